@@ -1,4 +1,4 @@
-"""Contexts: nodes elsewhere, by name, to which the command line sends what it is asked. A file of the user."""
+"""Contexts: nodes elsewhere, by name, to which the command line sends its requests. A file of the user."""
 
 import os
 from contextlib import suppress
@@ -24,7 +24,7 @@ class Context(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Contexts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All contexts by name, and the one that is used where nothing else is said."""
+    """All contexts by name, and the default one."""
 
     current: str | None = None
     contexts: dict[str, Context] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The configuration file: which one, and what stands in it."""
+"""The configuration file: its place and its content. Settings from variables."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -12,7 +12,7 @@ from tokimori.spelling import nearest
 PREFIX = "TOKIMORI_"
 CONFIG_PATH = f"{PREFIX}CONFIG_PATH"
 ENV = f"{PREFIX}ENV"
-"""Which section `[env.NAME]` of the file is in force."""
+"""Variable that names the section `[env.NAME]` of the file that is in force."""
 
 _NOT_SETTINGS = frozenset(
     PREFIX + name
@@ -41,9 +41,7 @@ _NOT_SETTINGS = frozenset(
 
 
 def from_variables(environ: Mapping[str, str], names: Collection[str]) -> tuple[dict[str, object], tuple[str, ...]]:
-    """Return the settings from variables, and a warning for each unknown `TOKIMORI_` variable; an empty one sets
-    nothing.
-    """
+    """Return the settings from variables, and a warning for each unknown `TOKIMORI_` variable. Ignore empty ones."""
     settings = {PREFIX + name.upper().replace(".", "_"): name for name in names}
     found: dict[str, object] = {settings[key]: text for key, text in environ.items() if key in settings and text}
     ours = (key for key in sorted(environ) if key.startswith(PREFIX))
@@ -57,13 +55,13 @@ def _ignored(key: str, known: Collection[str]) -> str:
 
 
 def _hint(rest: str, known: Collection[str]) -> str:
-    """Return the hint; what is common to all of them says nothing."""
+    """Return a hint on a similar name, ignoring the common prefix."""
     meant = nearest(rest, [name.removeprefix(PREFIX) for name in known])
     return "" if meant is None else f"; did you mean {PREFIX}{meant}?"
 
 
 def _near_misses(environ: Mapping[str, str], known: Collection[str]) -> Iterator[str]:
-    """Variables whose first word is nearly ours, before a name that is."""
+    """Yield variables with a misspelt prefix before a valid name."""
     for key in sorted(environ):
         first, _, rest = key.partition("_")
         if first != PREFIX[:-1] and PREFIX + rest in known and nearest(first, [PREFIX[:-1]]) is not None:
@@ -75,7 +73,7 @@ _AT_LINE = re.compile(r" \(at line (\d+), column (\d+)\)$")
 
 
 class Found(NamedTuple):
-    """The file to read, if there is one, the faults of one that was named, and what was passed over."""
+    """File to read, if there is one, the faults of a named one, and the files that were skipped."""
 
     path: Path | None
     faults: tuple[str, ...] = ()
@@ -85,7 +83,7 @@ class Found(NamedTuple):
 def find_file(named: Path | None, environ: Mapping[str, str], cwd: Path, machine: Machine) -> Found:
     """Return the file that the flag names, else that of the variable, else the first of the usual places that exists.
 
-    Settings say what a node runs and where: root reads none that another user may have written.
+    Settings decide what a node runs: root reads no file that another user may have written.
     """
     for origin, path in (("--config", named), (CONFIG_PATH, environ.get(CONFIG_PATH))):
         if path:
@@ -118,9 +116,7 @@ def read_toml(path: Path) -> tuple[dict[str, object], list[str]]:
 
 
 class FileContent(NamedTuple):
-    """Content of a file: common settings, those of its sections `[env.NAME]`, and the faults that keep it from being
-    read.
-    """
+    """Content of a file: common settings, its sections `[env.NAME]`, and the faults that make it unreadable."""
 
     always: Mapping[str, object] = {}
     sections: Mapping[str, Mapping[str, object]] = {}
@@ -128,9 +124,7 @@ class FileContent(NamedTuple):
 
 
 def read_content(path: Path | None, env: str | None) -> FileContent:
-    """Return the content of the file. That the section `env` is not there is a fault: other settings would be in
-    force.
-    """
+    """Return the content of the file. A missing section `env` is a fault: other settings would be in force."""
     toml, faults = ({}, []) if path is None else read_toml(path)
     said = toml.pop("env", {})
     sections: dict[str, Any] = said if isinstance(said, dict) else {"NAME": said}
@@ -166,9 +160,7 @@ def _named(path: Path, origin: str) -> Found:
 
 
 def _foreign(path: Path) -> str | None:
-    """Return why the file may be another user's doing, if that matters: to root. A link counts as its place and its
-    end.
-    """
+    """Return why another user may have written the file, which matters to root. Both ends of a link count."""
     if user_id() != 0:
         return None
     try:
@@ -178,7 +170,7 @@ def _foreign(path: Path) -> str | None:
 
 
 def _exists(path: Path) -> bool:
-    """Return whether there is a file. One that can't be read counts, so that it is reported and not passed over."""
+    """Return if there is a file. An unreadable one counts, so that it is reported."""
     try:
         return path.exists()
     except PermissionError:

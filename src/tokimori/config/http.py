@@ -13,7 +13,7 @@ from tokimori.model.policies import Seconds
 from tokimori.model.rate import parse_rate
 
 OWN_PATHS: Final = frozenset({"api", "callbacks", "healthz", "login", "logout", "readyz", "static", "webui"})
-"""What paths of the door begin with."""
+"""Prefixes of the door's own paths."""
 _PREFIX: Final = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+")
 
 
@@ -105,7 +105,7 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
 
 
 def http_faults(http: HttpSettings) -> Iterator[str]:
-    """Yield the faults of the door's values, and of some together."""
+    """Yield the faults of the door's values, alone and together."""
     if (http.tls_cert is None) != (http.tls_key is None):
         missing = "tls_cert" if http.tls_cert is None else "tls_key"
         yield f"http.{missing}: it is missing, and the other is said; allowed: both files, or neither"

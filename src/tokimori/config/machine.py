@@ -47,7 +47,7 @@ def this_machine(environ: Mapping[str, str]) -> Machine:
 
 
 def _home(environ: Mapping[str, str]) -> Path:
-    """HOME, else what the system says, else / (a user whom the system does not know, as in a container)."""
+    """Return HOME, else the system's entry, else / (an unknown user, as in a container)."""
     try:
         return Path(environ.get("HOME") or Path.home())
     except RuntimeError:
@@ -61,7 +61,7 @@ def _xdg(environ: Mapping[str, str], name: str, default: Path) -> Path:
 
 
 def check_linux(what: str) -> None:
-    """Refuse what only Linux can do, by what it has of processes and clocks. Raises `Refused`."""
+    """Refuse a feature that needs Linux's processes and clocks on other systems. Raises `Refused`."""
     system: str = sys.platform
     if system != "linux":
         raise Refused(

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
 
 VARIABLE: Final = "TOKIMORI_SECRETS_KEYS"
-"""Keys, with commas between them: before those of the file."""
+"""Variable with keys, separated by commas, which come before those of the file."""
 _ALLOWED: Final = "keys as `tokimori secret key` writes them, one a line"
 _MOST: Final = 64 * 1024
 _PASSING: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-"""Of this machine, for a while: they say nothing of the file."""
+"""Errors of a passing shortage of this machine, not of the file."""
 
 
 class SecretsSettings(Struct, frozen=True, kw_only=True):
@@ -38,9 +38,9 @@ class SecretsSettings(Struct, frozen=True, kw_only=True):
 
 
 class Keyring:
-    """Encrypts with the first key, and decrypts with any: AES-128-CBC with HMAC-SHA-256 (Fernet).
+    """Cipher that encrypts with the first key, and decrypts with any: AES-128-CBC with HMAC-SHA-256 (Fernet).
 
-    The file is read each time, so that a node that runs knows a new key at once.
+    The file is read each time, so that a running node knows a new key at once.
     """
 
     def __init__(self, file: Path | None, keys: str = "") -> None:
@@ -81,9 +81,9 @@ def keyring_of(settings: SecretsSettings, environ: Mapping[str, str]) -> Keyring
 
 
 def read_keys(file: Path) -> list[str]:
-    """Return the keys in the file. Raises `Refused` where it is missing, or where others may know or change it.
+    """Return the keys in the file. Raises `Refused` if it is missing, or if others may read or change it.
 
-    Raises `StoreUnavailable` where this machine can open no file now.
+    Raises `StoreUnavailable` if this machine can open no file now.
     """
     try:
         with os.fdopen(os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as opened:
@@ -99,7 +99,7 @@ def read_keys(file: Path) -> list[str]:
 
 
 def add_key(file: Path) -> int:
-    """Put a new key before those in the file, which is made where it is missing; how many there are now.
+    """Put a new key before those in the file, which is made if it is missing; return their number.
 
     Raises as `read_keys` does.
     """

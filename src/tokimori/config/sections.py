@@ -82,7 +82,7 @@ _WITH_ACCOUNTS = "the URL of a server, which has accounts"
 
 
 class StoreSettings(Struct, frozen=True, kw_only=True):
-    """One of the two stores. What is not set is taken from `store`; for semaphores, from `datasource.job`."""
+    """One of the two stores. Missing settings come from `store`; for semaphores, from `datasource.job`."""
 
     url: Annotated[Text | None, Meta(description="The URL of this store.")] = None
     user: Annotated[Text | None, Meta(description="The account, in place of the one in the URL.")] = None
@@ -125,7 +125,7 @@ def _with_account(url: str, user: str | None, password: str | None) -> str:
 
 
 class LogSettings(Struct, frozen=True, kw_only=True):
-    """Log of a node: where it is written, and what becomes of old files."""
+    """Log of a node: its file, and the rotation of old ones."""
 
     level: Annotated[
         Literal["debug", "info", "warning", "error"], Meta(description="The lowest level of messages that are written.")
@@ -152,6 +152,6 @@ class LogSettings(Struct, frozen=True, kw_only=True):
 
 
 def log_faults(log: LogSettings) -> Iterator[str]:
-    """Yield what contradicts itself."""
+    """Yield contradictions of the settings of the log."""
     if not log.stderr and log.file is None:
         yield "log.stderr: false, but there is no log.file: messages would go nowhere; allowed: true, or name a file"

@@ -1,4 +1,4 @@
-"""The settings: each one's name, type, default and meaning, and how they are found."""
+"""The settings, with name, type, default and meaning, and their sources."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -29,7 +29,7 @@ from tokimori.errors import InvalidConfig, InvalidInput, StoreError
 from tokimori.model.policies import Seconds
 
 MOST_PLACES = 100_000
-"""So many runs at a time a node may have at most."""
+"""Most runs at a time of a node."""
 
 
 class NodeSettings(Struct, frozen=True, kw_only=True):
@@ -59,7 +59,7 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
 
 
 class WorkerSettings(Struct, frozen=True, kw_only=True):
-    """The ticks of a node, where they are aligned to minutes."""
+    """Ticks of a node that are aligned to minutes."""
 
     interval_minutes: Annotated[
         int,
@@ -139,7 +139,7 @@ _JOB_STORE = "datasource.job."
 class Setting(NamedTuple):
     """One setting: `http.port` in flags, `TOKIMORI_HTTP_PORT` as a variable, `port` of `[http]` in a file.
 
-    `default` is `NODEFAULT` where it depends on the machine.
+    `default` is `NODEFAULT` if it depends on the machine.
     """
 
     name: str
@@ -149,7 +149,7 @@ class Setting(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """The settings, where each came from (`default`, `flag`, a variable or a file), and what a person should know.
+    """The settings, their sources (`default`, `flag`, a variable or a file), and warnings for people.
 
     `env` is the section of the file that is in force, if one is.
     """
@@ -178,12 +178,12 @@ def load_settings(
     machine: Machine | None = None,
     check_store: Callable[[str], object] | None = None,
 ) -> Loaded:
-    """Return the settings: for each the flag, else the variable, else what the file says, else the default.
+    """Return the settings: for each the flag, else the variable, else the file's value, else the default.
 
-    The section `[env.NAME]` that TOKIMORI_ENV names counts more than the rest of the file.
+    The section `[env.NAME]` named by TOKIMORI_ENV overrides the rest of the file.
 
-    `flags` are named as in `Setting`; `config` is a configuration file that somebody named. `check_store` raises an
-    error for a bad URL of a store. Raises `InvalidConfig` with every fault of every source.
+    `flags` are named as in `Setting`; `config` is a configuration file given by name. `check_store` raises an error for
+    a bad URL of a store. Raises `InvalidConfig` with every fault of every source.
     """
     machine = machine or this_machine(environ)
     table = {setting.name: setting for setting in settings_table()}
@@ -217,9 +217,7 @@ def settings_table() -> tuple[Setting, ...]:
 
 
 def shown_settings(loaded: Loaded) -> tuple[ShownSetting, ...]:
-    """Return every setting with its value, and where the value came from; first the section that is in force, if one
-    is.
-    """
+    """Return every setting with its value and its source; first the section that is in force, if one is."""
     section = ShownSetting(name="env", value=loaded.env, origin=ENV, meaning="The section [env.NAME] that is in force.")
     return (() if loaded.env is None else (section,)) + tuple(
         ShownSetting(
@@ -300,7 +298,7 @@ def _defaults(table: Mapping[str, Setting], given: Mapping[str, object], machine
 
 
 def _places(table: Mapping[str, Setting], given: Mapping[str, object], machine: Machine) -> int:
-    """Return the default places of a node: one for functions alone has as many as can begin there."""
+    """Return the default concurrency of a node: one for functions alone has as many as can begin there."""
     name = "app.concurrency"
     processes, each = given.get("app.processes", machine.cores), given.get(name, table[name].default)
     assert isinstance(processes, int)  # noqa: S101 its type says so
@@ -333,7 +331,7 @@ def _built(values: Mapping[str, object]) -> Settings:
 
 
 def _contradictions(settings: Settings) -> list[str]:
-    """Return the faults that only several values together have."""
+    """Return the faults of combined values."""
     found = []
     worker = settings.worker
     most = worker.interval_minutes * 60
@@ -352,7 +350,7 @@ def _contradictions(settings: Settings) -> list[str]:
 
 
 def _bad_addresses(settings: Settings) -> Iterator[str]:
-    """Yield the addresses that are none."""
+    """Yield the invalid addresses."""
     for text in settings.targets.private_addresses:
         try:
             ip_network(text)

@@ -17,7 +17,7 @@ from tokimori.spelling import nearest
 
 _PASSWORD = re.compile(r"(://[^/:@]*:).*(@)", re.DOTALL)
 _ACCOUNT = re.compile(r"^((?:redis|valkey)[a-z+]*://).*(@)", re.IGNORECASE | re.DOTALL)
-"""Redis has passwords without users, so that a single word before the @ may be one."""
+"""Account in a URL. Redis has passwords without users, so that a single word before the @ may be one."""
 _PARAMETER = re.compile(r"([?&])([^=&]*)=([^&]*)", re.DOTALL)
 _SECRET_NAME = re.compile(r"pass|pwd|secret|token", re.IGNORECASE)
 _WITHOUT_SERVER = re.compile(r"memory:|sqlite:", re.IGNORECASE)
@@ -27,7 +27,7 @@ URLS = frozenset(("store", "datasource.job.url", "datasource.semaphore.url"))
 
 
 class Described(Protocol):
-    """Description of a setting, as far as its value needs it."""
+    """Description of a setting, as its value needs it."""
 
     @property
     def kind(self) -> object:
@@ -64,9 +64,7 @@ def read_value(
 
 
 def redacted(name: str, value: object) -> object:
-    """Return the value of a setting as anybody may see it: no password, and nothing in a URL's place that may be
-    one.
-    """
+    """Return the value of a setting without passwords; in place of a URL, nothing that may be one."""
     if name.rpartition(".")[2] == "password":
         return MASK if value is not None else None
     if name in URLS:
@@ -86,7 +84,7 @@ def _account_of(url: str) -> str:
 
 
 def _masked_parameter(found: "re.Match[str]") -> str:
-    """Return a driver decodes the names of parameters, so `pass%77ord` is one too."""
+    """Return the parameter, masked if it is a password. Drivers decode names, so `pass%77ord` is one, too."""
     mark, name, value = found.groups()
     return f"{mark}{name}={MASK if _SECRET_NAME.search(unquote(name)) else value}"
 
@@ -139,7 +137,7 @@ def _checked(name: str, value: object) -> object:
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """`a=1,b=2` as a mapping."""
+    """Return `a=1,b=2` as a mapping."""
     return {key.strip(): value.strip() for key, value in (pair.split("=", 1) for pair in text.split(",") if pair)}
 
 

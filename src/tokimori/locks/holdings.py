@@ -13,9 +13,9 @@ Owner = Hashable
 """A thread or a task. It may take again the units that it holds; others in the program may not."""
 
 POLL = 0.5
-"""Seconds after which one who waits in line asks the store again, even if the store has told of no change."""
+"""Seconds after which a waiter asks the store again, even without a notice of a change."""
 HASTE = 0.05
-"""Seconds for each one ahead in line: one who waits does not ask again sooner, even after a change."""
+"""Seconds for each one ahead in line, before which a waiter does not ask again, even after a change."""
 
 
 _UNITS = f"1 to {MOST_UNITS}"
@@ -49,7 +49,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 
 def _check_units(field: str, units: object) -> None:
-    """Refuse what is no number of units; None is only for a limit. Raises `InvalidInput`."""
+    """Check a number of units; None is only for a limit. Raises `InvalidInput`."""
     if units is None and field == "limit":
         return
     if not isinstance(units, int) or isinstance(units, bool) or not 1 <= units <= MOST_UNITS:
@@ -96,8 +96,7 @@ class Held:
 
     @property
     def lost(self) -> bool:
-        """Return whether others may hold the units by now, or soon: the store has not answered for 5 s, or gave them
-        away.
+        """Return if others may hold the units now or soon: the store has not answered for 5 s, or has given them away.
 
         Once it is True it stays True.
         """
@@ -156,8 +155,8 @@ def check_weight(wanted: Wanted, weight: int) -> None:
 def pauses(ahead: int) -> tuple[float, float]:
     """Return the seconds to wait before asking again, at least and at most, with so many ahead in line.
 
-    Of a thousand in line only the first few can be next. If all of them asked after each change, the store would be
-    too busy to answer anybody.
+    Of a thousand in line only the first few can be next. If all asked after each change, the store would be too busy to
+    answer.
     """
     return min(POLL, HASTE * ahead), POLL
 

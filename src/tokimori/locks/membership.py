@@ -44,12 +44,10 @@ class MemberStore(Schema, Nodes, Protocol):
 
 
 class Holder(Protocol):
-    """The one who holds permits under a membership, or waits for them."""
+    """Holder of permits under a membership, or waiter for them."""
 
     def is_needed(self) -> bool:
-        """Return whether it holds or waits for anything, or has releases to report, so that the program may not
-        leave.
-        """
+        """Return if it holds or waits for units, or has releases to report, so that the program may not leave."""
         ...
 
     def has_unreported(self) -> bool:
@@ -65,11 +63,11 @@ class Holder(Protocol):
         ...
 
     def lapsed(self) -> None:
-        """Treat everything that is held as lost, because the store has not answered for too long."""
+        """Treat all held units as lost, because the store has not answered for too long."""
         ...
 
     def gone(self) -> None:
-        """Forget everything, because the node under which it was held is dead or has left."""
+        """Forget all units, because their node is dead or has left."""
         ...
 
 
@@ -132,7 +130,7 @@ class Membership:
 
     @property
     def steady_since(self) -> float:
-        """Since which monotonic second the store's time has run as this machine's monotonic clock does."""
+        """Return the monotonic second since which the store's time has run as this machine's monotonic clock does."""
         return self._timeline.since
 
     @property
@@ -141,15 +139,15 @@ class Membership:
         return self._watch.peers.keys()
 
     def is_current(self, node: NodeId) -> bool:
-        """Return whether the program takes part under that id now."""
+        """Return if the program is a member under that id now."""
         return self._joined and self.id == node
 
     def holds_lease(self) -> bool:
-        """Return whether the store answered a beat so lately that no other node can have declared this program dead."""
+        """Return if the last answered beat is so recent that no other node can have declared this program dead."""
         return self._lease.holds(self._clock.monotonic())
 
     async def join(self) -> None:
-        """Take part under a new id, unless the program takes part already. Raises `StoreError`."""
+        """Join under a new id, unless the program is a member already. Raises `StoreError`."""
         async with self._joining:
             while not self._joined:
                 await self._register()
@@ -160,7 +158,7 @@ class Membership:
                 self._watched = True
 
     async def leave(self) -> None:
-        """Leave the cluster, with everything that is held or waited for, even if the store does not answer."""
+        """Leave the cluster, and give up all units and places in line, even if the store does not answer."""
         if self._beating is not None:
             self._beating.cancel()
             await asyncio.gather(self._beating, return_exceptions=True)
@@ -175,7 +173,7 @@ class Membership:
             log.info("the session %s could not leave and will be declared dead soon: %s", self.id, fault)
 
     def gone(self, node: NodeId) -> None:
-        """Note that the node is dead. If it was this program, it no longer holds anything."""
+        """Note that the node is dead. If it was this program, it holds no units any more."""
         if self.is_current(node):
             self._joined = False
             self._holder.gone()
@@ -222,7 +220,7 @@ class Membership:
             await nap(self._news, 0.0, self._delay())
 
     async def cycle(self) -> None:
-        """Do what is due now: beat, bury dead nodes, report releases; or leave after long idleness."""
+        """Do the work that is due: beat, declare nodes dead, report releases; or leave after long idleness."""
         at = self._clock.monotonic()
         if self._holder.is_needed():
             self._needed_at = at
@@ -235,7 +233,7 @@ class Membership:
         await self._holder.report()
 
     async def _rest(self) -> None:
-        """Leave. A thread that asks meanwhile learns that this node is gone, and joins again."""
+        """Leave. A thread that wants units meanwhile finds this node gone, and joins again."""
         node = self.id
         await self._store.leave(node, self.now)
         self.gone(node)
@@ -249,7 +247,7 @@ class Membership:
         return min(RETRY, delay) if self._holder.has_unreported() else delay
 
     async def _tick(self, due: float | None = None) -> None:
-        """Beat, and bury nodes that fell silent. A late or failed tick restarts the watch over others, as in a node."""
+        """Beat, and declare silent nodes dead. A late or failed tick restarts the watch over others, as in a node."""
         sent = self._clock.monotonic()
         on_time = sent - (sent if due is None else due) <= LATE_TICK
         unbroken, self._unbroken = self._unbroken and on_time, False
@@ -278,7 +276,7 @@ class Membership:
         self._heard(pulse)
 
     async def _bury(self, pulse: Pulse) -> None:
-        """Declare dead who is overdue. What they had is free from now on, not from when the next beat tells of it."""
+        """Declare overdue nodes dead. Their units are free from now on, before the next beat reports it."""
         for peer, beat in overdue(self._watch, self._clock.monotonic()):
             if await self._store.bury(peer, beat, self.id, self.now):
                 log.warning("the node %s was declared dead: what it held is free", peer)
@@ -286,7 +284,7 @@ class Membership:
                 self._holder.wake()
 
     def _check_lease(self) -> None:
-        """Tell the holder if the lease has run out, else look again when it would."""
+        """Notify the holder if the lease has run out, else check again when it would."""
         if self._lapse is not None:
             self._lapse.cancel()
         left = self._lease.sent + LEASE - self._clock.monotonic()

@@ -10,7 +10,7 @@ from tokimori.model.ids import RunId, Token
 class Program(Struct, frozen=True, kw_only=True):
     """Program as it registers with the store. `run_id` and `token` are of the run that started it, if one did.
 
-    `permits` are the units, as (weight, token) by name, that this run holds in another store than that of its job.
+    `permits` are the units, (weight, token) by name, that this run holds in another store than its job's.
     """
 
     host: str

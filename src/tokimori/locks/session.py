@@ -17,7 +17,7 @@ from tokimori.ports.semaphores import Grant, InLine, NodeGone, SemaphoreTable, U
 log = logging.getLogger(__name__)
 
 LATE_REPLY = 6.0
-"""Seconds. A request that was given up may still reach the store so much later: until then it is released again."""
+"""Seconds after which an abandoned request may still reach the store: until then it is released again."""
 
 
 async def _nothing() -> None:
@@ -29,7 +29,7 @@ class SessionStore(MemberStore, SemaphoreTable, Protocol):
 
 
 class Session:
-    """The units that one program holds in one store. It joins the cluster when it first wants some.
+    """Units that one program holds in one store. It joins the cluster when it first wants some.
 
     `prepare` is awaited before the store is asked for anything, and may open it. For `renewed` and `rests` see
     `Membership`.
@@ -58,7 +58,7 @@ class Session:
 
     @property
     def id(self) -> NodeId:
-        """Return the id of the node as which the program takes part. It changes when the program joins again."""
+        """Return the id of the program's node. It changes when the program joins again."""
         return self._membership.id
 
     @property
@@ -67,12 +67,12 @@ class Session:
         return self._membership.now
 
     async def join(self) -> None:
-        """Take part from now on, unless the program takes part already. Raises `StoreError`."""
+        """Join, unless the program is a member already. Raises `StoreError`."""
         await self._prepare()
         await self._membership.join()
 
     async def close(self) -> None:
-        """Leave the cluster, with everything that is held or waited for, even if the store does not answer."""
+        """Leave the cluster, and give up all units and places in line, even if the store does not answer."""
         await self._membership.leave()
 
     # Taking and releasing
@@ -146,7 +146,7 @@ class Session:
     async def _wait(self, wanted: Wanted, answer: Grant | InLine | None, bell: asyncio.Event, began: float) -> None:
         """Wait until it is time to ask again. Raises `NotGranted`.
 
-        A grant that came when the lease had run out does not count: only an answered beat says that it is ours.
+        A grant after the end of the lease does not count: only an answered beat confirms it.
         """
         left = inf if wanted.wait is None else began + wanted.wait - self._clock.monotonic()
         if left <= 0:
@@ -215,7 +215,7 @@ class Session:
                 self._unreported.pop((permit, node), None)
 
     def wake(self) -> None:
-        """Let those who wait in line ask again soon, because something may have changed."""
+        """Let waiters ask again soon, because something may have changed."""
         for bell in self._bells:
             bell.set()
 

@@ -3,7 +3,7 @@
 import re
 
 CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
-"""All but tabs and ends of lines; and what turns the order of letters round."""
+"""Control characters except tabs and ends of lines, and marks that reverse the order of letters."""
 _HIDDEN = re.compile(CONTROL)
 
 
@@ -13,7 +13,7 @@ def visible(text: str) -> str:
 
 
 def visible_json(text: str) -> str:
-    """Return the same JSON: its encoder leaves some control characters of texts as they are."""
+    """Return the JSON with every control character written out: its encoder leaves some as they are."""
     return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

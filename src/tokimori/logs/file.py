@@ -1,4 +1,4 @@
-"""A log file that several processes may write: each line whole, and a new file where the old one is full or of old."""
+"""Log file of several processes: each line stays whole, and a new file begins when the old one is full or too old."""
 
 import fcntl
 import logging
@@ -15,17 +15,17 @@ from tokimori.ownership import PRIVATE
 
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
 FINISHING = 2.0
-"""Seconds for which who stops waits for an old file to be compressed; the next rotation does what is left."""
+"""Seconds for which a stop waits for the compression of an old file; the next rotation does the rest."""
 
 
 class LogFile(logging.Handler):
-    """Appends messages to the file at the path, which is made for its owner alone; one that is there stays as it is.
+    """Log file at a path, made for its owner alone; an existing one keeps its rights.
 
-    The file is opened anew after it was moved away. What can't be written is counted, and told to `tell`, once, and to
-    the file when that can be written again: a full disk hinders nobody.
+    The file is opened anew after it was moved away. Messages that can't be written are counted, and reported once to
+    `tell`, and later in the file: a full disk stops no node.
 
-    Every writer holds a shared lock for one line, and looks under it whether its file still is the one at the path. So
-    who has the whole lock moves the file away while nobody is about to write to it. Raises `OSError` at first.
+    A writer holds a shared lock for each line, and checks under it that its file still is the one at the path. So the
+    holder of the exclusive lock moves the file away while no writer uses it. The first opening raises `OSError`.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class LogFile(logging.Handler):
                 fcntl.flock(self._opened, fcntl.LOCK_UN)
 
     def _locked(self) -> int:
-        """Return the file that is at the path, which nobody moves away until it is unlocked."""
+        """Return the file at the path, locked so that it is not moved away."""
         while True:
             if self._opened is None:
                 self._opened = os.open(self._path, _FLAGS, PRIVATE)
@@ -109,7 +109,7 @@ class LogFile(logging.Handler):
         )
 
     def _rotated(self, opened: int, more: int) -> int:
-        """Move the file away, unless another process just did; the new one, locked."""
+        """Move the file away, unless another process just did; return the new one, locked."""
         fcntl.flock(opened, fcntl.LOCK_EX)  # others may have been first: the shared lock is given up for it
         if self._is_there(opened) and self._is_over(opened, more):
             with suppress(OSError):  # in a folder where nothing can be renamed the file grows on
@@ -118,7 +118,7 @@ class LogFile(logging.Handler):
         return self._locked()
 
     def _finish(self) -> None:
-        """Compress old files and remove the oldest, aside: messages do not wait for that."""
+        """Compress old files and remove the oldest, in the background."""
         self._left.set()
         if self._finishing is None or not self._finishing.is_alive():
             self._finishing = threading.Thread(target=self._tidy, name="tokimori-old-logs", daemon=True)

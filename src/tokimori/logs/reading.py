@@ -1,4 +1,4 @@
-"""Reading log files that nodes write: the last lines, and those that are still to come."""
+"""Readers of the log files of nodes: the last lines, and following ones."""
 
 import errno
 import gzip
@@ -14,13 +14,13 @@ import msgspec
 from tokimori.logs.rotation import old_files
 
 MOST_READ = 16 * 2**20
-"""Bytes at the end of a file that are looked through."""
+"""Bytes at the end of a file that are searched."""
 _TEXT = re.compile(rb"\d{4}-\d\d-\d\dT\S+ [A-Z]+ (?P<logger>[\w.]+): ", re.ASCII)
 _DOOR = ("tokimori.api", "tokimori.foreign", "tokimori.web", "uvicorn")
-"""Loggers that tell of the door."""
+"""Loggers of the door."""
 
 Wanted = Callable[[bytes], bool]
-"""Whether a line is wanted."""
+"""Filter that says if a line is wanted."""
 
 
 class _Named(msgspec.Struct):
@@ -28,12 +28,12 @@ class _Named(msgspec.Struct):
 
 
 def every_line(_: bytes) -> bool:
-    """Return all of them."""
+    """Return true for every line."""
     return True
 
 
 class Lines:
-    """Filter of lines: those of the door, or all others. What follows a message belongs to it."""
+    """Filter of lines: those of the door, or all others. Lines that follow a message belong to it."""
 
     def __init__(self, *, of_the_door: bool) -> None:
         self._of_the_door = of_the_door
@@ -48,7 +48,7 @@ class Lines:
 
 
 def _logger_of(line: bytes) -> str | None:
-    """Return who wrote the line, as text or as JSON; None: it goes on with a message."""
+    """Return the logger of the line, of text or JSON; None: the line continues a message."""
     if (found := _TEXT.match(line)) is not None:
         return found["logger"].decode()
     try:
@@ -58,7 +58,7 @@ def _logger_of(line: bytes) -> str | None:
 
 
 def last_lines(path: Path, most: int, wanted: Wanted) -> list[bytes]:
-    """Return the last lines that are wanted, of the file and of the one that was left behind last. Raises `OSError`."""
+    """Return the last wanted lines of the file and of the newest old one. Raises `OSError`."""
     files = [*old_files(path)[-1:], *([path] if path.exists() else [])]
     if not files:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
@@ -97,9 +97,9 @@ def _tail(opened: IO[bytes]) -> list[bytes]:
 
 
 def new_lines(path: Path, most: int, wanted: Wanted) -> Iterator[list[bytes]]:
-    """First the last lines, as `last_lines`; each further step is what came since, every line once.
+    """Yield the last lines, as `last_lines` does, and then in each step the new lines, each once.
 
-    A new file at the path is gone on with. Raises `OSError` at first.
+    It continues with a new file at the path. The first opening raises `OSError`.
     """
     old = old_files(path)[-1:]
     opened: IO[bytes] = path.open("rb")

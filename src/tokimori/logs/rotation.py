@@ -1,4 +1,4 @@
-"""Rotation of a log file: when it is full or of old, and what becomes of old ones."""
+"""Rotation of log files: when a new one begins, and the old files that are kept."""
 
 import fcntl
 import gzip
@@ -21,10 +21,10 @@ _AT_ONCE = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotation:
-    """Rotation: when a new file begins, and what is kept of old ones.
+    """Rotation: when a new file begins, and how many old ones are kept.
 
     `max_size` is in bytes. `max_age`: a new file begins at each whole multiple of so many seconds since 1970 (86,400:
-    at midnight UTC); 0: never. `keep`: so many old files are kept; 0: all.
+    at midnight UTC); 0: never. `keep`: the number of old files that are kept; 0: all.
     """
 
     max_size: int
@@ -40,16 +40,14 @@ class Rotation:
 
 
 def name_of_old(path: Path, now: float) -> Path:
-    """Return the path of a file that is left behind: its name with the time (UTC), and a number if that second has
-    others.
-    """
+    """Return the path for an old file: its name with the time (UTC), and a number if that second has others."""
     stamp = time.strftime(_STAMP, time.gmtime(now))
     taken = [number for when, number in map(_order, old_files(path)) if when == stamp]
     return path.with_name(f"{path.name}.{stamp}{f'-{max(taken) + 1}' if taken else ''}")
 
 
 def old_files(path: Path) -> list[Path]:
-    """Return the files that were left behind, oldest first."""
+    """Return the old files, oldest first."""
     named = (each for each in path.parent.glob(f"{escape(path.name)}.*") if _OLD.fullmatch(each.name[len(path.name) :]))
     return sorted(named, key=_order)
 
@@ -60,7 +58,7 @@ def _order(old: Path) -> tuple[str, int]:
 
 
 def finish(path: Path, rotation: Rotation) -> None:
-    """Compress what was left behind, and remove the oldest. What fails is tried again at the next rotation."""
+    """Compress old files, and remove the oldest. A failure is retried at the next rotation."""
     if rotation.keep:
         for old in old_files(path)[: -rotation.keep]:
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Starting and stopping the log: every logger of the process, uvicorn's too, writes through here."""
+"""Set-up of the log: all loggers of the process, uvicorn's too, write through it."""
 
 import logging
 import os
@@ -33,7 +33,7 @@ class TextFormatter(logging.Formatter):
         return _time_of(record)
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, in which nothing controls the terminal that shows it."""
+        """Return the line, without characters that control a terminal."""
         return visible(super().format(record))
 
 
@@ -79,7 +79,7 @@ MOST_WAITING = 10_000
 STOP_TIMEOUT = 2.0
 """Seconds that stopping waits for a reader that does not read."""
 MOST_HIDDEN = 2_000
-"""Texts that are hidden in all messages; of more the oldest are forgotten."""
+"""Texts that are hidden in all messages; beyond them the oldest are forgotten."""
 STANDARD_ERROR = 2
 
 _Queue = queue.Queue[logging.LogRecord | None]
@@ -87,23 +87,23 @@ _Queue = queue.Queue[logging.LogRecord | None]
 
 _ANNOUNCED = "announced"
 NOT_ON_STDERR: Mapping[str, object] = MappingProxyType({_ANNOUNCED: True})
-"""With this as its `extra` a message is in the log's file alone: who reads standard error is told it on his output."""
+"""`extra` of a message for the log's file alone: readers of standard error get it on standard output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A running log; `stop` writes what waits and restores the root logger."""
+    """A running log; `stop` writes waiting messages and restores the root logger."""
 
     _handler: "DroppingQueueHandler"
     _writer: "LogWriter"
     _level_before: int
 
     def hide(self, texts: Iterable[str]) -> None:
-        """From now on show none of these in any message."""
+        """Hide these texts in all messages from now on."""
         self._handler.hide(texts)
 
     def stop(self) -> None:
-        """Write what waits, as far as somebody reads it within `STOP_TIMEOUT`."""
+        """Write the waiting messages that are read within `STOP_TIMEOUT`."""
         root = logging.getLogger()
         root.removeHandler(self._handler)
         root.setLevel(self._level_before)
@@ -121,8 +121,8 @@ def start_logging(
 ) -> Log:
     """Write every message of at least this level to the file descriptor `stderr`, and to the file if one is given.
 
-    A thread writes, so that a blocked reader stops nobody. The file is opened again after it was moved away, as by
-    logrotate, and moved away itself as `rotation` says. Raises `InvalidInput` where the file can't be written.
+    A thread writes, so that a blocked reader delays no one. The file is opened again after it was moved away, as by
+    logrotate, and rotated by `rotation`. Raises `InvalidInput` if the file can't be written.
     """
     formatter = JsonFormatter() if format == "json" else TextFormatter()
     outputs: list[logging.Handler] = [] if stderr is None else [DescriptorHandler(stderr)]
@@ -142,7 +142,7 @@ def start_logging(
 
 
 class DroppingQueueHandler(QueueHandler):
-    """Puts messages into the queue and never waits: where it is full it drops, counts, and says so later."""
+    """Handler that puts messages into the queue and never waits: if that is full, it drops, counts and reports them."""
 
     def __init__(self, waiting: _Queue) -> None:
         super().__init__(waiting)
@@ -155,7 +155,7 @@ class DroppingQueueHandler(QueueHandler):
         self._hidden = tuple(dict.fromkeys((*self._hidden, *texts)))[-MOST_HIDDEN:]
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        """Return the record with its arguments and exception as texts, which no later change can reach."""
+        """Return the record with its arguments and exception as texts, safe from later changes."""
         record = copy(record)
         record.msg, record.args = self._shown(record.getMessage()), None
         if record.exc_info:
@@ -164,7 +164,7 @@ class DroppingQueueHandler(QueueHandler):
         return record
 
     def _shown(self, text: str) -> str:
-        """Return the texts to hide, the longest first: a part of one may be another one."""
+        """Return the texts to hide, the longest first: one may be a part of another."""
         for hidden in sorted((each for each in self._hidden if each in text), key=len, reverse=True):
             text = text.replace(hidden, "***")
         return text
@@ -181,7 +181,7 @@ class DroppingQueueHandler(QueueHandler):
 
 
 class LogWriter(threading.Thread):
-    """Hands the queue's messages to the outputs until it is stopped.
+    """Thread that passes the queue's messages to the outputs until it is stopped.
 
     The standard library's QueueListener would wait for ever for a reader that does not read.
     """
@@ -214,14 +214,15 @@ class LogWriter(threading.Thread):
 
 
 class DescriptorHandler(logging.Handler):
-    """Writes to a file descriptor directly: `sys.stderr` has a lock that a blocked writer would keep at exit."""
+    """Handler that writes to a file descriptor directly: a blocked writer would hold the lock of `sys.stderr` at
+    exit."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__()
         self._descriptor = descriptor
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write the whole line; an error is ignored, as there is nobody to tell."""
+        """Write the whole line; an error is ignored, as it can't be reported."""
         if record.__dict__.get(_ANNOUNCED):
             return
         try:

@@ -15,7 +15,7 @@ from tokimori.model.policies import Seconds
 from tokimori.model.templates import OPENING, check_no_secret, check_secret_name, check_secrets, check_template, naming
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-"""What a request may be."""
+"""Methods that a request may have."""
 MOST_HEADERS = 100
 MOST_HEADER = 8_000
 """The most characters of a header's value: servers take no longer lines."""
@@ -26,7 +26,7 @@ _NOT_THEIRS = frozenset(
 )
 """Headers that say how the request itself travels."""
 OUR_HEADERS = "tokimori-"
-"""So begin the headers that say which run it is."""
+"""Prefix of the headers that name the run."""
 SIGNING = ("webhook-id", "webhook-timestamp", "webhook-signature")
 """The headers of a signed request."""
 
@@ -41,7 +41,7 @@ class Command(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     handler: ClassVar[str] = ""
     """The handler that a node must have to run it: without `|`. Empty: every node can."""
     can_report: ClassVar[bool] = True
-    """Whether an attempt can say how it ended."""
+    """If an attempt can report how it ended."""
 
     argv: tuple[str, ...] = ()
     shell: str | None = None
@@ -52,7 +52,7 @@ class Command(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     stdin: str | None = None
 
     def check(self) -> None:
-        """Raise `InvalidInput` for one that no node could start."""
+        """Raise `InvalidInput` for a command that no node could start."""
         if bool(self.argv) == (self.shell is not None):
             message = "target: a command is either argv or shell"
             raise InvalidInput(message, field="target", allowed="one of argv, shell")
@@ -81,7 +81,7 @@ class Command(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
 
 
 class Noop(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag="noop"):
-    """Nothing, at once: for tests and benchmarks."""
+    """Target that does nothing, at once: for tests and benchmarks."""
 
     handler: ClassVar[str] = ""
     can_report: ClassVar[bool] = False
@@ -103,7 +103,7 @@ class Function(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
 
     @property
     def handler(self) -> str:
-        """Only a node that has a handler of this name runs it."""
+        """Return the handler that a node must have to run it."""
         return self.name
 
     def check(self) -> None:
@@ -125,7 +125,7 @@ class Build(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     digest: str
 
     def check(self) -> None:
-        """Raise `InvalidInput` for what names none. Whether there is such a build shows when it is fetched."""
+        """Raise `InvalidInput` for an invalid digest or task. A missing build is found when it is fetched."""
         check_build_name(self.task, self.digest)
 
     def texts(self) -> Iterator[str]:
@@ -136,11 +136,11 @@ class Build(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
 class Http(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag="http"):
     """A request to a service: `method` (by default GET, or POST with a body) to `url`, with these headers.
 
-    `url` behind the host, values of headers and `body` are templates (`tokimori.model.templates`). Without a `body`
-    the run's payload is sent, where the method has one. `expect` are the statuses that are a success; none: every 2xx.
+    `url` behind the host, values of headers and `body` are templates (`tokimori.model.templates`). Without a `body` the
+    run's payload is sent, if the method has one. `expect` are the statuses that are a success; none: every 2xx.
 
-    With `callback_within` a service that answers 202 says later how the run ended, within so many seconds. `sign_with`
-    names a secret: with it the request is signed as Standard Webhooks has it (`webhook-signature`).
+    With `callback_within` a service that answers 202 reports the run's end within so many seconds. `sign_with` names a
+    secret: with it the request is signed as Standard Webhooks has it (`webhook-signature`).
     """
 
     handler: ClassVar[str] = ""
@@ -230,15 +230,14 @@ def _check_header(name: str, value: str) -> None:
 
 
 Target = Build | Command | Email | Function | Http | Noop
-"""Every kind that this program runs."""
+"""All kinds of targets."""
 
 
 class Unreadable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="unreadable"):
-    """In place of a target where the stored definition is one that this program can't read.
+    """Stand-in for the target of a stored definition that this program can't read.
 
-    A newer program may have written it, or its text is broken. `text` is what is stored, and stays as it is; `why` says
-    what is wrong with it. The job is shown with that and not fired; a run of it that is claimed all the same is handed
-    back unpenalised.
+    A newer program may have written it, or its text is broken. `text` is the stored text, which stays; `why` says what
+    is wrong. The job is shown with that and does not fire; a claimed run of it is released unpenalised.
     """
 
     handler: ClassVar[str] = ""

@@ -21,7 +21,7 @@ from tokimori.model.words import check_text
 from tokimori.schedules.zones import on_clocks
 
 MOST_BUILDS: Final = 20
-"""Builds of a task that are kept, the newest ones and the one that is in force."""
+"""Builds of a task that are kept: the newest ones and the current one."""
 MOST_EVENTS: Final = 100
 MOST_DEPENDENCIES: Final = 50
 LONGEST_DEPENDENCY: Final = 200
@@ -30,7 +30,7 @@ LONGEST_DESCRIPTION: Final = 1000
 
 
 class BuildRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A build of a task: what it is called, what it said of its job, and when and by whom it was made."""
+    """Build of a task: its name, its settings for the job, its time and its author."""
 
     digest: str
     size: int
@@ -55,7 +55,7 @@ class What(StrEnum):
 
 
 class TaskEvent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Something that happened to a task, by whom; `detail` is what its log says of that."""
+    """Event of a task, and its author; `detail` is for the task's log."""
 
     at: Moment
     what: What
@@ -66,8 +66,8 @@ class TaskEvent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, o
 class TaskRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Record of a task. `builds` are the newest first, `current` is the digest of the running one.
 
-    `id` stays for as long as the task does, whatever is built. `incarnation` is that of the job that runs
-    its builds: another job of that name has nothing to do with them.
+    `id` stays for the life of the task. `incarnation` is that of the job that runs its builds: a later job of that name
+    is no task.
     """
 
     name: str
@@ -79,7 +79,7 @@ class TaskRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def build(self) -> BuildRecord:
-        """Return the build that runs."""
+        """Return the current build."""
         return next(each for each in self.builds if each.digest == self.current)
 
 
@@ -110,7 +110,7 @@ def check_build(build: BuildRecord) -> None:
 
 
 def check_dependencies(dependencies: tuple[str, ...]) -> None:
-    """Refuse more dependencies than a record can hold, and what is none. Raises `InvalidInput`."""
+    """Check the number and the texts of dependencies. Raises `InvalidInput`."""
     allowed = f"at most {MOST_DEPENDENCIES}, each one line of at most {LONGEST_DEPENDENCY} characters, no option"
     if len(dependencies) > MOST_DEPENDENCIES:
         value = len(dependencies)
@@ -124,27 +124,23 @@ def check_dependencies(dependencies: tuple[str, ...]) -> None:
 
 
 def with_build(record: TaskRecord, build: BuildRecord, incarnation: Incarnation) -> TaskRecord:
-    """Return the record after a build: it is in force, and the oldest one may be gone. One that was made again moves
-    up.
-    """
+    """Return the record after a build, which is now current; the oldest one may be dropped. A repeated one moves up."""
     others = [each for each in record.builds if each.digest != build.digest]
     return replace(record, builds=(build, *others[: MOST_BUILDS - 1]), current=build.digest, incarnation=incarnation)
 
 
 def with_current(record: TaskRecord, build: BuildRecord, incarnation: Incarnation) -> TaskRecord:
-    """Return the record with an earlier build in force. Raises `NotFound` where others have built so often that it is
-    gone.
-    """
+    """Return the record with an earlier build as the current one. Raises `NotFound` if it was dropped meanwhile."""
     return replace(record, current=earlier_build(record, build.digest).digest, incarnation=incarnation)
 
 
 def with_event(record: TaskRecord, event: TaskEvent) -> TaskRecord:
-    """Return the record with what happened; of more than so many the oldest are forgotten."""
+    """Return the record with one more event; the oldest ones are dropped."""
     return replace(record, events=(*record.events, event)[-MOST_EVENTS:])
 
 
 def earlier_build(record: TaskRecord, wanted: str | None) -> BuildRecord:
-    """Return the build of which `wanted` is the beginning of the digest; None: the one made before the current one.
+    """Return the build whose digest begins with `wanted`; None: the one made before the current one.
 
     Raises `NotFound`.
     """
@@ -168,14 +164,14 @@ _LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)\Z", re.AS
 
 
 def env_files_of(name: str) -> tuple[PurePath, PurePath]:
-    """Return the files in the folder of tasks that may hold a task's variables: in its folder, and beside its file."""
+    """Return the files that may hold a task's variables: in its folder, and beside its file."""
     return PurePath(name, ".env"), PurePath(f"{name}.env")
 
 
 def read_env(content: bytes, where: str) -> dict[str, str]:
-    """Return the variables; empty lines and those that begin with # say none. Quotes around a value are taken off.
+    """Return the variables, without empty lines, comments (#) and quotes around values.
 
-    Raises `InvalidFile`, with the line where there is one.
+    Raises `InvalidFile`, with the line if there is one.
     """
     if len(content) > LARGEST_ENV:
         raise InvalidFile(f"{where}: it is too large", field="env", allowed=f"at most {LARGEST_ENV} bytes")
@@ -214,9 +210,9 @@ TERMINATED: Final = "task terminated, exiting..."
 
 
 class LogLine(Struct, frozen=True, kw_only=True):
-    """A line of a task's log. `run_id` is that of the run that wrote it; None: the line tells of the task itself.
+    """Line of a task's log. `run_id` is that of the run that wrote it; None: the line is about the task itself.
 
-    Not `exact`: nobody knows when the run wrote it, and `at` is the start of the attempt.
+    Not `exact`: its time is unknown, and `at` is the start of the attempt.
     """
 
     at: Moment
@@ -229,7 +225,7 @@ class LogLine(Struct, frozen=True, kw_only=True):
 def log_lines(
     record: TaskRecord, job: Job | None, tries: Sequence[tuple[Run | Attempt, Sequence[tuple[Moment | None, str]]]]
 ) -> list[LogLine]:
-    """Return all lines by time: of what happened to the task, and of these attempts with what each wrote and when."""
+    """Return all lines by time: of the task's events, and of these attempts with their outputs and times."""
     told = [line for event in record.events for line in event_lines(event)]
     if job is not None and job.state is JobState.PAUSED and not _says_disabled(record):
         told.append(LogLine(at=job.updated, level=INFO, message=DISABLED))
@@ -238,7 +234,7 @@ def log_lines(
 
 
 def event_lines(event: TaskEvent) -> Iterator[LogLine]:
-    """Yield the lines for an event: in Keiji's words if Keiji has some."""
+    """Yield the lines for an event, in Keiji's words if it has some."""
     match event.what:
         case What.RESTARTED:
             messages = [TERMINATED, event.detail]
@@ -251,7 +247,7 @@ def event_lines(event: TaskEvent) -> Iterator[LogLine]:
 
 
 def picked_up(name: str, job: Job) -> str:
-    """Return how a task continues, its interval or next moment, as Keiji's log says when a task is picked up."""
+    """Return the interval or the next moment of a task, in the words of Keiji's log when it picks up a task."""
     words, definition = (job.definition.schedule or "on demand").split(), job.definition
     match words:
         case ["every", number, "seconds"] if number.isdecimal():
@@ -264,7 +260,7 @@ def picked_up(name: str, job: Job) -> str:
 
 
 def within(tried: Run | Attempt, at: Moment | None) -> Moment:
-    """Return when a line came, which is while its attempt ran; where nobody knows, the start of the attempt."""
+    """Return when a line came, within the time of its attempt; if unknown, the start of the attempt."""
     started = tried.started or (tried.due if isinstance(tried, Run) else None) or tried.ended or Moment(0)
     return max(started, started if at is None else at if tried.ended is None else min(at, tried.ended))
 
@@ -272,9 +268,9 @@ def within(tried: Run | Attempt, at: Moment | None) -> Moment:
 def tried_lines(
     tried: Run | Attempt, written: Iterable[tuple[Moment | None, str]], *, over: bool = True
 ) -> list[LogLine]:
-    """Return each line that is not empty that an attempt wrote, and behind them, if it is `over`, its error.
+    """Return each line of an attempt that is not empty, and, if it is `over`, its error behind them.
 
-    A run tells of its newest attempt.
+    A run has the facts of its newest attempt.
     """
     if isinstance(tried, Run):
         run_id, error = tried.id, tried.error if tried.state is RunState.FAILED else None

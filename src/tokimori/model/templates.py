@@ -24,18 +24,18 @@ FACTS = (
     "callback",
     "signature",
 )
-"""What a template may name. `payload_json` is the payload as a string of JSON, with its quotes; null where there is
+"""Facts that a template may name. `payload_json` is the payload as a string of JSON, with its quotes; null if there is
 none."""
 _OTHERS = ", part.KEY, part_json.KEY or secret.NAME"
 OPENING = "{{"
 SECRETS: Final = "secret."
-"""So begins what names a secret: `{{ secret.NAME }}`."""
+"""Beginning of a reference to a secret: `{{ secret.NAME }}`."""
 SECRETS_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 PART: Final = "part."
-"""So begins what names a part of a payload that is an object of JSON: `{{ part.subject }}`. What is no text stands
-there as JSON."""
+"""Beginning of a reference to a part of a payload that is a JSON object: `{{ part.subject }}`. A part that is no text
+is written as JSON."""
 PART_JSON: Final = "part_json."
-"""The same, always as JSON: `{{ part_json.subject }}` is a string with its quotes, and null where there is none."""
+"""The same, always as JSON: `{{ part_json.subject }}` is a string with its quotes, and null if there is none."""
 MOST_FILLED: Final = 4 * 2**20
 """Characters that facts bring into the templates of one attempt: a payload, as text and as JSON, and room beside it."""
 _PLACE = re.compile(rf"\{{\{{(?:[ ]*((?:secret|part|part_json)\.{SECRETS_NAME}|[a-z_]+)[ ]*\}}\}})?", re.ASCII)
@@ -60,9 +60,7 @@ def _is_part(name: str) -> bool:
 
 
 def rendered(text: str, facts: Mapping[str, str], written: Callable[[str], str] = str) -> str:
-    """Return the text with the facts in their places, each as `written` gives it. What a fact holds is not looked
-    into.
-    """
+    """Return the text with the facts in their places, each as `written` gives it. Facts are not rendered again."""
 
     def put(place: re.Match[str]) -> str:
         name = place[1]
@@ -91,7 +89,7 @@ def names_parts(texts: Iterable[str]) -> bool:
 
 
 def parts_of(payload: str | None) -> Mapping[str, str]:
-    """Return the parts of a payload under the names that templates have for them; none where it is no object."""
+    """Return the parts of a payload by their names in templates; none if it is no object."""
     try:
         values = json.loads(payload or "")
     except (ValueError, RecursionError):
@@ -106,12 +104,12 @@ def parts_of(payload: str | None) -> Mapping[str, str]:
 
 
 def _whole(text: str) -> str:
-    """Without halves of surrogate pairs, which JSON can write and nothing else can."""
+    """Return the text without halves of surrogate pairs, which only JSON can write."""
     return text.encode(errors="replace").decode()
 
 
 def check_secrets(field: str, text: str) -> None:
-    """Check that what begins as the name of a secret is one. Raises `InvalidInput`."""
+    """Check that each reference to a secret is complete. Raises `InvalidInput`."""
     for place in _SECRET.finditer(text):
         if not place[1]:
             shown = text[place.start() : place.start() + 20]
@@ -127,12 +125,12 @@ def check_secret_name(field: str, name: str) -> None:
 
 
 def naming(secret: str) -> str:
-    """Return the template that is this secret."""
+    """Return the template for this secret."""
     return f"{{{{ {SECRETS}{secret} }}}}"
 
 
 def check_no_secret(field: str, text: str, instead: str) -> None:
-    """Refuse a secret where none can stand. Raises `InvalidInput`."""
+    """Refuse a secret in a text that can have none. Raises `InvalidInput`."""
     if found := _SECRET.search(text):
         message = f"{field}: {found[0]!r} can't stand here: {instead}"
         raise InvalidInput(message, field=field, value=found[0], allowed="a text without {{ secret. … }}")

@@ -5,7 +5,7 @@ import re
 from tokimori.errors import InvalidInput
 
 VARIABLE = "TRACEPARENT"
-"""Programs hand it on to those that they start in this variable, as OpenTelemetry's conventions say."""
+"""Variable in which programs pass it to those that they start, by OpenTelemetry's conventions."""
 HEADER = "traceparent"
 _ALLOWED = "a traceparent of W3C Trace Context, such as 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 _FORM = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-[^\n]*)?")
@@ -13,10 +13,9 @@ _LONGEST = 512
 
 
 def traceparent_in(text: str | None) -> str | None:
-    """Return the traceparent in a text from outside, in the form of version 00; None where it is none: such a one is
-    ignored.
+    """Return the traceparent in a text from outside, in the form of version 00; None if it is invalid.
 
-    Of later versions the parts that all have are taken.
+    Of later versions it takes the parts that all have.
     """
     found = None if text is None or len(text) > _LONGEST else _FORM.fullmatch(text.strip(" \t"))
     if found is None:

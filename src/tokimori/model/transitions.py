@@ -15,10 +15,10 @@ class RunState(StrEnum):
     READY = "ready"
     """Due, and claimable."""
     BLOCKED = "blocked"
-    """A limit is full; it stands in line."""
+    """A limit is full; it waits in line."""
     RUNNING = "running"
     HELD = "held"
-    """A person has to say how it goes on."""
+    """It waits for a person."""
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -41,10 +41,10 @@ class RunMove(StrEnum):
     FAIL = "fail"
     RETRY = "retry"
     REQUEUE = "requeue"
-    """Given back, or lost: whoever is next may claim it."""
+    """It was released or lost, and may be claimed again."""
     HOLD = "hold"
     PUT_OFF = "put off"
-    """A later request of its key asks for another moment."""
+    """A later request of its key names another moment."""
     RESUME = "resume"
     CANCEL = "cancel"
     DROP = "drop"
@@ -87,15 +87,15 @@ ENDS = frozenset({_S.SUCCEEDED, _S.FAILED, _S.CANCELLED, _S.SKIPPED})
 """States that a run never leaves."""
 
 BEFORE_START = frozenset({_S.WAITING, _S.READY, _S.BLOCKED})
-"""Nobody keeps it from starting but the clock and its constraints."""
+"""States before a start, which only the clock and its constraints delay."""
 STANDING_STILL = BEFORE_START | {_S.HELD}
-"""States of a run that may ask why it does not start."""
+"""States of a run that waits for something."""
 ACTIVE = BEFORE_START | {_S.RUNNING}
 """States that count against `max_running` when an occurrence is decided. A held run counts for nothing."""
 
 
 def move(state: RunState, event: RunMove) -> RunState:
-    """Return the state after the event. Raises `Bug` for a move that the table does not have."""
+    """Return the state after the event. Raises `Bug` for a move that is not in the table."""
     try:
         return TRANSITIONS[state, event]
     except KeyError:

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from tokimori.errors import InvalidInput
 
 DOTS = frozenset({".", ".."})
-"""No names: in an address they mean this folder and the one above, so that it would lead to something else."""
+"""Not allowed as names: in an address they mean this folder and the one above."""
 LONGEST_WORD = 128
 _WORD = re.compile(rf"[A-Za-z0-9._-]{{1,{LONGEST_WORD}}}\Z", re.ASCII)
 WORD_ALLOWED = "1 to 128 of A-Z a-z 0-9 . _ -"
 
 
 def check_word(name: str, text: object) -> None:
-    """Refuse what can't be a key or a value of labels, or the name of a queue or a semaphore. Raises `InvalidInput`."""
+    """Check a word: a key or value of labels, or the name of a queue or semaphore. Raises `InvalidInput`."""
     if not isinstance(text, str) or _WORD.match(text) is None:
         raise InvalidInput(f"{name}: {text!r} is not a word", field=name, value=text, allowed=WORD_ALLOWED)
     if text in DOTS:
@@ -39,7 +39,7 @@ def texts_in(value: object) -> Iterator[str]:
 
 
 def check_text(name: str, text: object) -> None:
-    """Refuse what neither a program's arguments nor every database can hold: NUL, and half of a surrogate pair.
+    """Refuse NUL and halves of surrogate pairs, which arguments of programs and some databases can't hold.
 
     Raises `InvalidInput`.
     """
@@ -51,7 +51,7 @@ def check_text(name: str, text: object) -> None:
 
 
 def _is_whole(text: str) -> bool:
-    """Return whether it has no half of a surrogate pair. A look at each character takes a hundred times longer."""
+    """Return if it has no half of a surrogate pair. To check each character takes a hundred times longer."""
     try:
         text.encode()
     except UnicodeEncodeError:

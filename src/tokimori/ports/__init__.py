@@ -1,1 +1,1 @@
-"""The questions that the inside asks of the outside."""
+"""Interfaces to stores, executors and other outside systems."""

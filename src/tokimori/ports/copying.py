@@ -1,4 +1,4 @@
-"""Questions of copying to both stores, besides `tokimori.ports.store`: rows exactly as they are."""
+"""Interface of copying to both stores, besides `tokimori.ports.store`: rows exactly as they are."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -22,7 +22,7 @@ class Kind(StrEnum):
     DOCUMENTS = "documents"
     """Documents of every kind."""
     SEMAPHORES = "semaphores"
-    """Without permits: as no node works, nobody holds any."""
+    """Semaphores without permits: as no node works, none are held."""
     PAUSES = "pauses"
     """Read and written by `Pausing`."""
     SKIPS = "skips"
@@ -51,7 +51,7 @@ class JobSkip(Struct, frozen=True, kw_only=True):
 
 
 class BareSemaphore(Struct, frozen=True, kw_only=True):
-    """A semaphore that nobody holds. `granted` is how often it was granted: later tokens are greater."""
+    """A semaphore without holders. `granted` is how often it was granted: later tokens are greater."""
 
     name: str
     limit: int
@@ -85,7 +85,7 @@ class Arrival(Struct, frozen=True, kw_only=True):
 
 
 ALL_ARRIVED = ("*",)
-"""No id of a job. Who ends later completes nothing once more."""
+"""Mark, which is no id of a job, by which later ends complete nothing again."""
 
 
 class PrunedCount(Struct, frozen=True, kw_only=True):
@@ -132,16 +132,16 @@ def key_of(row: Job | Pause | Copied) -> Key:
 
 
 class Copying(Protocol):
-    """Rows from a store where no node works, to one where none works yet; jobs and pauses go other ways."""
+    """Copy of rows from a store without working nodes to another one; jobs and pauses go other ways."""
 
     async def finish_moves(self) -> None:
-        """Let all runs follow the changes of their jobs, which beats would do: a copy knows nothing of these."""
+        """Move all runs after changes of their jobs, as beats would do: a copy does not hold pending moves."""
         ...
 
     async def export_rows(self, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
-        """At most `limit` rows whose key is greater than `after`, in order of keys; empty where there are no more."""
+        """Return at most `limit` rows whose key is greater than `after`, in order of keys; empty at the end."""
         ...
 
     async def import_rows(self, kind: Kind, rows: Sequence[Copied]) -> None:
-        """Keep all rows as they are, or none of them. A row whose key is there already is ignored."""
+        """Store all rows as they are, or none of them. A row whose key exists is ignored."""
         ...

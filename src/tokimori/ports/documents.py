@@ -1,7 +1,7 @@
-"""Documents in the shared database, as services ask for them. Every method is one transaction.
+"""Interface of documents in the shared database. Every method is one transaction.
 
-Calendars are documents, and so is all that only people change and the engine never asks for. A kind is a word that the
-stores need not know. `tokimori.model.document` checks kinds and names, the service checks what the texts say.
+Calendars are documents, and so are all things that only people change and the engine never reads. Stores do not know
+the kinds. `tokimori.model.document` checks kinds and names, the service checks the texts.
 """
 
 from typing import Protocol
@@ -13,10 +13,10 @@ class Documents(Protocol):
     """Texts by kind and name. Versions are compared, so that two people never overwrite each other's change."""
 
     async def put_document(self, document: Document, replaces: int | None) -> None:
-        """Keep the document in place of version `replaces`; None: there must be none of that name yet.
+        """Store the document in place of version `replaces`; None: it must be new.
 
-        The same document may be put again, as a reply may have been lost. Raises `Conflict` where the store has another
-        version, or none.
+        The same document may be put again, after a lost reply. Raises `Conflict` if the store has another version, or
+        none.
         """
         ...
 
@@ -25,7 +25,7 @@ class Documents(Protocol):
         ...
 
     async def list_documents(self, kind: str, *, prefix: str = "", after: str = "", limit: int = 100) -> list[Document]:
-        """Documents whose names begin with `prefix` and are greater than `after`, in order of names (by their bytes).
+        """Return documents whose names begin with `prefix` and are greater than `after`, by the bytes of names.
 
         Fewer than `limit` means that there are no more.
         """

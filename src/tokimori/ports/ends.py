@@ -1,7 +1,7 @@
 """Ends of runs in the order in which they were written: the source of events.
 
-A settle may come long after the attempt has ended, as the store was away: `ended` is no order that a reader could
-follow. So each end has the moment of the store's own clock at which it was written.
+If the store was away, a settle comes long after the attempt has ended: a reader can't follow the order of `ended`. So
+each end has the moment, by the store's clock, at which it was written.
 """
 
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ from tokimori.model.ids import Incarnation, JobId, Lane, NodeId, RunId
 from tokimori.model.transitions import RunState
 
 LATEST = 10 * SECOND
-"""No end is seen later after the moment that it bears: transactions are cut after 4 seconds (microseconds)."""
+"""Microseconds after its moment within which an end appears: transactions are cut after 4 seconds."""
 
 
 class EndPlace(Struct, frozen=True, order=True):
-    """Behind the end that was written at this moment and is `tie` among those of the moment; "": before all of them.
+    """Place behind the end written at this moment that is `tie` among those of the moment; "": before all.
 
-    A store of another kind knows other ties, and a position may come from one: those count as "".
+    A position may come from a store of another kind, whose ties count as "".
     """
 
     written: Moment
@@ -28,7 +28,7 @@ class EndPlace(Struct, frozen=True, order=True):
 
 
 class EndedRun(Struct, frozen=True, kw_only=True, gc=False):
-    """End of a run as reported. The fields are those of the run; `origin` says who asked for it."""
+    """End of a run as reported. The fields are those of the run; `origin` says who requested it."""
 
     written: Moment
     id: RunId
@@ -49,19 +49,19 @@ class EndedRun(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Ends(Struct, frozen=True, kw_only=True):
-    """Some ends in order, and where to go on; `rest` is None where there were no more."""
+    """Some ends in order, and the next place; `rest` is None at the end."""
 
     found: Sequence[EndedRun]
     rest: EndPlace | None
 
 
 class Endings(Protocol):
-    """Ends of runs, for who tells of them."""
+    """Ends of runs, for events and notifications."""
 
     async def ended_since(self, place: EndPlace, limit: int) -> Ends:
-        """About `limit` ends from behind this place on, in the order of their moments.
+        """Return about `limit` ends from this place on, in the order of their moments.
 
-        One that was written in a transaction which has not ended may appear before ends that were read: up to `LATEST`
-        behind them. Pruned runs, and those that a copy brought, are left out.
+        An end from an open transaction may appear later, before ends that were read: within `LATEST`. Pruned and copied
+        runs are left out.
         """
         ...

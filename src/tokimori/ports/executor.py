@@ -15,23 +15,23 @@ from tokimori.model.target import Target
 
 
 class Builds(Protocol):
-    """Gives the pieces of builds, which nobody has checked: `tokimori.model.build.content_of` does."""
+    """Source of the pieces of builds, unchecked: `tokimori.model.build.content_of` checks them."""
 
     async def pieces(self, task: str, digest: str) -> Sequence[str]:
-        """Return all pieces of a build of a task, in order. Raises `NotFound` where there is none, and `StoreError`."""
+        """Return all pieces of a build of a task, in order. Raises `NotFound` if there is none, and `StoreError`."""
         ...
 
 
 class AttemptTask(Struct, frozen=True, gc=False):
     """One attempt to be made. `kill_on_lost_lease`: end it when the lease can't be renewed. Durations are seconds.
 
-    `is_inherited`: the payload is what a parent run left. `parent_id` is the run after whose end, or by whose code,
-    this one was asked for. `checkpoint` is what an earlier attempt has kept. Without `auto_complete_success` the
-    attempt has to report how it ended. With `own_process` no other run is in the worker process of its function.
-    `permits` are the units that it holds in another store, as `tokimori.model.semaphores.permits_text` writes them.
-    `secrets` are the values of those that its target names; `hidden` is what of them is to be hidden in all that is
-    told of the attempt. `traceparent` is where in a trace the attempt goes on (`tokimori.model.trace`). `client` is the
-    queue of a job whose attempts may ask their node, and `server` the address, with a token, by which this one may.
+    `is_inherited`: the payload came from a parent run. `parent_id` is the run whose end, or whose code, requested this
+    one. `checkpoint` was stored by an earlier attempt. Without `auto_complete_success` the attempt has to report how it
+    ended. With `own_process` no other run is in the worker process of its function. `permits` are the units that it
+    holds in another store, as `tokimori.model.semaphores.permits_text` writes them. `secrets` are the values of the
+    secrets that its target names; `hidden` are texts to hide in its output and reports. `traceparent` is its place in a
+    trace (`tokimori.model.trace`). `client` is the queue of a job whose attempts may call their node, and `server` the
+    address, with a token, for this one.
     """
 
     run_id: RunId
@@ -63,24 +63,24 @@ class StopReason(StrEnum):
     """Reasons to end an attempt. They decide the outcome that it is reported with."""
 
     CANCEL = "cancel"
-    """Somebody ordered it. Outcome: cancelled."""
+    """It was ordered. Outcome: cancelled."""
     RELEASE = "release"
-    """The node stops, or does not know whether the run is its own. Outcome: released."""
+    """The node stops, or is not sure that it owns the run. Outcome: released."""
     RESTART = "restart"
     """It is to begin anew. Outcome: released."""
     DISOWN = "disown"
-    """The run is no longer this node's, so that nobody will settle what is reported."""
+    """The run is no longer this node's: the report will not be settled."""
 
 
 class Signal(NamedTuple):
-    """A word that somebody tells an attempt, with data as JSON."""
+    """A signal for an attempt, with data as JSON."""
 
     name: str
     data: str | None
 
 
 Signalling = Callable[[RunId, Token, Signal], None]
-"""Tells an attempt a signal; one that nobody knows is to begin soon, or has ended."""
+"""Passes a signal to an attempt; an unknown attempt will begin soon, or has ended."""
 
 
 def unheard(_run_id: RunId, _token: Token, _signal: Signal) -> None:
@@ -105,7 +105,7 @@ class Grew(Struct, frozen=True, kw_only=True):
 
 
 class Noted(Struct, frozen=True, kw_only=True):
-    """The attempt has told how far it is, or what is to be kept; at most about once a second."""
+    """The attempt has reported progress or a checkpoint; at most about once a second."""
 
     run_id: RunId
     token: Token
@@ -113,7 +113,7 @@ class Noted(Struct, frozen=True, kw_only=True):
 
 
 class Ended(Struct, frozen=True, kw_only=True, gc=False):
-    """The attempt has ended, and nothing of it is left. `started` is None where it never began."""
+    """The attempt has ended, with all its processes. `started` is None if it never began."""
 
     run_id: RunId
     token: Token
@@ -128,13 +128,13 @@ Report = Started | Grew | Noted | Ended
 
 
 class Executor(Protocol):
-    """Runs one kind of target. Every method is called on the loop, and none of them blocks it.
+    """Executor of one kind of target. Every method is called on the loop, and none of them blocks it.
 
     Each started task is reported as `Ended` exactly once, whatever happens, even if the executor itself fails.
     """
 
     async def open(self, report: Callable[[Report], None]) -> None:
-        """Get ready. From now on `report` is called, on the loop."""
+        """Get ready, and call `report` from now on, on the loop."""
         ...
 
     def start(self, tasks: Sequence[AttemptTask]) -> None:
@@ -153,9 +153,9 @@ class Executor(Protocol):
         ...
 
     def forget(self, before: Moment) -> None:
-        """Begin to remove what attempts that ended before that moment left on this machine, such as their output."""
+        """Begin to remove files of attempts that ended before that moment, such as their output."""
         ...
 
     async def close(self) -> None:
-        """End at once whatever still runs, and free all resources."""
+        """End all running attempts at once, and free all resources."""
         ...

@@ -10,14 +10,14 @@ from tokimori.ports.working import Change, Claimed, Verdict
 
 
 class Meter(Protocol):
-    """Is told what a node has done, once for a whole batch, on the node's loop: it must neither wait nor raise."""
+    """Counter of a node's work, called once for a whole batch, on the node's loop: it must neither wait nor raise."""
 
     def claimed(self, runs: Sequence[Claimed]) -> None:
         """Count runs that the node has claimed, perhaps none."""
         ...
 
     def started(self, tasks: Sequence[AttemptTask], now: Moment) -> None:
-        """Count attempts that begin at this moment. A task is late by what that is after its `due`."""
+        """Count attempts that begin at this moment. The lateness of a task counts from its `due`."""
         ...
 
     def settled(self, changes: Sequence[Change], verdicts: Sequence[Verdict]) -> None:
@@ -33,7 +33,7 @@ class Meter(Protocol):
 
 
 class Unmetered:
-    """Counts nothing."""
+    """Counter that counts nothing."""
 
     def claimed(self, runs: Sequence[Claimed]) -> None:
         """See `Meter`."""
@@ -54,7 +54,7 @@ UNMETERED = Unmetered()
 def outcome_of(change: Change) -> str:
     """Return the outcome of the attempt that the change ends, as the rows of attempts name it.
 
-    Two kinds of attempt have no row: a first one that succeeded, and one that was given back before it began.
+    Two kinds of attempt have no row: a first one that succeeded, and one that was released before it began.
     """
     if change.attempt is not None:
         return change.attempt.outcome

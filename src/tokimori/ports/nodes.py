@@ -1,4 +1,4 @@
-"""Questions of nodes about each other. Every method is one transaction, as in `ports.store`."""
+"""Interface of nodes about each other. Every method is one transaction, as in `ports.store`."""
 
 from enum import StrEnum
 from typing import Protocol
@@ -24,7 +24,7 @@ class NodeRecord(Struct, frozen=True, kw_only=True):
     """A node's row. `beat` grows while it lives; `left` is when it left or was declared dead.
 
     A node whose `concurrency` is 0 is a program: it runs no jobs, but holds permits of semaphores or waits for them.
-    `drained`: it was told to take no new runs; stores know nothing of that.
+    `drained`: it was ordered to take no new runs; stores do not record that.
     """
 
     id: NodeId
@@ -73,7 +73,7 @@ class Beat(Struct, frozen=True, kw_only=True):
 
 
 class Survey(Struct, frozen=True, kw_only=True):
-    """Work that exists: the next due time of jobs and waiting runs, and the lanes with ready runs.
+    """Work in the store: the next due time of jobs and waiting runs, and the lanes with ready runs.
 
     Lanes of paused queues are left out.
     """
@@ -105,30 +105,30 @@ class Nodes(Protocol):
         ...
 
     async def register(self, node: NodeRecord) -> None:
-        """Add a living node. One that is known says its labels and places anew, and stays what it is."""
+        """Add a living node. A known one only updates its labels and concurrency."""
         ...
 
     async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
-        """Raise the node's counter and return what it should know. None: the node was declared dead, for good.
+        """Raise the node's counter and return its pulse. None: the node was declared dead, for good.
 
-        A few lines of semaphores with free units are served too, in lanes where nothing is ready: runs that were
-        copied from another store need it.
+        A few lines of semaphores with free units are served too, in lanes without ready runs: runs copied from another
+        store need it.
         """
         ...
 
     async def survey(self, now: Moment, *, past: Moment | None = None) -> Survey:
-        """Return the work that exists, without a beat. `past`: leave out what was due by that moment."""
+        """Return the survey, without a beat. `past`: leave out work due by that moment."""
         ...
 
     async def bury(self, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
         """Declare a node dead if its counter still is `beat` and `by` is alive. Returns whether it is dead now.
 
-        What it held as a program is free, and its places in line are gone; its runs keep their permits until settled.
+        Its permits as a program, and its places in line, are freed; its runs keep their permits until settled.
         """
         ...
 
     async def leave(self, node: NodeId, now: Moment) -> bool:
-        """Let the node leave and free what it held as a program; False while it owns runs. A program's row goes too."""
+        """Let the node leave and free its permits; return False while it owns runs. A program's row goes too."""
         ...
 
     async def orphans(self, limit: int) -> list[Claimed]:
@@ -136,5 +136,5 @@ class Nodes(Protocol):
         ...
 
     async def list_nodes(self, *, limit: int = 1000) -> list[NodeRecord]:
-        """Living nodes first, then those that left or died, newest first."""
+        """Return living nodes first, then those that left or died, newest first."""
         ...

@@ -6,13 +6,13 @@ from msgspec import Struct
 
 
 class Outside(Struct, frozen=True, kw_only=True):
-    """Statements that the program's own connection carries out. In each of them `?` stands for a value.
+    """Statements for the program's own connection, with `?` for each value.
 
-    `driver` is `sqlite`, `postgresql` or `mysql`. `where` asks which database this is; the store's own connection
-    answers `here`. `add` keeps a run: it waits without a lane, so that no lock is needed on its job, and gets that of
-    its job when it is due (`Planning.promote`). Where it `checks`, it keeps none of a job that is stopped or gone, and
-    answers with a row if it did; else who asks has to look before. `known` asks for the run of an incarnation and an
-    origin. `told` wakes nodes once the transaction is committed; None where they notice by themselves.
+    `driver` is `sqlite`, `postgresql` or `mysql`. `where` identifies the database; the store's own connection answers
+    `here`. `add` stores a run: it waits without a lane, so that no lock on its job is needed, and gets the job's lane
+    when it is due (`Planning.promote`). If it `checks`, it refuses runs of a stopped or deleted job, and returns a row
+    if it stored one; else the caller has to check before. `known` finds the run of an incarnation and an origin. `told`
+    wakes nodes once the transaction is committed; None if they notice by themselves.
     """
 
     driver: str

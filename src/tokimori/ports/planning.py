@@ -1,4 +1,4 @@
-"""Questions of firing to the store. Every method is one transaction, as in `tokimori.ports.store`."""
+"""Interface of firing to the store. Every method is one transaction, as in `tokimori.ports.store`."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -12,7 +12,7 @@ from tokimori.model.run import Run
 
 
 class Share(NamedTuple):
-    """One of `of` parts into which jobs fall by chance, so that nodes do not work in vain on each other's jobs."""
+    """One of `of` random parts of all jobs, so that nodes do not repeat each other's work."""
 
     part: int = 0
     of: int = 1
@@ -24,11 +24,11 @@ class Share(NamedTuple):
 
 ALL = Share()
 MOST_MAKING_WAY = 1_000
-"""At most so many earlier runs end with one newcomer; those behind them, if any, end with the next one."""
+"""Most earlier runs that end with one newcomer; further ones end with the next one."""
 
 
 class Planning(Protocol):
-    """From schedules to runs."""
+    """Due jobs, plans and promotions."""
 
     async def due(self, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
         """Return enabled jobs whose `next_due` has come, the longest due first; none that this program can't read."""
@@ -39,25 +39,25 @@ class Planning(Protocol):
 
         Returns for each plan whether it was written; a refused one hinders no other. Cursor, next moment, state,
         anchor, `runs_remaining` and `tzdata` of the job become those of the plan. With a plan comes one id for each of
-        its runs, which are born ready where due, waiting otherwise. `replaces`: earlier scheduled runs of the job are
-        cancelled where they have not started, and ordered to cancel (`cancel`) where they run, `MOST_MAKING_WAY` of
-        them at once. An `s:` origin that exists already is ignored, row by row.
+        its runs, which are born ready if due, waiting otherwise. `replaces`: earlier scheduled runs of the job are
+        cancelled if they have not started, and ordered to cancel (`cancel`) if they run, `MOST_MAKING_WAY` of them at
+        once. An `s:` origin that exists already is ignored, row by row.
         """
         ...
 
     async def outdated(self, tzdata: str, limit: int) -> list[Job]:
-        """Return enabled jobs whose next moment was reckoned with an older tzdata than this one, the oldest first.
+        """Return enabled jobs whose next moment was computed with an older tzdata than this one, the oldest first.
 
-        It is cheap where there are none, however many jobs there are.
+        It is cheap if there are none, however many jobs there are.
         """
         ...
 
     async def promote(self, now: Moment, limit: int, skip: int = 0) -> int:
-        """Make waiting runs ready whose moment has come, the first ones first but for so many; returns how many."""
+        """Make waiting runs ready whose moment has come, in order, after skipping so many; return how many."""
         ...
 
     async def hasten_run(self, run: Run, due: Moment, nominal: Moment) -> None:
-        """Let a run that waits until its moment be due at that one, which is earlier; a run that changed stays."""
+        """Let a waiting run be due at this earlier moment; a run that has changed stays."""
         ...
 
 
@@ -65,9 +65,9 @@ class Pausing(Protocol):
     """Pauses of queues and of everything. Jobs and runs do not change: only claims look at pauses."""
 
     async def add_pause(self, pause: Pause) -> Pause:
-        """Pause a queue, or everything. Returns the pause that is kept: the older one where it was paused already.
+        """Pause a queue, or everything. Returns the pause in force: the older one if it was paused already.
 
-        When this returns, nothing of the queue is claimed any more, and no survey names its lanes.
+        When this returns, no run of the queue is claimed any more, and no survey names its lanes.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Questions of retention to the store. Every method is one transaction, as in `tokimori.ports.store`."""
+"""Interface of retention to the store. Every method is one transaction, as in `tokimori.ports.store`."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -14,9 +14,9 @@ class Pruning(Protocol):
     async def prune(self, expiries: Sequence[Expiry], limit: int) -> Sequence[Expiry]:
         """Look at `limit` runs and skips at most, and turn those that have expired into counts of their day.
 
-        Returns what is still to be looked at, to be asked for next; empty: nothing. A run goes with its attempts and
-        outputs; live runs are not touched. A deleted job of which nothing is left is forgotten. Asked again after a
-        lost reply it counts nothing twice, as deleted rows are not found again.
+        Returns the expiries that remain for the next call; empty: none. A run goes with its attempts and outputs; live
+        runs are not touched. A deleted job without rows is forgotten. A repeated call after a lost reply counts nothing
+        twice, as deleted rows are not found again.
         """
         ...
 
@@ -31,7 +31,7 @@ class Pruning(Protocol):
     async def counts(self, job_id: JobId) -> list[DailyCount]:
         """Return the number of ended runs and skipped occurrences, by day and outcome, the oldest first.
 
-        Kept rows and pruned ones together, of all jobs that ever had this id; empty where none had. Of the kept rows
-        the newest `MOST_COUNTED` are counted.
+        Kept and pruned rows are counted together, of all jobs that ever had this id; empty if none had. Of the kept
+        rows the newest `MOST_COUNTED` are counted.
         """
         ...

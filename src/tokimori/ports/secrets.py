@@ -1,4 +1,4 @@
-"""Secrets of jobs: what encrypts them, and who knows their values just before an attempt starts."""
+"""Secrets of jobs: their cipher, and the vault that gives values just before an attempt starts."""
 
 from typing import Protocol
 
@@ -8,7 +8,7 @@ from tokimori.model.ids import JobId
 
 
 class Cipher(Protocol):
-    """Encrypts, by keys that the store never sees. Its methods take a while; they are called in threads."""
+    """Cipher with keys that the store never sees. Its methods take a while; they are called in threads."""
 
     def seal(self, content: bytes) -> str:
         """Return the content, encrypted with the first key. Raises `Refused` without a key, `StoreUnavailable` for a
@@ -17,14 +17,12 @@ class Cipher(Protocol):
         ...
 
     def open(self, sealed: str) -> bytes:
-        """Return the content of what any of the keys has sealed. Raises `Refused` where none opens it, and as
-        `seal`.
-        """
+        """Return the content that one of the keys has sealed. Raises `Refused` if none opens it, and as `seal`."""
         ...
 
 
 class OpenSecret(Struct, frozen=True, kw_only=True):
-    """A secret with its value, which is kept nowhere. `jobs` are prefixes of ids; empty: any job may use it."""
+    """A secret with its value, which is stored nowhere. `jobs` are prefixes of ids; empty: any job may use it."""
 
     name: str
     value: str
@@ -36,7 +34,7 @@ class OpenSecret(Struct, frozen=True, kw_only=True):
 
 
 class Vault(Protocol):
-    """Knows the values of secrets."""
+    """Source of the values of secrets."""
 
     async def open(self, name: str) -> OpenSecret:
         """Return the secret of this name. Raises `NotFound`, `Refused` without its key, and `StoreError`."""

@@ -1,16 +1,15 @@
 """Named semaphores: units that runs and programs hold. Every method is one transaction, as in `tokimori.ports.store`.
 
-A run gets the units of all its semaphores with its claim, or none of them, and holds them while it is `running`:
-whatever ends the attempt releases them. A program registers as a node with concurrency 0, ticks, and leaves: its
-permits and its places in line end with it. A semaphore that nobody made has one unit; it is made when somebody first
-asks for it. The weights that are held never add up to more than the limit, except for what was held already when the
-limit was lowered.
+A run gets the units of all its semaphores with its claim, or none of them, and holds them while it is `running`: any
+end of the attempt releases them. A program registers as a node with concurrency 0, ticks, and leaves: its permits and
+its places in line end with it. A semaphore that was never made has one unit; it is made at the first request. The held
+weights never add up to more than the limit, except for units held when the limit was lowered.
 
 A semaphore has one line for each lane: the lane's blocked runs and all waiting programs, by (rank, id), a program
-before a run of the same rank. The first in a line waits for units only, and nobody behind it may pass. A unit that
-becomes free goes, in the transaction that frees it, to the programs that are before every blocked run; then, in every
-lane, as many runs from the head of the line are made ready as fit together into what is free. As nothing of a paused
-queue is claimed, programs pass its blocked runs when they ask again.
+before a run of the same rank. The first in a line waits for units only, and none behind it may pass. A freed unit goes,
+in the transaction that frees it, to the programs that are before every blocked run; then, in every lane, as many runs
+from the head of the line are made ready as fit together into the free units. As no run of a paused queue is claimed,
+programs pass its blocked runs when they ask again.
 """
 
 from typing import Protocol
@@ -74,7 +73,7 @@ class UnitWish(Struct, frozen=True, kw_only=True):
 class Grant(Struct, frozen=True, kw_only=True):
     """The program holds its units; `token` is greater than that of each earlier grant to a program.
 
-    That also holds where the semaphore was deleted and made again since.
+    That also holds if the semaphore was deleted and made again since.
     """
 
     token: int
@@ -104,27 +103,27 @@ class SemaphoreTable(Protocol):
     async def put_semaphore(self, name: str, limit: int, now: Moment) -> None:
         """Make the semaphore, or change its limit (at least 1); a larger limit serves the line at once.
 
-        What is held stays held. Raises `Refused` where something in its line wants more units than the new limit.
+        Held units stay held. Raises `Refused` if a waiter in its line wants more units than the new limit.
         """
         ...
 
     async def list_semaphores(self, *, after: str = "", limit: int = 1000) -> list[Semaphore]:
-        """Semaphores whose names are greater than `after`, in order of names (by their bytes)."""
+        """Return semaphores whose names are greater than `after`, in order of names (by their bytes)."""
         ...
 
     async def get_semaphore(self, name: str) -> Semaphore:
-        """Return the semaphore of that name. Raises `NotFound` where nobody has made it or asked for it yet."""
+        """Return the semaphore of that name. Raises `NotFound` if it was never made or requested."""
         ...
 
     async def delete_semaphore(self, name: str) -> None:
-        """Delete it; it is no error if there is none. Raises `Refused` while units are held, or something waits."""
+        """Delete it; it is no error if there is none. Raises `Refused` while units are held or waited for."""
         ...
 
     async def acquire(self, wish: UnitWish, now: Moment) -> Answer:
         """Join the line; granted at once if first in it (no blocked run has a smaller rank) and the units fit.
 
-        Asked again with the same id it answers the same grant, or the place in line; it is granted if its turn has
-        come. Raises `Refused` where the weight is above the limit, or `limit` is not that of the semaphore.
+        A repeated call with the same id returns the same grant, or the place in line; it is granted if its turn has
+        come. Raises `Refused` if the weight is above the limit, or `limit` is not that of the semaphore.
         """
         ...
 

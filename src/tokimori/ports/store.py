@@ -45,12 +45,12 @@ class SchemaStatus(Struct, frozen=True, kw_only=True):
 
     @property
     def too_new(self) -> bool:
-        """Return whether this program must keep away from the store."""
+        """Return if this program must not use the store."""
         return self.oldest > self.newest
 
     @property
     def too_old(self) -> bool:
-        """Return whether migrations are pending, which are more than functions that each program adds for itself."""
+        """Return if migrations are pending, apart from functions that each program adds for itself."""
         return self.version is not None and self.version < self.newest
 
 
@@ -62,14 +62,14 @@ class Schema(Protocol):
         ...
 
     async def for_doors(self) -> Self:
-        """Return the same open store, for who asks through a door: however slow they are, nodes wait for none of them.
+        """Return the same open store for requests through doors: nodes never wait for them.
 
-        It is closed with this one. What it reads has a time limit of seconds: `StoreTooSlow`.
+        It is closed with this one. Its reads have a time limit of seconds: `StoreTooSlow`.
         """
         ...
 
     async def close(self) -> None:
-        """Finish what was asked and free all resources."""
+        """Finish pending requests and free all resources."""
         ...
 
     async def schema(self) -> SchemaStatus:
@@ -83,8 +83,7 @@ class Schema(Protocol):
     async def script(self, *, whole: bool) -> str:
         """Return the statements that `migrate` would run, or (`whole`) would run on an empty store.
 
-        They are for the database's own tool; empty where nothing is pending. Raises `Refused` where the store knows no
-        SQL.
+        They are for the database's own tool; empty if none are pending. Raises `Refused` if the store has no SQL.
         """
         ...
 
@@ -99,9 +98,9 @@ class Schema(Protocol):
         ...
 
     def watch(self, wake: Callable[[], None]) -> None:
-        """Call `wake`, on the loop, when somebody else may have changed something.
+        """Call `wake`, on the loop, when another program may have changed something.
 
-        It is only a hint: one may be missing, or come for nothing.
+        It is only a hint: one may be missing, or come without a change.
         """
         ...
 
@@ -114,14 +113,14 @@ class Family(Struct, frozen=True, kw_only=True):
 
 
 class Jobs(Protocol):
-    """Definitions, as the service asks for them.
+    """Definitions, for the service.
 
-    Where a definition brings or drops edges, `family` is the version of the family against which its caller checked
-    them: cycles are found by looking at all of it. Raises `FamilyChanged` where it has changed since.
+    If a definition adds or drops edges, `family` is the version of the family against which its caller checked them: a
+    search for cycles needs all of it. Raises `FamilyChanged` if it has changed since.
     """
 
     async def add_jobs(self, jobs: Sequence[Job], family: int | None = None) -> None:
-        """Keep all jobs or none. Raises `Conflict` with an id that is taken, unless by the same incarnation."""
+        """Store all jobs or none. Raises `Conflict` with an id that is taken, unless by the same incarnation."""
         ...
 
     async def family(self) -> Family:
@@ -133,37 +132,38 @@ class Jobs(Protocol):
         ...
 
     async def list_jobs(self, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
-        """Jobs whose ids are greater than `after`, in order of ids. `idle`: only enabled ones without a next moment."""
+        """Return jobs with ids greater than `after`, in order of ids. `idle`: only enabled ones without a next
+        moment."""
         ...
 
     async def list_queues(self, first: str, limit: int) -> list[tuple[str, int]]:
-        """Queues that jobs are in, in order of their names from `first` on, each with the number of its jobs."""
+        """Return queues with jobs, in order of their names from `first` on, each with the number of its jobs."""
         ...
 
     async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None) -> None:
         """Put `new` in place of `old` if incarnation, version, state and `fired_through` still are those of `old`.
 
-        Where the cursor goes back (`model.rewind`), skips that begin after it are gone before `skips` are written, and
-        ready runs that are due after `new.updated` wait again, but for children. What waits for another attempt, and
-        began the last one after `new.updated`, is due then.
+        If the cursor goes back (`model.rewind`), skips that begin after it are deleted before `skips` are written, and
+        ready runs that are due after `new.updated` wait again, except children. Runs that wait for another attempt, and
+        began the last one after `new.updated`, are due then.
 
-        When this returns, nothing of the old definition is claimed any more, though where the job has many runs some of
-        them follow later, a bounded number with each beat of a node. Runs of a paused or parked job lose their lane;
-        runs of an enabled or finished one get the lane of the new definition. Runs blocked by the job's limit are woken
-        as far as there is room; those in the line of a key or a semaphore become ready again, and find their line when
-        they are claimed. The lines that they left are served. Runs that have not begun and have the old priority take
-        the new one; those that were asked for with another one keep it. After an edit of a stopped job its forced runs,
-        which have a lane, get the new one. Raises `Conflict` (the job changed meanwhile) and `NotFound`.
+        When this returns, no run of the old definition is claimed any more, though some of many runs move later, a
+        bounded number with each beat of a node. Runs of a paused or parked job lose their lane; runs of an enabled or
+        finished one get the lane of the new definition. Runs blocked by the job's limit are woken as far as there is
+        room; those in the line of a key or a semaphore become ready again, and find their line when they are claimed.
+        The lines that they left are served. Runs that have not begun and have the old priority take the new one; those
+        requested with another one keep it. After an edit of a stopped job its forced runs, which have a lane, get the
+        new one. Raises `Conflict` (the job changed meanwhile) and `NotFound`.
         """
         ...
 
     async def delete_job(self, job_id: JobId, now: Moment) -> None:
-        """Delete the job. Its runs that have not started are cancelled; those that run go on to their end.
+        """Delete the job. Its runs that have not started are cancelled; running ones go on to their end.
 
         Of many runs some end later, a bounded number with each beat of a node; none of them is claimed meanwhile.
 
         Until the last of them has ended `deleted_job` finds the job; the id is free at once. The family's version
-        grows, so that nobody adds a child to a deleted job. Raises `NotFound`, and `Refused` where other jobs say that
+        grows, so that nobody adds a child to a deleted job. Raises `NotFound`, and `Refused` if other jobs say that
         they run after it.
         """
         ...
@@ -171,7 +171,7 @@ class Jobs(Protocol):
     async def deleted_job(self, job_id: JobId) -> Job:
         """Return the job of this id that was deleted last, in state `deleted`, as long as one of its runs runs.
 
-        `updated` is when it was deleted; what only firing needs is not kept. Raises `NotFound`.
+        `updated` is when it was deleted; fields for firing alone are not kept. Raises `NotFound`.
         """
         ...
 
@@ -185,20 +185,20 @@ class Jobs(Protocol):
 
 
 Most = int | None
-"""Of texts in a list of runs those of more bytes are left out: see `RunFilter.longest`."""
+"""Bytes of texts in a list of runs; longer ones are left out: see `RunFilter.longest`."""
 
 
 OCCURRENCES: Most = -1
-"""As `RunFilter.longest`, of who only wants to know which runs there are: no text is read, and of the rest perhaps only
-id, job, incarnation, origin, nominal time, state, and when it was made. All else may be missing.
+"""As `RunFilter.longest`, if only the existence of runs matters: no text is read, and perhaps only id, job,
+incarnation, origin, nominal time, state, and creation time. All else may be missing.
 """
 
 
 class RunFilter(Struct, frozen=True, kw_only=True):
     """Filter of a list of runs: the newest ones whose ids are smaller than `before`.
 
-    Each may have a payload of a megabyte. `longest`: of payloads, results, errors and details those of more bytes are
-    not read (`tokimori.model.run.LONG` stands for them); 0: none of them is, and all are None; None: all are.
+    Each may have a payload of a megabyte. `longest`: payloads, results, errors and details of more bytes are not read
+    (`tokimori.model.run.LONG` stands for them); 0: none are read, and all are None; None: all are read.
     """
 
     job_id: JobId | None = None
@@ -209,22 +209,22 @@ class RunFilter(Struct, frozen=True, kw_only=True):
 
 
 class Runs(Protocol):
-    """Runs, as the service asks for them."""
+    """Runs, for the service."""
 
     async def add_run(self, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
-        """Keep a requested run, `waiting` or `ready`; where its origin exists already, return that run instead.
+        """Store a requested run, `waiting` or `ready`; if its origin exists already, return that run instead.
 
-        Where the manner lets another run of the same key answer, or take over the request, that run is returned. A
-        request repeated within `REMEMBERED` gets the same answer. Raises `NotFound` (no such job, or another
-        incarnation) and `Refused` (the job is paused or parked and the run not forced, or no more runs may wait).
+        If the manner lets another run of the same key answer, or take over the request, that run is returned. A request
+        repeated within `REMEMBERED` gets the same answer. Raises `NotFound` (no such job, or another incarnation) and
+        `Refused` (the job is paused or parked and the run not forced, or no more runs may wait).
         """
         ...
 
     async def add_runs(self, runs: Sequence[Run], now: Moment) -> list[Run]:
-        """Keep plainly requested runs of one job, with different origins: all of them, or none.
+        """Store plainly requested runs of one job, with different origins: all of them, or none.
 
-        Where an origin exists already that run is returned, and leaves its place to others: no more of these runs than
-        are new have to find room. At least one run, and at most some hundred. Raises what `add_run` does.
+        If an origin exists already, that run is returned: only new runs need room. At least one run, and at most some
+        hundred. Raises what `add_run` does.
         """
         ...
 
@@ -261,7 +261,7 @@ class Runs(Protocol):
         ...
 
     async def cancel_run(self, run_id: RunId, reason: str, now: Moment) -> Run:
-        """End a run that has not started; leave an order to end (`cancel`) with one that runs.
+        """End a run that has not started; order a running one to end (`cancel`).
 
         The turn of one that has not started is passed on in the lines of its constraints. A run that has ended stays
         as it is. Raises `NotFound`.
@@ -298,15 +298,15 @@ class Store(
     """The shared database, and the only truth."""
 
     def under(self, guard: Document) -> Self:
-        """Return the same open store, whose methods change something only while it holds this version of the document.
+        """Return the same open store, whose methods make changes only while it holds this version of the document.
 
-        It is compared in the transaction of each method, and stays until that has ended. Raises `Overtaken` then. It is
+        It is compared in the transaction of each method, and stays until its end. Else `Overtaken` is raised. It is
         closed with this one.
         """
         ...
 
     def shut_while(self, document: Document, error: Callable[[], StoreError]) -> None:
-        """Raise this error from now on where something is to be changed while there is such a document.
+        """Raise this error at changes from now on, while there is such a document.
 
         It is noticed after `looks_every` seconds at the latest.
         """
@@ -318,8 +318,8 @@ class Store(
         ...
 
     def mark(self) -> object:
-        """Another value once anything was written, by whomever; None: this store can't tell without waiting.
+        """Return a value that differs after any write by any program; None: this store can't say without waiting.
 
-        What was read after it was taken is what the store holds, as long as it stays the same.
+        Rows read after it was taken are current as long as it stays the same.
         """
         ...

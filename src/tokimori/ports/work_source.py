@@ -11,9 +11,9 @@ from tokimori.ports.working import Change, Claim, Claimed, Verdict
 
 
 class WorkSource(Protocol):
-    """The store, or something in front of it. The part of a node that works on runs asks nothing else.
+    """The store, or a source in front of it. The worker of a node calls nothing else.
 
-    Every method except `watch` raises `StoreUnavailable` where trying again can help, and may be called again then.
+    Every method except `watch` raises `StoreUnavailable` if a retry can help, and may be called again then.
     """
 
     async def register(self, node: NodeRecord) -> None:
@@ -29,7 +29,7 @@ class WorkSource(Protocol):
         ...
 
     async def claim(self, claim: Claim, now: Moment) -> list[Claimed] | None:
-        """See `Working.claim`. None: the store was not asked, as something else is to be had first."""
+        """See `Working.claim`. None: the store was not asked, as units are needed first."""
         ...
 
     async def get_run(self, run_id: RunId) -> Run:

@@ -13,14 +13,14 @@ from tokimori.model.run import Attempt, Details, Output, Run
 from tokimori.model.transitions import RunState
 
 LARGE = 4_000_000
-"""A transaction takes no more runs once those that it has bring so many characters of payload: some stores write all
-of a row anew with each change."""
+"""Characters of payload after which a transaction takes no more runs: some stores rewrite the whole row with each
+change."""
 
 
 class Claim(Struct, frozen=True, kw_only=True):
     """A request for work: at most `limit` ready runs of these lanes. Each request has a new id.
 
-    `skip`: so many runs at the head of its lane, which is the only one then, stay as they are.
+    `skip`: pass so many runs at the head of its only lane.
     """
 
     id: ClaimId
@@ -33,7 +33,7 @@ class Claim(Struct, frozen=True, kw_only=True):
 # Without `gc`, here and in what else each run makes: a node holds thousands, which can't refer to each other. To look
 # through them again and again took 0.7 µs a run, a fifth of what the engine itself does for it.
 class Claimed(Struct, frozen=True, kw_only=True, gc=False):
-    """A run that a node owns, with its job's current definition; None where the job was deleted."""
+    """A run that a node owns, with its job's current definition; None if the job was deleted."""
 
     run: Run
     definition: Definition | None
@@ -57,10 +57,10 @@ class Change(Struct, frozen=True, gc=False, omit_defaults=True):
     """The next state of a running run as finished values, which `settle` writes if (run, owner, token) still hold.
 
     `attempt` is None for an attempt that needs no row of its own (a first success, or one that never began). `result`
-    goes to the run's children. `details` take the place of the run's; where there are none, those stay. Of a success
-    `due`, `rank`, `failures` and `lost` are those of the run. `parks`: if the run ends as failed, its job is parked
-    with the run's error. `childless`: its end brings no children, because the store refused it with them. A store may
-    send it encoded: fields that are as in most changes are left out.
+    goes to the run's children. `details` replace the run's; None: these stay. Of a success `due`, `rank`, `failures`
+    and `lost` are those of the run. `parks`: if the run ends as failed, its job is parked with the run's error.
+    `childless`: its end brings no children, because the store refused it with them. A store may send it encoded,
+    without fields that are as in most changes.
     """
 
     run_id: RunId
@@ -88,7 +88,7 @@ class Change(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Working(Protocol):
-    """From ready runs to ended ones."""
+    """Claims and settles of runs."""
 
     async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:
         """Give the node ready runs by (rank, id): running, token + 1, attempt + 1. Asked again, the same ones.
@@ -107,10 +107,10 @@ class Working(Protocol):
 
         A living owner settles its own runs; any living node (`by`) may settle those of a dead one. In the same
         transaction ended runs move to the history, freed places and units serve their lines, and the children of ended
-        runs get their runs (`tokimori.stores.rules.births.child_run`), or a skip where it is paused, parked or full.
+        runs get their runs (`tokimori.stores.rules.births.child_run`), or a skip if it is paused, parked or full.
         """
         ...
 
     async def save_outputs(self, outputs: Sequence[Output]) -> None:
-        """Keep what running attempts have written so far; a newer output replaces an older one, never a settled one."""
+        """Store the output of running attempts so far; a newer output replaces an older one, never a settled one."""
         ...

@@ -79,7 +79,7 @@ def marks(columns: str) -> str:
 
 
 def run_columns(longest: Most, size: str = "octet_length({0})") -> str:
-    """Return the columns `RUN`, with texts up to this bound only; `size` is the function for the bytes of one."""
+    """Return the columns `RUN`, with texts up to this bound only; `size` is the expression for the bytes of a text."""
     if longest is None or longest < 0:
         return RUN if longest is None else _SEEN
     text = f"CASE WHEN {size} > {longest:d} THEN '{LONG}' ELSE {{0}} END AS {{0}}" if longest > 0 else "NULL AS {0}"

@@ -1,1 +1,1 @@
-"""Foreign formats, one file each; nothing of them goes past here."""
+"""Readers of foreign formats, one file each; the rest of the package knows none of them."""

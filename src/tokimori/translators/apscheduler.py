@@ -41,7 +41,7 @@ _MOST_TERMS = 100
 
 
 class _Field(NamedTuple):
-    """Values of a field (None: any), and terms that are a day of their own: `L`, `5#2`."""
+    """Values of a field (None: any), and terms for single days: `L`, `5#2`."""
 
     values: frozenset[int] | None
     special: tuple[str, ...] = ()
@@ -107,9 +107,9 @@ def _in_zone(time: ZonedTime, zone: str, name: str) -> ZonedTime:
 
 
 def _any_of(state: Mapping[str, Any]) -> dict[str, object]:
-    """Triggers of which each is a moment: their schedules are united, where all else is the same.
+    """Return the union of several triggers, if they differ only in their schedules.
 
-    None of them may be such a trigger again: one that holds itself has no end.
+    None of them may be such a union again, as one that holds itself has no end.
     """
     inner = state.get("triggers")
     if not isinstance(inner, list) or not 0 < len(inner) <= _MOST_TRIGGERS:
@@ -188,7 +188,7 @@ def _field(field: object) -> tuple[str, _Field]:
 
 
 def _expression(name: str, expression: object) -> Sequence[int] | str | None:
-    """Return the values of an expression; None for all, a text for a day of its own."""
+    """Return the values of an expression; None for all, a text for a single day."""
     where, allowed = f"trigger.{name}", "an expression of APScheduler's cron trigger"
     if not isinstance(expression, Record) or not isinstance(expression.state, dict):
         raise refusal(where, expression, allowed)
@@ -245,7 +245,7 @@ _KNOWN = frozenset(
 
 
 def from_base64(row: Row) -> Row:
-    """Return a row whose state is written as text; what is no Base64 stays as it is, and is refused with the row."""
+    """Return a row with its state decoded from Base64; another text stays, and is refused with the row."""
     try:
         return {**row, "job_state": b64decode(str(row.get("job_state")), validate=True)}
     except ValueError:
@@ -253,7 +253,7 @@ def from_base64(row: Row) -> Row:
 
 
 def read_apscheduler(rows: Iterable[Row], now: Moment, parameters: Parameters | None = None) -> Iterator[Entry]:
-    """Yield the jobs of these rows. `parameters` are the names of the arguments that a job gives by place."""
+    """Yield the jobs of these rows. `parameters` are the names of positional arguments."""
     for row in rows:
         place = f"{TABLE}, id {shown(row.get(KEY))}"
 
@@ -303,7 +303,7 @@ def _text(state: Mapping[str, Any], name: str) -> str:
 
 
 def _function(state: Mapping[str, Any]) -> str:
-    """`module:function` is how both write it."""
+    """Return the function as `module:function`, as both systems write it."""
     text = _text(state, "func")
     if ":" not in text:
         raise refusal("func", text, "module:function")
@@ -325,7 +325,7 @@ def _kwargs(state: Mapping[str, Any]) -> Mapping[Any, object]:
 
 
 def _policies(state: Mapping[str, Any]) -> dict[str, object]:
-    """Several missed times are one run where they are coalesced; each is left out that is later than the grace."""
+    """Return the policies: coalesced missed times are one run; times later than the grace are skipped."""
     grace, coalesce, most = (state.get(name) for name in ("misfire_grace_time", "coalesce", "max_instances"))
     if not isinstance(coalesce, bool):
         raise refusal("coalesce", coalesce, "True or False")

@@ -13,10 +13,10 @@ _MOST_NUMBER = 2**63
 
 
 class Became(Struct, frozen=True, kw_only=True):
-    """A key of theirs, and our settings that say the same.
+    """A foreign key, and our settings for it.
 
-    `given` is its value as anybody may see it. `why` says why there is no setting, or what is otherwise here; `env` is
-    the section that it stands in, which becomes `[env.NAME]`.
+    `given` is its value without passwords. `why` says why there is no setting, or what differs here; `env` is its
+    section, which becomes `[env.NAME]`.
     """
 
     key: str
@@ -41,7 +41,7 @@ def cited(value: object) -> str:
 
 
 def unknown(key: str, names: Mapping[str, object], system: str, env: str | None = None) -> Became:
-    """Return a key of which that system's documentation knows nothing. Its value may be a password."""
+    """Return the result for a key that is not in that system's documentation. Its value may be a password."""
     meant = nearest(key, names)
     hint = "" if meant is None else f"; did you mean {meant}?"
     return Became(key=key, given=MASK, why=f"{system} has no such key: it is left out{hint}", env=env)

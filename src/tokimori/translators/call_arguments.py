@@ -20,10 +20,10 @@ _DEEPEST = 20
 def payload_of(
     warnings: Warnings, function: str, args: Sequence[object], kwargs: Mapping[object, object], parameters: Parameters
 ) -> str | None:
-    """Return the payload that gives these arguments; None where there are none.
+    """Return the payload with these arguments; None if there are none.
 
-    Ours are given by name. One argument alone needs none; the names of several stand in `parameters`. Raises
-    `InvalidInput` for arguments without a name, and for values that JSON has no form for.
+    Ours have names. A single argument needs none; those of several are in `parameters`. Raises `InvalidInput` for
+    arguments without a name, and for values that are not JSON.
     """
     named = _by_name(function, args, kwargs, parameters)
     if named is None:
@@ -63,14 +63,14 @@ def _by_name(
 
 
 class _Values:
-    """Turns values of Python into those of JSON, and counts them: a pickle may hold a list a million times."""
+    """Conversion of values of Python to JSON, with a count: a pickle may hold a list a million times."""
 
     def __init__(self, warnings: Warnings) -> None:
         self._warnings = warnings
         self._seen = 0
 
     def plain(self, name: str, value: object, depth: int) -> object:
-        """Return the value. Raises `InvalidInput` for one that JSON has no form for."""
+        """Return the value. Raises `InvalidInput` for one that is not JSON."""
         self._seen += 1
         if self._seen > _MOST_VALUES or depth > _DEEPEST:
             allowed = f"at most {_MOST_VALUES} values, {_DEEPEST} deep"

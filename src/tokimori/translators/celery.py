@@ -81,7 +81,7 @@ class Beat(NamedTuple):
 
 
 def beat_of(said: Row) -> Beat:
-    """Read the configuration of an app, by the names of any of its ages, or a `beat_schedule` alone.
+    """Read the configuration of an app, by old or new names of its keys, or a `beat_schedule` alone.
 
     Raises `InvalidInput`.
     """
@@ -125,7 +125,7 @@ def _joined(row: Mapping[str, Any], known: Mapping[str, Mapping[str, Mapping[str
 
 
 def _task_of(name: str, said: object, zone: str) -> dict[str, Any]:
-    """Return an entry of a `beat_schedule` in the words of the tables; what it says else stays, to be told."""
+    """Return an entry of a `beat_schedule` in the words of the tables; other fields stay, for warnings."""
     if not isinstance(said, Mapping):
         return {"name": name, "said": said}
     row: dict[str, Any] = {"name": name, "enabled": True, **said}
@@ -226,7 +226,7 @@ def _schedule(row: Mapping[str, Any], zone: str) -> dict[str, object]:
 
 
 def _interval(row: Mapping[str, Any]) -> dict[str, object]:
-    """Celery counts an interval from when the task was sent last."""
+    """Return the interval, which Celery counts from when the task was sent last."""
     every, period = row.get("every"), row.get("period")
     length = _SECONDS.get(str(period))
     if length is None:
@@ -256,7 +256,7 @@ def _crontab(row: Mapping[str, Any], default: str) -> dict[str, object]:
 
 
 def _values(name: str, text: object) -> set[int] | None:
-    """Return the values of a field: `*`, numbers or names, ranges that may go over the end, lists, and steps."""
+    """Return the values of a field: `*`, numbers or names, ranges that may wrap round, lists, and steps."""
     if isinstance(text, list) and all(type(each) is int for each in text):
         text = ",".join(map(str, text))
     if isinstance(text, int) and not isinstance(text, bool):
@@ -335,7 +335,7 @@ _TRANSLATED = frozenset(
 
 
 def _tell(warnings: Warnings, row: Mapping[str, Any]) -> None:
-    """Tell what has no equal here: exchanges, routing keys, headers, and whatever else the entry says."""
+    """Warn of fields without an equal here: exchanges, routing keys, headers, and any others."""
     for field, value in row.items():
         if field not in _TRANSLATED and value not in (None, "", "{}", {}, [], False):
             warnings.add(field, value, "there is no such thing here, and it was left out")

@@ -1,6 +1,6 @@
-"""Cron fields of systems in which every field must match, written in our own rules. Pure.
+"""Cron fields of systems in which every field must match, in our own rules. Pure.
 
-APScheduler and Celery ask for the day of the month *and* the weekday; in cron either is enough where both are
+In APScheduler and Celery the day of the month *and* the weekday must match; in cron either is enough if both are
 restricted. So the days are written once, and the weekdays that don't match are left out with `except`.
 """
 
@@ -17,7 +17,7 @@ _DAYS, _WEEKDAYS = range(1, 32), range(7)
 class Times:
     """Values of each field; None is any. Weekdays go from 0 = Sunday.
 
-    `special` are terms such as `L` (of the day) or `5#2` (of the weekday), each of which is a day of its own.
+    `special` are terms for single days, such as `L` (of the day) or `5#2` (of the weekday).
     """
 
     second: Collection[int] = (0,)
@@ -47,7 +47,7 @@ def schedule_of(times: Times) -> str:
 
 
 def as_there(zone: str) -> dict[str, object]:
-    """Return the rules for times that the zone's clocks skip, or show twice: both systems run later, and twice."""
+    """Return the rules for times that clocks skip (both systems run later) or show twice (they run twice)."""
     return {} if zone == "UTC" else {"gap": "later", "fold": "both"}
 
 
@@ -60,7 +60,7 @@ def _line(times: Times, day: str, weekday: str) -> str:
 
 
 def _text(values: Collection[int] | None, every: Collection[int]) -> str:
-    """Return the values: `*` where they are all, a step where it is one over the whole field, else a list of ranges."""
+    """Return the values: `*` if they are all, a step if it is one over the whole field, else a list of ranges."""
     if values is None or set(values) >= set(every or (-1,)):
         return "*"
     wanted = sorted(set(values))

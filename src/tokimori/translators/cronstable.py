@@ -1,7 +1,7 @@
 """Jobs of cronstable and yacron, from their YAML. Pure.
 
-All scalars are texts there, as strictyaml reads them. Defaults are merged into a job field by field, and lists of both
-are put one behind the other. A day of the month and a weekday must both match.
+All scalars are texts there, as strictyaml reads them. Defaults are merged into a job field by field, and lists are
+joined. A day of the month and a weekday must both match.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -69,8 +69,8 @@ _TOLD = {
 class Cronstable(NamedTuple):
     """Terms that no file names.
 
-    `zone` is that of jobs without one, and `local` that of jobs with `utc: false`. `other` reads the files that a file
-    names; None: none may be named.
+    `zone` is that of jobs without one, and `local` that of jobs with `utc: false`. `other` reads included files; None:
+    none may be included.
     """
 
     file: str
@@ -86,7 +86,7 @@ class _Document(NamedTuple):
 
 
 def read_cronstable(text: str, said: Cronstable) -> Iterator[Entry]:
-    """Read the jobs of a file and of those that it includes. Raises `InvalidFile` for what is no such YAML."""
+    """Read the jobs of a file and of the files that it includes. Raises `InvalidFile` if it is not such YAML."""
     found = _document(text, said, [])
     yield from found.others
     for place, job in found.jobs:
@@ -142,7 +142,7 @@ def _plain(value: Value) -> Any:
 
 
 def _merged(first: Plain, second: Any) -> dict[str, Any]:
-    """Return the fields of both, those of the second one before those of the first one."""
+    """Return the fields of both; those of the second one win."""
     if not isinstance(second, Mapping):
         raise InvalidFile("defaults: it is not a mapping", field="defaults", allowed="a mapping")
     merged = dict(first)
@@ -258,7 +258,7 @@ def _env(job: Plain, said: Cronstable) -> dict[str, str]:
 
 
 def _tell(warnings: Warnings, job: Plain) -> None:
-    """Tell what has no equal here."""
+    """Warn of fields without an equal here."""
     for field, value in job.items():
         if field in _TRANSLATED:
             continue

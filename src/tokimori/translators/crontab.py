@@ -1,12 +1,12 @@
 """Crontabs, read as one of four programs reads them. Pure.
 
-Every rule here was checked against Debian's cron 3.0pl1: what `crontab FILE` accepts, and what `cron -f` hands to the
-shell of a job. cronie differs in backslashes, random values (`0~30`) and RANDOM_DELAY. busybox and supercronic know no
-`%`, and supercronic takes seconds and years, and runs no job beside itself.
+Every rule here was checked against Debian's cron 3.0pl1: the files that `crontab FILE` accepts, and the command that
+`cron -f` passes to the shell. cronie differs in backslashes, random values (`0~30`) and RANDOM_DELAY. busybox and
+supercronic know no `%`, and supercronic takes seconds and years, and runs no job beside itself.
 
-What Debian's accepts without doing what the text says is refused: `22-2` never comes, `*5` is `*`, and a line without a
-command runs nothing. More is accepted than there: cronie's `CRON_TZ` and `-` before the minute (no line in the
-system's log), `NAME=` for an empty value, lines that end in CR LF, and a last line without an end.
+Lines that Debian's cron accepts and then ignores are refused: `22-2` never comes, `*5` is `*`, and a line without a
+command runs nothing. Also accepted are cronie's `CRON_TZ` and `-` before the minute (no line in the system's log),
+`NAME=` for an empty value, lines that end in CR LF, and a last line without an end.
 """
 
 import re
@@ -55,18 +55,18 @@ _BESIDE = frozenset(
         *("for", "case", "fi", "done", "esac"),
     )
 )
-"""Commands that only prepare what a line is for."""
+"""Commands that only prepare the main one of a line."""
 _BEFORE = {
     **dict.fromkeys(("exec", "env", "nice", "ionice", "nohup", "time", "sudo", "chronic", "setsid", "eval"), 1),
     **dict.fromkeys(("if", "then", "elif", "else", "while", "until", "do", "timeout", "doas", "run-one"), 1),
     "flock": 2,
 }
-"""Words before the command that a line is for, and how many of them go with it."""
+"""Words before the main command of a line, and how many arguments go with each."""
 _INTERPRETERS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "python", "perl", "ruby", "php", "node"))
 _AS_SOMEBODY = re.compile(r"\b(sudo|doas)\s+(?:-\S+\s+)*?-[ug]\s+\S+")
 _OF_A_SHELL = re.compile(r"""\b(?:(?:ba|da|z|k)?sh\s+(?:-\w+\s+)*?|su\s+(?:-\S*\s+)*\S+\s+)-[a-z]*c\s+['"]?""")
 _CODE = re.compile(r"""\b(python[\d.]*|perl|ruby|php|node)\s+(?:-\w+\s+)*?-\w*[cer]\s*('[^']*'|"[^"]*")""")
-"""What of a command names a user, hands a shell its line, or is the code of an interpreter."""
+"""Options of a command that name a user, give a shell its line, or give an interpreter its code."""
 
 
 class CrontabDialect(StrEnum):
@@ -229,7 +229,7 @@ def _is_schedule(text: str) -> bool:
 
 
 def _schedule(text: str, dialect: CrontabDialect) -> str:
-    """Return the schedule, checked, with single blanks. What can be wrong with it does not depend on a zone."""
+    """Return the schedule, checked, with single blanks. The check needs no zone."""
     if text.startswith("@"):
         if text not in _WORDS:
             allowed = f"one of {', '.join(_WORDS)}"
@@ -256,9 +256,7 @@ def _term(kind: FieldKind, term: str, dialect: CrontabDialect) -> str:
 
 
 def _is_allowed(kind: FieldKind, term: str) -> bool:
-    """Return whether cron does what the term says: a step needs a range, and no range goes over the end of its
-    field.
-    """
+    """Return if cron honours the term: a step needs a range, and no range wraps round."""
     values, slash, step = term.partition("/")
     found = _TERM.match(values)
     if found is None or (slash and _STEP.match(step) is None):
@@ -330,7 +328,7 @@ def _definition(entry: _Entry, user: str, settings: Mapping[str, str], crontab: 
 
 
 def _environment(settings: Mapping[str, str], user: str, zone: str) -> dict[str, str]:
-    """Cron's defaults, then the settings, then LOGNAME, which no setting can change.
+    """Return cron's defaults, then the settings, then LOGNAME, which no setting can change.
 
     `CRON_TZ` is for the schedule only: the command's own TZ stays the machine's.
     """
@@ -339,7 +337,7 @@ def _environment(settings: Mapping[str, str], user: str, zone: str) -> dict[str,
 
 
 def _warnings(entry: _Entry, dialect: CrontabDialect) -> Iterator[str]:
-    """Say what of a line others read in another way, and where a percent sign ends its command."""
+    """Return warnings for parts of a line that other crons read in another way, and for percent signs."""
     shell, stdin = _translated(entry.command, dialect)
     found = Warnings()
     if stdin is not None:

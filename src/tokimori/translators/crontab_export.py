@@ -1,7 +1,7 @@
 """Jobs, written as a crontab. Pure.
 
-A job that a crontab can't express becomes a comment in it, with the reason. Every other line is read back before it is
-written: `read_crontab` finds the same schedule, zone, shell, command and input in it.
+A job that a crontab can't express becomes a comment with the reason. Every other line is checked before it is written:
+`read_crontab` finds the same schedule, zone, shell, command and input in it.
 """
 
 import re
@@ -182,7 +182,7 @@ def _wanted(entry: _Entry, held: Mapping[str, str]) -> dict[str, str]:
 
 
 def _lines(entry: _Entry, held: Mapping[str, str], zone: str, system: bool) -> list[str] | None:
-    """Return the settings that change, and the job's line; None where reading them back would give something else."""
+    """Return the settings that change, and the job's line; None if a reading would give something else."""
     wanted = _wanted(entry, held)
     unwanted = [name for name in held if name not in wanted]
     if unwanted and not (_is_shell(entry.command) and all(map(_VARIABLE.match, unwanted))):
@@ -202,7 +202,7 @@ def _lines(entry: _Entry, held: Mapping[str, str], zone: str, system: bool) -> l
 
 
 def _setting(name: str, value: str) -> str | None:
-    """`NAME=value`, quoted where needed (for Debian's cron also where it is empty); None where it can't be written."""
+    """Return `NAME=value`, quoted if needed (for Debian's cron also if it is empty); None if it can't be written."""
     if not _SETTING_NAME.match(name) or "\n" in value or "\r" in value:
         return None
     if value and value == value.strip() and value[0] not in ("'", '"'):

@@ -1,4 +1,4 @@
-"""MAILTO of crontabs: a notifier for each address, which tells of the trouble of its jobs. Pure."""
+"""MAILTO of crontabs: a notifier for each address, which notifies of trouble of its jobs. Pure."""
 
 import hashlib
 import re
@@ -16,9 +16,9 @@ _NO_WORD = re.compile(r"[^A-Za-z0-9._-]")
 
 
 def with_mail(found: Iterable[Entry], smtp: str, sender: str, tls: Tls) -> list[Entry]:
-    """Let the jobs that have an address in `mailto` tell a notifier, which is added before them.
+    """Let jobs with an address in `mailto` name a notifier, which is added before them.
 
-    What is no address (`MAILTO=root`) is left as it is.
+    A `mailto` that is no address (`MAILTO=root`) stays.
     """
     notifiers: dict[str, Entry] = {}
     told: list[Entry] = []
@@ -36,13 +36,13 @@ def with_mail(found: Iterable[Entry], smtp: str, sender: str, tls: Tls) -> list[
 
 
 def addresses_in(mailto: str) -> tuple[str, ...]:
-    """Return the addresses of a MAILTO; none where one of them is a user of the machine."""
+    """Return the addresses of a MAILTO; none if one of them is a user of the machine."""
     parts = tuple(part.strip() for part in mailto.split(",") if part.strip())
     return parts if all("@" in part for part in parts) else ()
 
 
 def _name(to: Sequence[str]) -> str:
-    """Return a word for these addresses, another one for others."""
+    """Return a word that is unique to these addresses."""
     text = ",".join(to)
     word = f"mail-{_NO_WORD.sub('-', text)}"[:100]
     is_plain = len(to) == 1 and not _NO_WORD.search(text.replace("@", "", 1)) and "-" not in text and len(text) < 90

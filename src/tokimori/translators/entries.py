@@ -1,6 +1,6 @@
-"""Entries of another scheduler's jobs, each of which moves, or says why not. Pure.
+"""Entries of another scheduler's jobs: each becomes a job, or says why not. Pure.
 
-An entry is a row of a table, or a unit of systemd. What has no equal here is told as a warning of its entry.
+An entry is a row of a table, or a unit of systemd. Fields without an equal here become warnings of the entry.
 """
 
 import re
@@ -29,12 +29,12 @@ AT_ONCE: Final = Start()
 _NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9._:@+-]+")
 _LONGEST_ID = 255
 _SHORT = Repr()
-"""Of lists within lists only the beginning: data of others may hold one a million times."""
+"""Length of nested lists in a message: foreign data may hold one a million times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """An entry that becomes a job: `place` says where it was read, `start` how it goes on, `warnings` what is lost."""
+    """Entry that becomes a job: `place` is its source, `start` how it continues, `warnings` what is lost."""
 
     place: str
     job_id: str
@@ -52,11 +52,11 @@ class Refused(NamedTuple):
 
 
 class Unread(Refused):
-    """A fault of a file in which no entries can be told apart: it is no entry."""
+    """Fault of a file without recognisable entries: it is no entry."""
 
 
 class LeftOut(NamedTuple):
-    """An entry of which there is nothing to move: it does not run there either."""
+    """Entry that is not moved, as it does not run there either."""
 
     place: str
     why: str
@@ -72,16 +72,16 @@ class Warnings:
         self._told: list[str] = []
 
     def add(self, field: str, value: object, told: str) -> None:
-        """Tell of a field and its value."""
+        """Add a warning of a field and its value."""
         self._told.append(f"{field}: {shown(value)}: {told}")
 
     def all(self) -> tuple[str, ...]:
-        """Return all of them."""
+        """Return all warnings."""
         return tuple(self._told)
 
 
 def entries(place: str, translate: Callable[[], Iterable[Entry]]) -> Iterator[Entry]:
-    """Yield the entries of one entry of a source, or why it can't be moved."""
+    """Yield the entries from one item of a source, or the reason that it can't be moved."""
     try:
         yield from list(translate())
     except InvalidFile as fault:  # its field is the line
@@ -91,9 +91,7 @@ def entries(place: str, translate: Callable[[], Iterable[Entry]]) -> Iterator[En
 
 
 def told_apart(found: Iterable[Entry], taken: dict[str, str]) -> Iterator[Entry]:
-    """Yield the entries; of two jobs with one id the second one is refused. `taken` knows where each id was read so
-    far.
-    """
+    """Yield the entries, but refuse the second of two jobs with one id. `taken` holds the place of each id so far."""
     for entry in found:
         if not isinstance(entry, Moved):
             yield entry
@@ -106,7 +104,7 @@ def told_apart(found: Iterable[Entry], taken: dict[str, str]) -> Iterator[Entry]
 
 
 def told(fault: InvalidInput) -> str:
-    """Return a fault in one line, with what is allowed."""
+    """Return a fault in one line, with the allowed values."""
     message = _cut(" ".join(fault.message.split()))
     allowed = None if fault.allowed is None else _cut(fault.allowed)
     return message if allowed is None or allowed in message else f"{message}; allowed: {allowed}"
@@ -144,7 +142,7 @@ def moved(
 
 
 def checked(job: Moved) -> Moved:
-    """Return the job, if it can be one as far as that is known without a store. Raises `InvalidInput`."""
+    """Return the job, checked as far as it can be without a store. Raises `InvalidInput`."""
     check_sizes(job.definition)
     schedule_of(job.definition, Moment(0), job.job_id)
     check_new_job_id(job.job_id)
@@ -160,7 +158,7 @@ def lasting(job: Moved, now: Moment) -> Entry:
 
 
 def id_of(name: str) -> str:
-    """Return a name as an id: `_` stands for what no id can hold."""
+    """Return a name as an id: `_` replaces characters that no id can hold."""
     return _NOT_IN_AN_ID.sub("_", name)[:_LONGEST_ID]
 
 
@@ -174,7 +172,7 @@ def shown(value: object) -> str:
 
 
 def text_in(row: Row, column: str, otherwise: str = "") -> str:
-    """Return the text of a column; `otherwise` where it is NULL or missing. Raises `InvalidInput`."""
+    """Return the text of a column; `otherwise` if it is NULL or missing. Raises `InvalidInput`."""
     value = row.get(column)
     match value:
         case None:
@@ -203,7 +201,7 @@ def filled_text_in(row: Row, column: str) -> str:
 
 
 def number_in(row: Row, column: str, otherwise: int | None = None) -> int:
-    """Return the whole number of a column; `otherwise` where it is NULL or missing. Raises `InvalidInput`."""
+    """Return the whole number of a column; `otherwise` if it is NULL or missing. Raises `InvalidInput`."""
     value = row.get(column)
     if value is None and otherwise is not None:
         return otherwise
@@ -242,13 +240,13 @@ def object_in(row: Row, column: str) -> Mapping[str, object]:
 
 
 def reason_of(text: str) -> str:
-    """Return a text as the reason for which a job is stopped: of a long one its beginning."""
+    """Return a text as the reason of a stopped job, cut if it is long."""
     data = text.encode(errors="replace")
     return text if len(data) <= MOST_REASON else data[: MOST_REASON - 3].decode(errors="ignore") + "…"
 
 
 def rows_by(rows: Sequence[Row], column: str) -> Mapping[int, Sequence[Row]]:
-    """Rows of a table by the number in one of their columns; those without a number belong to nobody."""
+    """Return rows of a table by the number in one of their columns; those without a number are left out."""
     found: dict[int, list[Row]] = {}
     for row in rows:
         try:

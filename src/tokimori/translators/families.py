@@ -1,4 +1,4 @@
-"""Jobs that are bound to one another: they come in together, or not at all. Pure."""
+"""Families of jobs: related jobs are imported together, or not at all. Pure."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -6,13 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from tokimori.translators.entries import Entry, Moved, Refused
 
 MOST_TOGETHER = 1_000
-"""Jobs of a page; one family may be more."""
+"""Jobs of a page; a family may be larger."""
 
 
 def in_pages(entries: Iterable[Entry]) -> Iterator[Sequence[Entry]]:
-    """Yield the entries, so many at a time, jobs that are bound to one another together; who has lost one is
-    refused.
-    """
+    """Yield the entries, so many at a time, families together; a job with a missing relative is refused."""
     found = list(entries)
     kept = {each.job_id: each for each in found if isinstance(each, Moved)}
     yield [each for each in found if not isinstance(each, Moved)] + list(_without_orphans(kept))
@@ -26,7 +24,7 @@ def in_pages(entries: Iterable[Entry]) -> Iterator[Sequence[Entry]]:
 
 
 def _without_orphans(kept: dict[str, Moved]) -> Iterator[Refused]:
-    """Take the jobs away whose parents or failure jobs are not there, and those that are bound to them."""
+    """Remove the jobs whose parents or failure jobs are missing, and their families."""
     bound: dict[str, list[Moved]] = {}
     for each in kept.values():
         for other in _bound_to(each):

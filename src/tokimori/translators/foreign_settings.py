@@ -1,4 +1,4 @@
-"""Settings of other systems as ours: whose they are, what became of each key, and the TOML that says it. Pure."""
+"""Settings of other systems made into ours: recognition, the result of each key, and TOML. Pure."""
 
 import re
 import tomllib
@@ -57,7 +57,7 @@ _ONLY_KOYOMI = re.compile(
 
 
 def foreign_system(text: str) -> str | None:
-    """Return the system of which settings are, if they can't be ours."""
+    """Return the foreign system of these settings, if they can't be ours."""
     system = next((system for system, sign in _SIGNS if system != "url" and sign.search(text)), None)
     return None if system == "koyomi" and _ONLY_KOYOMI.search(text) is None else system
 
@@ -81,11 +81,11 @@ def translated(
     zone: Callable[[], str] | None = None,
     old: str | None = None,
 ) -> tuple[Became, ...]:
-    """Return what became of each key; paths begin at `base`, and `zone` is that of the machine (None: not known).
+    """Return the result of each key; paths begin at `base`, and `zone` is that of the machine (None: unknown).
 
-    `old` is the file of settings that gets them: a zone that it names stays, if theirs names none.
+    `old` is the file of settings that gets them: its zone stays, if theirs has none.
 
-    Raises `InvalidInput`, whose field is a key of theirs.
+    Raises `InvalidInput`, whose field is a foreign key.
     """
     found = tuple(SYSTEMS[system](text, base))
     if not found:
@@ -107,7 +107,7 @@ def _names_zone(text: str) -> bool:
 
 
 def _checked(said: Became, table: Mapping[str, Setting], base: Path, home: Path) -> Became:
-    """With the values as our settings take them."""
+    """Return the result with values as our settings take them."""
     settings = {}
     try:
         "".join(map(str, (said.key, said.env, *said.settings.values()))).encode()
@@ -124,7 +124,7 @@ def _checked(said: Became, table: Mapping[str, Setting], base: Path, home: Path)
 
 
 def settings_of(found: Sequence[Became]) -> dict[str | None, dict[str, object]]:
-    """Return all settings, by the section `[env.NAME]` in which they stand; None: always in force."""
+    """Return all settings by their section `[env.NAME]`; None: always in force."""
     sections: dict[str | None, dict[str, object]] = {None: {}}
     for each in found:
         sections.setdefault(each.env, {}).update(each.settings)
@@ -132,7 +132,7 @@ def settings_of(found: Sequence[Became]) -> dict[str | None, dict[str, object]]:
 
 
 def write_settings(found: Sequence[Became], head: str) -> str:
-    """Return the file of settings, with comments on what has no equal, and on what is otherwise."""
+    """Return the file of settings, with comments on keys without an equal, and on differences."""
     told = [f"{name_of(each)} = {each.given}: {_told(each)}" for each in found]
     parts = ["".join(f"# {_line(line)}\n" for line in (head, *told))]
     for env, settings in settings_of(found).items():
@@ -142,7 +142,7 @@ def write_settings(found: Sequence[Became], head: str) -> str:
 
 
 def merged(text: str, found: Sequence[Became]) -> str:
-    """Return the file of settings with those that were found, in their places; all else stays as it is.
+    """Return the file of settings with the imported ones in their places; all else stays.
 
     Raises `InvalidFile` if that can't be done line by line.
     """
@@ -170,7 +170,7 @@ def _set(table: dict[str, object], path: Sequence[str], value: object) -> None:
 
 
 def _write_line(lines: list[str], path: Sequence[str], value: object) -> None:
-    """Put a setting in place of what the file says, else at the end of its table."""
+    """Replace a setting in the file, or add it at the end of its table."""
     line = write_fields({path[-1]: value}).removesuffix("\n")
     table, heads = ".".join(map(write_key, path[:-1])), [place for place, each in enumerate(lines) if _HEAD.match(each)]
     begin = next((place + 1 for place in heads if (head := _HEAD.match(lines[place])) and head[1] == table), None)
@@ -191,12 +191,12 @@ def _write_line(lines: list[str], path: Sequence[str], value: object) -> None:
 
 
 def became_text(each: Became) -> str:
-    """Our settings in one line; no password is cited."""
+    """Return our settings in one line, without passwords."""
     return ", ".join(f"{name} = {MASK if name in URLS else cited(value)}" for name, value in each.settings.items())
 
 
 def _tables(settings: Mapping[str, object], prefix: str, *, always: bool) -> Iterator[str]:
-    """Yield a table for each section; those of the top stand first, without a head where there is no prefix."""
+    """Yield a table for each section; that of the top comes first, without a head if there is no prefix."""
     sections: dict[str, dict[str, object]] = {"": {}} if always else {}
     for name, value in sorted(settings.items(), key=lambda item: ("." in item[0], item[0])):
         section, _, key = name.rpartition(".")
@@ -207,12 +207,12 @@ def _tables(settings: Mapping[str, object], prefix: str, *, always: bool) -> Ite
 
 
 def name_of(each: Became) -> str:
-    """Return the key, with the section that it stands in."""
+    """Return the key with its section."""
     return each.key if each.env is None else f"{each.env}.{each.key}"
 
 
 def _told(each: Became) -> str:
-    """Return the comment about it; the value of the setting stands below."""
+    """Return the comment above the value of a setting."""
     return "; ".join(part for part in (f"became {', '.join(each.settings)}" if each.settings else "", each.why) if part)
 
 

@@ -1,7 +1,7 @@
-"""Go's gob, read as data: a stream says the types of its values before them. Pure.
+"""Go's gob, read as data: a stream defines the types of its values before them. Pure.
 
-The format is that of the documentation of Go's package `encoding/gob`. What a type encodes by itself, as `time.Time`
-does, stays bytes.
+The format is that of the documentation of Go's package `encoding/gob`. Values that encode themselves, as `time.Time`
+does, stay bytes.
 """
 
 from collections.abc import Mapping
@@ -58,7 +58,7 @@ _KNOWN: Mapping[int, _Type] = MappingProxyType(
 def read_gob(data: bytes) -> object:
     """Return the first value of a stream: structs are dicts, without the fields that have Go's zero value.
 
-    Raises `InvalidInput` for what is no gob, is too long, or is nested too deeply.
+    Raises `InvalidInput` if it is no gob, too long, or nested too deeply.
     """
     if len(data) > MOST_BYTES:
         raise _invalid(f"it has {len(data)} bytes, and {MOST_BYTES} is the most")
@@ -80,7 +80,7 @@ class _GobReader:
         self._types = dict(_KNOWN)
 
     def first(self) -> object:
-        """Return the first message that is a value; those before it define types."""
+        """Return the first message that is a value; earlier ones define types."""
         while True:
             self._uint()  # the length of the message
             number = self._int()

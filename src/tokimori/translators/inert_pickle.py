@@ -1,8 +1,8 @@
-"""Pickles of others, read as data: nothing is imported, called or made, whatever they say. Pure.
+"""Foreign pickles, read as data: nothing is imported, called or made. Pure.
 
-A pickle is a program for a machine with a stack. Python's own machine (`pickle`) runs it with all that can be
-imported; the one here knows only data. A class or function is its name (`Name`); what a pickle would call or make is a
-`Record` of what it would have been called with. Who reads a record decides by its name what it means.
+A pickle is a program for a machine with a stack. Python's own machine (`pickle`) runs it with all that can be imported;
+the one here knows only data. A class or function is its name (`Name`). An object or the result of a call is a `Record`
+of the name and the arguments. The caller decides by that name what a record means.
 """
 
 import pickletools
@@ -33,7 +33,7 @@ class ZonedTime:
     zone: str | None
 
     def text(self) -> str:
-        """As our schedules read it, in the zone of the job."""
+        """Return the time as our schedules read it, in the zone of the job."""
         return self.wall.isoformat()
 
 
@@ -96,7 +96,7 @@ def _known(name: str, zone: str) -> str:
 
 
 MOST_BYTES = 1 << 20
-"""The longest pickle: a job that needs more holds data, not terms."""
+"""Bytes of the longest pickle: a larger one holds data, not terms."""
 MOST_STEPS = 100_000
 _MOST_BITS = 64
 _ALLOWED = "a pickle of plain data, as the library itself writes it"
@@ -133,8 +133,8 @@ def read_pickle(data: bytes) -> object:
     """Return a pickle's content: None, truth values, numbers, texts, bytes, lists, tuples, sets, dicts, names and
     records.
 
-    Raises `InvalidInput` for what is no pickle, is too long, or asks for more than data. Values may be shared, and a
-    list may hold itself: whoever walks through them must count.
+    Raises `InvalidInput` if it is no pickle, too long, or needs more than data. Values may be shared, and a list may
+    hold itself: a walk through them must count.
     """
     if len(data) > MOST_BYTES:
         raise _invalid(f"it has {len(data)} bytes, and {MOST_BYTES} is the most")
@@ -156,7 +156,7 @@ def _invalid(fault: str) -> InvalidInput:
 
 
 class _Machine:
-    """The stack of values, and those that the pickle remembers by number."""
+    """Machine with a stack of values, and a memory of numbered ones."""
 
     def __init__(self) -> None:
         self._stack: list[Any] = []
@@ -193,7 +193,7 @@ class _Machine:
         return value
 
     def _group(self) -> list[Any]:
-        """Return the values above the last mark, which goes."""
+        """Remove the last mark, and return the values above it."""
         found = []
         while (value := self._stack.pop()) is not _MARK:
             found.append(value)
@@ -271,7 +271,7 @@ def _tuple(value: object) -> tuple[object, ...]:
 
 
 def _name_of(called: object) -> str:
-    """Return the name of what would be called: a class or function, or the result of another call."""
+    """Return the name of the callable: a class or function, or the result of another call."""
     if isinstance(called, Name):
         return called.text
     if isinstance(called, Record) and called.name in ("builtins.getattr", "__builtin__.getattr"):
@@ -290,7 +290,7 @@ def _frozen(values: list[Any]) -> frozenset[Any]:
 
 
 def _key(value: object) -> object:
-    """Return a key of a dict, or a member of a set: a nested one takes Python down, or for ever, when it is hashed."""
+    """Return a key of a dict, or a member of a set. Refuse a nested one: its hash may crash or never end."""
     if isinstance(value, str | bytes | int | float | Name | Record | None):
         return value
     raise TypeError("a key is a plain value")

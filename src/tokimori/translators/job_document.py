@@ -1,4 +1,4 @@
-"""One job as a text that a person edits: TOML, with comments on what else may be said, and on what is wrong. Pure."""
+"""One job as a TOML text for a person to edit, with comments on further fields and on faults. Pure."""
 
 import re
 import tomllib
@@ -16,7 +16,7 @@ from tokimori.translators.toml_export import write_fields
 
 
 class Hint(NamedTuple):
-    """A field that a job may have, how it is written, and what it means."""
+    """Hint on a field of a job: its form and its meaning."""
 
     name: str
     example: str
@@ -59,7 +59,7 @@ HINTS: Final = (
     Hint("delay", "60", "seconds from its nominal time to its start; jitter: up to so many more"),
     Hint("retention", '"P30D"', "how long runs are kept; keep_runs: how many are kept longer"),
 )
-"""The fields that people ask for; all others have the same names as over HTTP."""
+"""Common fields; all others have the same names as over HTTP."""
 
 
 _MARK = "#! "
@@ -76,7 +76,7 @@ class Edited(NamedTuple):
 
 
 def document(head: Sequence[str], fields: Mapping[str, object]) -> str:
-    """Return the text: the head as comments, the fields that are said, and as comments those that are not."""
+    """Return the text: the head as comments, the fields that are set, and the other fields as comments."""
     others = [hint for hint in HINTS if hint.name not in fields]
     width = max((len(hint.name) + len(hint.example) for hint in others), default=0)
     return "".join(
@@ -91,7 +91,7 @@ def document(head: Sequence[str], fields: Mapping[str, object]) -> str:
 
 
 def read_document(text: str, known: JobId | None = None) -> Edited:
-    """Return the job that the text says, checked as far as it can be without a store; `known` is its id, if it has one.
+    """Return the job in the text, checked as far as it can be without a store; `known` is its id, if it has one.
 
     Raises `InvalidInput`, whose field is that of the text.
     """
@@ -111,7 +111,7 @@ def read_document(text: str, known: JobId | None = None) -> Edited:
 
 
 def marked(text: str, fault: InvalidInput) -> str:
-    """Return the text with the fault as comments below the line that it is about, or at the top where that is none."""
+    """Return the text with the fault as comments below its line, or at the top if it has none."""
     lines = unmarked(text).removesuffix("\n").split("\n")  # texts may hold what only Python takes for the end of a line
     allowed = [] if fault.allowed is None or fault.allowed in fault.message else [f"allowed: {fault.allowed}"]
     told = [f"{_MARK}{line}" for said in (fault.message, *allowed) for line in said.splitlines()]
@@ -125,13 +125,13 @@ def unmarked(text: str) -> str:
 
 
 def changes(old: Mapping[str, object], new: Mapping[str, object], name: str) -> list[str]:
-    """Return the unified diff of the two, with five lines of context; nothing where they say the same."""
+    """Return the unified diff of the two, with five lines of context; empty if they mean the same."""
     before, after = (write_fields(fields).splitlines() for fields in (old, new))
     return list(unified_diff(before, after, name, f"{name} (edited)", n=_CONTEXT, lineterm=""))
 
 
 def _place(lines: Sequence[str], fault: InvalidInput) -> int:
-    """Behind which line the fault is told."""
+    """Return the line below which the fault is shown."""
     if isinstance(fault, InvalidFile):
         found = _LINE.search(fault.message)
         return 0 if found is None else min(int(found[1]), len(lines))

@@ -50,7 +50,7 @@ _MOST_VALUES = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredJob:
-    """A job of a file: its id, its fields, and where it stands, such as `jobs.toml: jobs[2]`."""
+    """Job of a file: its id, its fields, and its place, such as `jobs.toml: jobs[2]`."""
 
     id: JobId
     fields: Mapping[str, Any]
@@ -83,7 +83,7 @@ class JobFile:
 
 
 def format_of(name: str, text: str) -> Format:
-    """Return the format of a file, by the ending of its name; where that says nothing by its first line."""
+    """Return the format of a file, by the ending of its name, else by its first line."""
     for ending, known in FORMATS.items():
         if name.casefold().endswith(ending):
             return known
@@ -97,7 +97,7 @@ def read_job_file(text: str, *, file: str, form: Format | None = None) -> JobFil
     """Return the jobs of a file. Raises `InvalidFile`: its message has a line for each fault, its field is that of the
     first.
 
-    What only a store can say, such as whether a calendar exists, is not looked at.
+    Checks that need a store, such as of a calendar's existence, are not made.
     """
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise InvalidFile(f"{file}: it is not UTF-8", field="file", value=file, allowed="a text in UTF-8")
@@ -130,7 +130,7 @@ def together(faults: Sequence[InvalidFile]) -> InvalidFile:
 
 
 def fault_in(job: DeclaredJob, fault: InvalidInput) -> InvalidFile:
-    """Return a fault that was found in a job, with the place in its file."""
+    """Return a fault of a job, with the place in its file."""
     return _fault(job.file, job.path, fault, job.id)
 
 
@@ -250,7 +250,7 @@ def _top(found: object, file: str) -> Mapping[str, Any]:
 def _plain(value: object, budget: Iterator[int]) -> object:
     """Return a library's value as JSON has it: dates and times, which TOML and YAML know, become their texts.
 
-    Aliases of YAML may use a value many times: there are as many values as the budget has. Raises `OverflowError`.
+    Aliases of YAML may use a value many times, so values are counted against a budget. Raises `OverflowError`.
     """
     if next(budget, None) is None:
         raise OverflowError

@@ -1,7 +1,7 @@
 """Keiji's table `task_models`, read as jobs. Pure.
 
-A task is a program that Keiji has compiled: the job runs it as Keiji's scheduler does, by `EXECUTABLE --run`. It never
-overlaps, what was missed is gone, and a failure parks it until somebody resolves it, as there.
+A task is a program that Keiji has compiled: the job runs it as Keiji's scheduler does, by `EXECUTABLE --run`. As there,
+it never overlaps, missed runs are skipped, and a failure parks it until a person resolves it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -93,7 +93,7 @@ class Keiji(NamedTuple):
 
 
 def read_keiji(rows: Sequence[Row], keiji: Keiji) -> Iterator[Entry]:
-    """Yield the jobs of these rows. The id of one is the name of the task, or its slug where no id can be so."""
+    """Yield the jobs of these rows. The id is the name of the task, or its slug if the name can be no id."""
     for row in rows:
 
         def translate(row: Row = row) -> Iterator[Entry]:
@@ -165,5 +165,5 @@ def _schedule(row: Row) -> str:
 
 
 def _whole(interval: object) -> int:
-    """Return the number, which JSON may have written as 10.0; 0 for what is none."""
+    """Return the number, which JSON may have as 10.0; 0 for other values."""
     return int(interval) if isinstance(interval, int) or (isinstance(interval, float) and interval.is_integer()) else 0

@@ -34,21 +34,21 @@ _COLUMNS = (
     "auto_delete_interval_duration",
 )
 _MOST_COLUMNS = 100
-"""Far more than Kōjō has: a file may name one row of a million columns a million times."""
+"""Columns of a row: far more than Kōjō has. A file may name one row of a million columns a million times."""
 _STEP_FROM = re.compile(r"(?<![-\w*])\d+/\d+")
 _MOST_PRIORITY = 100
 _WAITING = ("new", "waiting", "crashed")
 Row = tuple[str, Mapping[str, Any]]
-"""Where a row stands, and its columns."""
+"""Place of a row, and its columns."""
 
 
 def placed_types(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """Rows of the table of types, with their places."""
+    """Yield rows of the table of types, with their places."""
     return [(f"{TYPES}, type_code {shown(row.get('type_code'))}", row) for row in rows]
 
 
 def placed_jobs(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """Rows of the table of jobs, with their places."""
+    """Yield rows of the table of jobs, with their places."""
     return [(f"{JOBS}, id {shown(row.get(JOB_KEY))}", row) for row in rows]
 
 
@@ -64,7 +64,7 @@ def read_types(types: Iterable[Row], command: Sequence[str] = (), zone: str = "U
 def read_waiting(
     jobs: Iterable[Row], types: Iterable[Row], command: Sequence[str] = (), zone: str = "UTC"
 ) -> Iterator[Entry]:
-    """Yield a job for each one that waits for its time, and was asked for. Of those that have ended nothing is told."""
+    """Yield a job for each requested one that waits for its time. Ended ones are left out."""
     known = {str(row.get("type_code")): row for _, row in types}
     for place, row in jobs:
         if not str(row.get("assigned_state")).startswith("complete_"):
@@ -129,7 +129,7 @@ def _target(row: Mapping[str, Any], command: Sequence[str]) -> dict[str, object]
 
 
 def _schedule(row: Mapping[str, Any], zone: str) -> dict[str, object]:
-    """Return cron in the zone; minutes that pass while nobody works are not made up for."""
+    """Return cron in the zone; minutes that pass without a worker are not made up for."""
     text = _optional_text(row, "cron_expression")
     if text is None:
         return {"time_zone": zone}
@@ -165,7 +165,7 @@ def _priority(value: object, warnings: Warnings) -> int:
 def _waiting(
     place: str, row: Mapping[str, Any], command: Sequence[str], types: Mapping[str, Mapping[str, Any]], zone: str
 ) -> Entry:
-    """Return the job of a request, which runs once at its time; what is past, soon."""
+    """Return the job of a request, which runs once at its time, or soon if that is past."""
     state, code, at = row.get("assigned_state"), filled_text_in(row, "type_code"), _moment(row)
     if state not in _WAITING:
         raise refusal("assigned_state", state, f"one of {', '.join(_WAITING)}: end it in Kōjō first")
@@ -193,7 +193,7 @@ def _is_named(cron: object, at: Moment, zone: str) -> bool:
 
 
 def _moment(row: Mapping[str, Any]) -> Moment:
-    """Return when it may work: databases keep UTC without saying so."""
+    """Return when it may work: databases hold UTC without an offset."""
     value = row.get("work_at_date_time")
     if isinstance(value, str):
         try:

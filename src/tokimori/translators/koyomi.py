@@ -1,8 +1,9 @@
 """Koyomi's tables, read as jobs: `jobs` with their `job_times`. Pure.
 
-There a job is due when any of its rows matches; a number matches by its value, so that `05` is 5. What never matches
-(weekday 0, a 31st of April) is left out of the schedule, and told. Jobs overlap as they like, and what was missed while
-no worker ran is gone. In the hour that clocks skip nothing runs, and what is in the hour that they repeat runs twice.
+There a job is due when any of its rows matches; a number matches by its value, so that `05` is 5. Rows that never match
+(weekday 0, a 31st of April) are left out of the schedule, with a warning. Jobs may overlap, and runs missed while no
+worker ran are skipped. A moment in the hour that clocks skip does not come, and one in the hour that they repeat comes
+twice.
 """
 
 import re
@@ -97,7 +98,7 @@ def _flat(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, objec
 
 
 def _check_lengths(said: Mapping[str, object]) -> None:
-    """lock_ttl < minimum_interval < interval, as Koyomi's page asks for and its program does not check."""
+    """Check lock_ttl < minimum_interval < interval, as Koyomi's page requires and its program does not check."""
     lock, least, minutes = (_number(said, key) for key in _DEFAULTS)
     for key, value, most, other in (
         ("job.lock_ttl_seconds", lock, least, "worker.minimum_interval_seconds"),
@@ -241,7 +242,7 @@ def _job(row: Row, times: Sequence[Row], locks: Sequence[Row], koyomi: Koyomi) -
 
 
 def _tell_of(lock: Row, warnings: Warnings) -> None:
-    """Warn of the row of `semaphores`: who ran the job last."""
+    """Warn of the row of `semaphores`, which names the last worker of the job."""
     date = lock.get("run_date")
     if date is not None and not str(date).startswith(_NEVER_RAN):
         who = f"run_host {shown(lock.get('run_host'))}, run_pid {shown(lock.get('run_pid'))}"
@@ -251,7 +252,7 @@ def _tell_of(lock: Row, warnings: Warnings) -> None:
 
 
 def _schedule(times: Sequence[Row], warnings: Warnings) -> str:
-    """Return the rows that match at times, united; what never matches is told."""
+    """Return the union of the rows that ever match; warn of the others."""
     rows = []
     for time in times:
         written = _Times(*(_field(time, column) for column in _Times._fields))
@@ -296,7 +297,7 @@ def _field(time: Row, column: str) -> str:
 
 
 def _what_matches(row: _Times) -> _Times | None:
-    """Return the row without a day, or a weekday, that never comes beside one that does; None where nothing matches."""
+    """Return the row without days and weekdays that never come; None if it never matches."""
     if not _is_possible("day", row.day) and row.weekday != "*":
         row = row._replace(day="*")
     if not _is_possible("weekday", row.weekday) and row.day != "*":

@@ -1,8 +1,8 @@
 """Kubernetes CronJobs, as the batch/v1 API describes them, read from YAML. Pure.
 
-A job becomes the command of its container, which runs on a node as it is: images are not run. What a command can't have
-(volumes, secrets, several containers …) is refused, so that nothing runs in another way than the manifest says; what
-matters only to a cluster or to images is left out. An empty value asks for nothing.
+A job becomes the command of its container, which runs on a node without its image. Fields that a command can't have
+(volumes, secrets, several containers …) are refused, so that no job runs in another way than its manifest says. Fields
+that matter only to a cluster or to images are left out. An empty value counts as missing.
 """
 
 import re
@@ -30,7 +30,7 @@ _TERM = re.compile(r"(?:[*?]|([a-z]{3}|\d{1,2})(?:-([a-z]{3}|\d{1,2}))?)(?:/(\d{
 
 
 def read_schedule(text: str) -> str:
-    """Return the schedule in our own rules. Raises `InvalidInput` for what Kubernetes would refuse."""
+    """Return the schedule in our own rules. Raises `InvalidInput` if Kubernetes would refuse it."""
     words = text.split()
     if "TZ" in text:
         raise InvalidInput(
@@ -127,7 +127,7 @@ class _Parts:
 def read_manifest(text: str, *, file: str, zone: str = "UTC") -> Iterator[Entry]:
     """Read the CronJobs of a file, also those in a `List`; `zone` is that of a job without `timeZone`.
 
-    An id is `namespace:name`, or just the name without a namespace. Raises `InvalidFile` for what is no YAML.
+    An id is `namespace:name`, or just the name without a namespace. Raises `InvalidFile` if it is no YAML.
     """
     faults = Faults(file)
     found = [entry for resource, is_sound in _resources(text, faults) for entry in _entries(resource, zone, is_sound)]
@@ -149,7 +149,7 @@ def _resources(text: str, faults: Faults) -> Iterator[tuple[Value, bool]]:
 
 
 def _entries(resource: Value, zone: str, is_sound: bool) -> Iterator[Entry]:
-    """Read a resource; no job comes of one in which a fault was found."""
+    """Read a resource; a faulty one gives no job."""
     kind = resource.scalar("kind", str, "")
     if kind == "CronJob":
         yield from _cron_job(resource, zone, is_sound)
@@ -206,7 +206,7 @@ def _parts(resource: Value) -> _Parts:
 
 
 def _check_fields(level: str, value: Value) -> list[str]:
-    """Return the fields that are left out; those that can't be honoured are refused."""
+    """Return the fields that are left out; refuse those that can't be honoured."""
     left_out = []
     for name, below in value.fields().items():
         if name in _LEFT_OUT.get(level, "").split() and not below.is_empty():
@@ -217,7 +217,7 @@ def _check_fields(level: str, value: Value) -> list[str]:
 
 
 def _check_definition(spec: Value, definition: Definition) -> None:
-    """Note what is wrong with the definition as a whole, where its parts are fine."""
+    """Note faults of the definition as a whole, if its parts are fine."""
     try:
         check_definition(definition)
         schedule_of(definition, Moment(0))
@@ -295,7 +295,7 @@ def _timeout(job: Value, pod: Value) -> int | None:
 
 
 def _concurrency(spec: Value) -> tuple[int, Overlap]:
-    """`max_running` and `on_overlap`."""
+    """Return `max_running` and `on_overlap`."""
     policy = spec.scalar("concurrencyPolicy", str, "Allow")
     match policy:
         case "Allow":
@@ -375,7 +375,7 @@ def _env(container: Value) -> dict[str, str]:
 
 
 def _expanded(text: str, env: Mapping[str, str]) -> str:
-    """`$(NAME)` of a known variable is its value; `$$` is one `$`."""
+    """Expand `$(NAME)` of a known variable to its value, and `$$` to one `$`."""
     return _REFERENCE.sub(lambda found: "$" if found[1] is None else env.get(found[1], found[0]), text)
 
 

@@ -1,7 +1,7 @@
 """systemd's calendar expressions (`Mon..Fri *-*-* 09:00:00 Europe/Berlin`), rewritten as schedules of ours. Pure.
 
-They are read as `calendar_spec_from_string` of systemd 252 reads them. There a weekday restricts a date, where cron
-unites the two: what is on other weekdays is excepted.
+They are read as `calendar_spec_from_string` of systemd 252 reads them. There a weekday restricts a date, while cron
+unites the two: so other weekdays are excepted.
 """
 
 import re
@@ -35,7 +35,7 @@ ALLOWED = "WEEKDAYS YEAR-MONTH-DAY HOUR:MINUTE:SECOND ZONE as systemd.time(7) ha
 
 
 class Calendar(NamedTuple):
-    """A schedule with what is left out of it, and its zone (None: that of the machine)."""
+    """Schedule with its exceptions, and its zone (None: that of the machine)."""
 
     cron: str
     left_out: str | None
@@ -43,7 +43,7 @@ class Calendar(NamedTuple):
 
 
 class _Field(NamedTuple):
-    """Bounds of a field. `unit`: how many parts a number of it may have; steps count back `from_end`."""
+    """Bounds of a field. `unit`: the number of parts of one; steps count back `from_end`."""
 
     low: int
     high: int
@@ -103,7 +103,7 @@ def _exists(days: Collection[int], months: Collection[int] | None, years: Collec
 
 
 def _zone(words: list[str]) -> str | None:
-    """Return the zone at the end, which is taken off. Raises `InvalidInput`."""
+    """Remove and return the zone at the end. Raises `InvalidInput`."""
     if len(words) < 2 or not words[-1][0].isalpha():
         return None
     name = words.pop()

@@ -1,7 +1,7 @@
-"""PerfectSched's table, read as jobs: each row is a schedule, and what it does next. Pure.
+"""PerfectSched's table, read as jobs: each row is a schedule with its next slot. Pure.
 
-The job is what `tokimori.perfectsched` would add: its slots run one at a time, the oldest first, and none is missed. A
-row says by `timeout` when its slot `next_time` runs, or, while somebody works on it, until when he has it.
+The job is what `tokimori.perfectsched` would add: its slots run one at a time, the oldest first, and none is missed.
+The `timeout` of a row is when its slot `next_time` runs or, while a worker has the slot, until when.
 """
 
 import re
@@ -75,7 +75,7 @@ def _section(section: Value, env: str | None, base: PurePath) -> Iterator[Became
 
 
 def _check_plain(key: str, value: object) -> None:
-    """Refuse a template of Ruby, which says nothing until Ruby has run it."""
+    """Refuse a template of Ruby, which means nothing until Ruby has run it."""
     if isinstance(value, str) and _TEMPLATE in value:
         raise InvalidInput(f"{key}: it is a template of Ruby", field=key, allowed="the value that it stands for")
 
@@ -148,7 +148,7 @@ def _job(row: Row, perfectsched: PerfectSched) -> Moved:
 
 
 def _start(row: Row, definition: Definition, warnings: Warnings) -> Start:
-    """From which slot on the job goes on, and when that may run."""
+    """Return the slot with which the job continues, and when that may run."""
     slot, timeout, delay = (_seconds(row, column) for column in ("next_time", "timeout", "delay"))
     if schedule_of(definition, Moment(0)).next_after(Moment(slot * SECOND - 1)) != slot * SECOND:
         warnings.add("next_time", slot, "the cron text does not name it: the first slot here is the next that it names")
@@ -166,9 +166,7 @@ def _seconds(row: Row, column: str) -> int:
 
 
 def _type_and_data(row: Row, key: str, warnings: Warnings) -> tuple[str, str | None]:
-    """Return the type in the data, else what is before the first dot of the key; and the rest of the data, if there is
-    any.
-    """
+    """Return the type in the data, or before the first dot of the key, and the rest of the data, if any."""
     data = row.get("data")
     found: object = None
     try:
@@ -190,7 +188,7 @@ def _type_and_data(row: Row, key: str, warnings: Warnings) -> tuple[str, str | N
 
 
 def _cron(text: str, warnings: Warnings) -> str:
-    """Return the cron text in our own rules. Raises `InvalidInput` for what runs nothing there."""
+    """Return the cron text in our own rules. Raises `InvalidInput` for a text that never runs there."""
     if text.strip() in _MACROS:
         return text.strip()
     fields = text.split()

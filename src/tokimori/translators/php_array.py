@@ -1,4 +1,4 @@
-"""PHP files that return an array of plain values, read as data: nothing of PHP is run. Pure."""
+"""PHP files that return an array of plain values, read as data: no PHP is run. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -35,7 +35,7 @@ class PhpValue:
     line: int
 
     def plain(self) -> object:
-        """As a dict if every key is written, else as a list."""
+        """Return a dict if every key is written, else a list."""
         if not isinstance(self.content, list):
             return self.content
         if self.content and all(key is not None for key, _ in self.content):
@@ -108,7 +108,7 @@ class _PhpReader:
         return True
 
     def value(self, depth: int) -> PhpValue:
-        """Return a value, and what follows it stays."""
+        """Read a value, and leave the text behind it."""
         token = self._next()
         if depth > _DEEPEST:
             raise self.fault(token.line, "it is nested too deeply")

@@ -1,6 +1,6 @@
 """URLs of databases in the forms of DBI (Perl) and Sequel (Ruby), as the URL of one of our stores. Pure.
 
-Errors name the part that is meant, and repeat no value: it may be a password.
+Errors name the faulty part, and repeat no value, as it may be a password.
 """
 
 import re
@@ -54,26 +54,26 @@ _MYSQL_TLS = {**dict.fromkeys(("mysql_ssl", "mariadb_ssl"), "required")}
 _MYSQL_TLS |= dict.fromkeys(("mysql_ssl_verify_server_cert", "mariadb_ssl_verify_server_cert"), "verify_identity")
 _MODES = ("disabled", "required", "verify_ca", "verify_identity")
 _WEIGHTY = re.compile(r"ssl|tls|service|default|auth|pass", re.IGNORECASE)
-"""What can't be left out in silence: who is believed, and where the server is."""
+"""Settings that can't be left out: trust in the server, and its address."""
 _OFF = frozenset({"", "0", "false", "no", "off"})
 
 
 class StoreUrl(NamedTuple):
-    """The URL of our store, and the names of what has no equal in it and was left out."""
+    """URL of our store, and the names of settings that were left out, as it has no equal."""
 
     url: str
     left_out: tuple[str, ...] = ()
 
     @property
     def why(self) -> str:
-        """Return a sentence about what was left out, where something was."""
+        """Return a sentence about settings that were left out, if any."""
         return f"left out, because a node needs none of it: {', '.join(self.left_out)}" if self.left_out else ""
 
 
 def store_url(text: str, base: PurePath, more: Mapping[str, str | None], *, field: str = "store") -> StoreUrl:
     """Return the store at that place.
 
-    `more` is what is said apart from it, as DBI has user and password; a relative path begins at `base`. Raises
+    `more` are settings beside the URL, as DBI has user and password; a relative path begins at `base`. Raises
     `InvalidInput`, which names the field.
     """
     try:
@@ -153,7 +153,7 @@ def _file(said: Mapping[str, str], base: PurePath) -> StoreUrl:
 
 
 def _server(kind: str, said: Mapping[str, str]) -> StoreUrl:
-    """Return the URL of a server from all that is said of it."""
+    """Return the URL of a server from its settings."""
     settings, modes, left_out = dict[str, str](), set[str](), list[str]()
     for name, value in said.items():
         if (ours := _SETTINGS[kind].get(name.lower())) is not None:

@@ -1,10 +1,10 @@
 """Timers of systemd with their services, read as jobs. Pure.
 
 `files` are unit files by name, drop-ins as `NAME.d/FILE.conf`, and links of `*.wants` folders as empty texts under
-`timers.target.wants/NAME`: where there are any, a timer that nobody wants is added paused.
+`timers.target.wants/NAME`: if there are any, a timer that none of them names is added paused.
 
-What would run in another way is refused. What only surrounds the command there (a sandbox, conditions, an order of
-units) is told, and left out. A service never runs twice at a time, as there.
+A service that would run in another way is refused. Its surroundings there (a sandbox, conditions, an order of units)
+are left out, with a warning. A service never runs twice at a time, as there.
 """
 
 import re
@@ -79,7 +79,7 @@ _TOLD: Final = {
 
 
 class Timing(NamedTuple):
-    """Schedule of a job of a timer; `suffix` is what its id has more than the timer's name.
+    """Schedule of a job of a timer; `suffix` follows the timer's name in its id.
 
     `is_relative`: the interval counts from the last run.
     """
@@ -94,7 +94,7 @@ class Timing(NamedTuple):
 
 
 def timings_of(timer: Unit, time_zone: str) -> Iterator[Timing]:
-    """Yield its jobs' schedules: one by calendar or by interval, and one for the machine's start. Raises
+    """Yield the schedules of its jobs: one by calendar or by interval, and one for the machine's start. Raises
     `InvalidFile`.
     """
     warnings = Warnings()
@@ -172,7 +172,7 @@ def _interval(line: Assignment, starts: Sequence[Assignment], warnings: Warnings
 
 
 def _start(lines: Sequence[Assignment]) -> tuple[str, ...]:
-    """Return the times after a start, which become none: the run comes when a node has started after it."""
+    """Return the times after a start, which are lost: the run comes when a node has started after it."""
     warnings = Warnings()
     for line in lines:
         _length(line)
@@ -203,17 +203,17 @@ _TRANSLATED: Final = (
 _MEANINGLESS: Final = frozenset(
     ("SyslogIdentifier", "StandardOutput", "StandardError", "RemainAfterExit", "GuessMainPID", "SyslogFacility")
 )
-"""Keys whose meaning is what happens here anyhow, where their values are the usual ones."""
+"""Keys whose usual values already describe our behaviour."""
 _OUTPUT: Final = frozenset(("StandardOutput", "StandardError"))
 _USUAL: Final = frozenset(("journal", "inherit", "syslog", "kmsg", "journal+console"))
 _OF_UNIT: Final = frozenset(("Description", "Documentation", "SourcePath", "DefaultDependencies"))
 _FOREVER: Final = "infinity"
 _STOP_GRACE: Final = 90.0
-"""Seconds from TERM to KILL where a service does not say them."""
+"""Seconds from TERM to KILL if a service does not set them."""
 
 
 class Systemd(NamedTuple):
-    """Terms that no file names: the machine's zone, on which host the jobs run (None: any), as whom, and the time."""
+    """Terms that no file has: the machine's zone, the host of the jobs (None: any), their user, and the time."""
 
     time_zone: str
     host: str | None = None
@@ -266,7 +266,7 @@ def _timing_fields(timing: Timing) -> Mapping[str, object]:
 
 
 def _service_of(timer: Unit, files: Mapping[str, str]) -> Unit:
-    """Return the unit that the timer starts, whose own name tells what `%i` is. Raises `InvalidInput`."""
+    """Return the unit that the timer starts, whose own name defines `%i`. Raises `InvalidInput`."""
     said = timer.last("Timer", "Unit")
     name = f"{stem_of(timer.name)}{_SERVICE}" if said is None else expanded(said.value, timer, said)
     if not name.endswith(_SERVICE):
@@ -317,7 +317,7 @@ def _service_fields(service: Unit, systemd: Systemd, warnings: Warnings) -> Mapp
 
 
 def _check_kind(service: Unit, warnings: Warnings) -> None:
-    """Refuse what a command can't have, and tell of what is left out."""
+    """Refuse keys that a command can't have, and warn of those left out."""
     kind = service.last("Service", "Type")
     if kind is not None and kind.value not in _TYPES:
         raise kind.refused("its command does not end with the work", ", ".join(_TYPES))

@@ -11,7 +11,7 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+\Z", re.ASCII)
 
 
 Named = Mapping[str, Mapping[str, Mapping[str, object]]]
-"""Fields by name, and these by what they are fields of, such as `calendars`."""
+"""Fields by name, and these by their table, such as `calendars`."""
 
 
 def write_toml(
@@ -62,5 +62,5 @@ def write_key(name: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Return a basic string: written as in JSON, which leaves only DEL as it is."""
+    """Return a basic string, as in JSON, which leaves only DEL unescaped."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,7 +1,7 @@
 """Unit files of systemd, read line by line, as systemd.syntax(7) describes them. Pure.
 
 A line is `Key=value`; a key may come more than once. A backslash at the end joins the next line, and comments between
-joined lines are left out. An empty value forgets what was said of the key before.
+joined lines are left out. An empty value cancels earlier values of the key.
 """
 
 import re
@@ -18,7 +18,7 @@ _FLAGS = {"1": True, "yes": True, "true": True, "on": True, "0": False, "no": Fa
 
 
 class Assignment(NamedTuple):
-    """A line, and where it is: `file:line`."""
+    """A line, and its place: `file:line`."""
 
     place: str
     key: str
@@ -44,7 +44,7 @@ class Unit:
     sections: Mapping[str, Mapping[str, Sequence[Assignment]]]
 
     def all(self, section: str, key: str) -> Sequence[Assignment]:
-        """Return the values of a key in order; an empty value forgets what is before it."""
+        """Return the values of a key in order; an empty value cancels earlier ones."""
         return self.sections.get(section, {}).get(key, ())
 
     def last(self, section: str, key: str) -> Assignment | None:
@@ -58,7 +58,7 @@ class Unit:
 
 
 def file_of(name: str, files: Mapping[str, str]) -> str | None:
-    """Return the file of a unit: its own one, or that of its template; None where there is none."""
+    """Return the file of a unit: its own one, or that of its template; None if there is none."""
     stem, dot, kind = name.rpartition(".")
     prefix, at, _ = stem.partition("@")
     return next((file for file in (name, f"{prefix}{at}{dot}{kind}") if file in files), None)
@@ -78,9 +78,7 @@ def read_unit(name: str, files: Mapping[str, str]) -> Unit:
 
 
 def _drop_ins(name: str, files: Mapping[str, str]) -> Sequence[str]:
-    """Return the drop-ins in the order of their names; of one name that of the folder which says most of the unit's
-    name.
-    """
+    """Return the drop-ins in the order of their names; of equal names the one from the most specific folder."""
     stem, _, kind = name.rpartition(".")
     prefix, at, _ = stem.partition("@")
     words = prefix.split("-")
@@ -107,7 +105,7 @@ def _lines_of(file: str, text: str) -> Iterator[tuple[str, Assignment]]:
 
 
 def _joined(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines that say something, each with its number; continued ones as one."""
+    """Yield the lines with content, each with its number; continued ones as one."""
     begun, parts = 0, list[str]()
     for number, raw in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
         line = raw.strip()
@@ -129,7 +127,7 @@ def stem_of(name: str) -> str:
 
 
 def prefix_and_instance(name: str) -> tuple[str, str]:
-    """`foo` and `bar` of `foo@bar.timer`; without an instance the whole name, and nothing."""
+    """Return `foo` and `bar` of `foo@bar.timer`; without an instance, the whole name and an empty text."""
     prefix, _, instance = stem_of(name).partition("@")
     return prefix, instance
 
@@ -145,7 +143,7 @@ _ALLOWED_PREFIXES = "no prefix, or - to ignore a failure"
 
 
 class _Line(NamedTuple):
-    """A line, read: its words, whether its failure counts, and whether `$` means something in it."""
+    """Parsed line: its words, if its failure counts, and if `$` is expanded in it."""
 
     words: Sequence[str]
     may_fail: bool
@@ -153,7 +151,7 @@ class _Line(NamedTuple):
 
 
 def command_of(lines: Sequence[Assignment], unit: Unit) -> str | tuple[str, ...]:
-    """Return the command that these lines are: a list of words, or a text for the shell. Raises `InvalidFile`."""
+    """Return the command of these lines: a list of words, or a text for the shell. Raises `InvalidFile`."""
     read = [_line(line, unit) for line in lines]
     if len(read) == 1 and not read[0].may_fail and not _uses_variables(read[0]):
         return tuple(word.replace("$$", "$") if read[0].expands else word for word in read[0].words)
@@ -197,7 +195,7 @@ def _escaped(text: str, at: int, line: Assignment) -> tuple[str, int]:
 
 
 def expanded(text: str, unit: Unit, line: Assignment) -> str:
-    """Return the text with what `%` stands for. Raises `InvalidFile` for what only a running systemd knows."""
+    """Return the text with `%` expanded. Raises `InvalidFile` for values that only a running systemd knows."""
     prefix, instance = prefix_and_instance(unit.name)
     known: Mapping[str, str] = {
         "%": "%",

@@ -1,4 +1,4 @@
-"""YAML in which every value knows its line and its path, read field by field, so that all faults are found at once."""
+"""YAML values with their lines and paths, read field by field, so that all faults are found at once."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ class Faults:
 
     file: str
     lines: dict[tuple[int, str], None] = field(default_factory=dict)
-    """Lines with what is wrong there, each once: a file may have a million."""
+    """Lines with their faults, each once: a file may have a million."""
 
     def add(self, line: int, message: str) -> None:
         """Note a fault, once."""
@@ -48,22 +48,22 @@ class Value:
     faults: Faults
 
     def refuse(self, message: str) -> None:
-        """Note that something is wrong with the value."""
+        """Note a fault of the value."""
         self.faults.add(self.line, f"{self.path}: {message}" if self.path else message)
 
     def is_empty(self) -> bool:
-        """Return whether it is an empty value, which asks for nothing."""
+        """Return if it is an empty value, which counts as missing."""
         return self.content in _EMPTY or self.content in ({}, [])
 
     def as_a(self, kind: type[_T]) -> _T | None:
-        """Return the value, if it is a scalar of that kind; otherwise None, and a fault is noted."""
+        """Return the value, if it is a scalar of that kind; else note a fault and return None."""
         if isinstance(self.content, kind) and not (kind is int and isinstance(self.content, bool)):
             return self.content
         self.refuse(f"{_shown(self.content)} is not allowed; allowed: {_NAMES[kind]}")
         return None
 
     def items(self) -> Sequence["Value"]:
-        """Return the values of a list; where it is not a list none, and a fault is noted."""
+        """Return the values of a list; if it is no list, note a fault and return none."""
         if isinstance(self.content, list):
             return self.content
         if self.content is not None:
@@ -75,7 +75,7 @@ class Value:
         return [text for item in self.items() if (text := item.as_a(str)) is not None]
 
     def fields(self) -> Mapping[str, "Value"]:
-        """Return the fields of a mapping; where it is not a mapping none, and a fault is noted."""
+        """Return the fields of a mapping; if it is no mapping, note a fault and return none."""
         if isinstance(self.content, dict):
             return self.content
         if self.content is not None:
@@ -88,7 +88,7 @@ class Value:
         return None if found is None or found.content is None else found
 
     def below(self, name: str) -> "Value":
-        """Return a field that is a mapping; an empty one where it is missing."""
+        """Return a field that is a mapping; an empty one if it is missing."""
         return self.get(name) or Value(f"{self.path}.{name}".lstrip("."), self.line, {}, self.faults)
 
     def scalar(self, name: str, kind: type[_T], default: _T) -> _T:
@@ -124,7 +124,7 @@ def read_documents(text: str, faults: Faults, *, as_texts: bool = False) -> Iter
 
 @dataclass(frozen=True, slots=True)
 class _YamlReader:
-    """Makes values from nodes. A node that is used many times is read once, so that aliases can't explode."""
+    """Reader that makes values from nodes. Each node is read once, so that aliases can't explode."""
 
     loader: yaml.SafeLoader | yaml.BaseLoader
     faults: Faults
@@ -132,7 +132,7 @@ class _YamlReader:
     merged: Counter[str] = field(default_factory=Counter)
 
     def value(self, node: yaml.Node, path: str, level: int, line: int) -> Value:
-        """Return the value of a node; `line` counts from 0, and is the line of its name where it has one."""
+        """Return the value of a node; `line` counts from 0, and is the line of its name if it has one."""
         found = self.known.get(id(node))
         if found is None:
             found = Value(path, line + 1, self._content(node, path, level), self.faults)
@@ -153,7 +153,7 @@ class _YamlReader:
                 return self._scalar(node)
 
     def _scalar(self, node: yaml.Node) -> object:
-        """Return the value. The library raises whatever it likes for `!!int x`, `!!bool x` or a 13th month."""
+        """Return the value. The library raises errors of any kind for `!!int x`, `!!bool x` or a 13th month."""
         try:
             found: object = self.loader.construct_object(node)
         except (ValueError, LookupError, AttributeError, TypeError, ArithmeticError) as fault:
@@ -178,7 +178,7 @@ class _YamlReader:
         return fields
 
     def _merged(self, node: yaml.Node, path: str, level: int) -> dict[str, Value]:
-        """Return the fields of a mapping, or of a list of mappings, of which the first one wins; each is read once."""
+        """Return the fields of a mapping, or of a list of mappings, the first of which wins; each is read once."""
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
         fields: dict[str, Value] = {}
         for source in reversed(sources):

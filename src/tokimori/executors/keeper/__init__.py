@@ -1,1 +1,1 @@
-"""The keeper: a small process of its own, standard library only, that spawns, waits for and ends what a node runs."""
+"""The keeper: a small process of its own, standard library only, that spawns, watches and ends a node's processes."""

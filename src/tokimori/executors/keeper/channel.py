@@ -1,4 +1,4 @@
-"""The keeper's end of the channel to the engine. It never waits for the engine, which may be frozen."""
+"""Channel of the keeper to the engine. It never waits for the engine, which may be frozen."""
 
 import socket
 from collections import deque
@@ -10,7 +10,7 @@ _FRAME = 64
 
 
 class Channel:
-    """Reads orders and sends notices, in frames. What the engine does not take waits here."""
+    """Channel for orders and notices, in frames. Notices that the engine does not take wait here."""
 
     def __init__(self, connected: socket.socket) -> None:
         connected.setblocking(False)
@@ -26,7 +26,7 @@ class Channel:
 
     @property
     def backlog(self) -> bool:
-        """Return whether the engine is behind: then whatever can be left out is left out."""
+        """Return if the engine is behind: then optional notices are left out."""
         return bool(self._partly)
 
     @property
@@ -35,7 +35,7 @@ class Channel:
         return bool(self._partly or self._notices)
 
     def tell(self, notice: Notice) -> None:
-        """Send it with the next `flush`."""
+        """Queue a notice for the next `flush`."""
         if self.open:
             self._notices.append(notice)
 
@@ -52,7 +52,7 @@ class Channel:
         return self._frames.feed(data)
 
     def flush(self) -> None:
-        """Send what the socket takes."""
+        """Send as much as the socket takes."""
         try:
             while self.waiting:
                 if not self._partly:

@@ -1,4 +1,4 @@
-"""One attempt's process: how it is spawned, what is known of it, and when it has to be looked at again."""
+"""Processes of attempts: spawning, state, and the times of the next checks."""
 
 import errno
 import os
@@ -23,7 +23,7 @@ _GIVE_UP = 5.0
 
 
 class Refusal(NamedTuple):
-    """Reason why nothing was spawned."""
+    """Reason why no process was spawned."""
 
     exit_code: int | None
     error: str
@@ -33,9 +33,9 @@ class Refusal(NamedTuple):
 class Child:
     """A spawned process, leader of a group of its own in the keeper's session. Times are seconds since boot.
 
-    `status` is None until the leader has exited; `refusal`: why it never began. The `…_at` are the moments at which
-    something is due, `inf` for never: the time-out, the KILL after a TERM, the next report on growing output, the next
-    look at what an exited leader left.
+    `status` is None until the leader has exited; `refusal`: why it never began. The `…_at` are moments, `inf` for
+    never: of the time-out, the KILL after a TERM, the next report on growing output, and the next look at processes
+    that an exited leader left.
     """
 
     __slots__ = (
@@ -86,7 +86,7 @@ class Child:
         return min(self.timeout_at, self.kill_at, self.tell_at)
 
     def has_exited(self) -> bool:
-        """Return whether the leader is a zombie that nobody has collected yet."""
+        """Return if the leader is an uncollected zombie."""
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def terminate(self, cause: EndCause, now: float, grace: float) -> None:
@@ -107,7 +107,7 @@ class Child:
             send(self.pid, signal.SIGKILL)  # it may have gone over to another group
 
     def _ask(self, number: int) -> None:
-        """Send a signal to the group, and to a leader that has gone over to another one: it hears it once."""
+        """Send a signal to the group, and to a leader that has joined another one; a leader gets it once."""
         send(-self.pid, number)
         seen = see(self.pid) if self.status is None else None
         if seen is not None and seen.group != self.pid:
@@ -133,9 +133,9 @@ class Child:
 def spawn(order: Start, around: Surroundings) -> Child | Refusal:
     """Start a process: stdout and stderr in one pipe, a group of its own, never `preexec_fn` (so that vfork is used).
 
-    Not a session of its own: where the kernel groups what it schedules by session (sched_autogroup, sched(7)), a child
-    that calls setsid begins as a stranger behind everybody else, and the keeper waits for its exec. For that of another
-    user's command nobody waits (`other_user`).
+    It gets no session of its own: if the kernel schedules by session (sched_autogroup, sched(7)), a child that calls
+    setsid starts behind all others, and the keeper waits for its exec. It does not wait for that of another user's
+    command (`other_user`).
     """
     started = boottime()
     opened: list[int] = []
@@ -193,7 +193,7 @@ def _restore_limit(pid: int, descriptors: tuple[int, int]) -> None:
 
 
 def _file_of(text: str) -> int:
-    """Return an unnamed file in memory that holds the text, open at its beginning: so nobody has to write to a pipe."""
+    """Return an unnamed file in memory that holds the text, open at its beginning: no pipe has to be written."""
     file = os.memfd_create("stdin", os.MFD_CLOEXEC)
     data = memoryview(text.encode("utf-8", "surrogateescape"))
     while data:

@@ -1,12 +1,12 @@
-"""Complaints of a keeper or a worker process on standard error, which nobody else can receive."""
+"""Complaints of a keeper or a worker process on standard error, if no other channel is left."""
 
 import os
 
 
 def complain(text: str) -> None:
-    """Write one line, behind our name, if anybody still listens.
+    """Write one line, behind our name, if standard error is still open.
 
-    Not by `sys.stderr`: in a worker process that is the output of the very run of which this may tell.
+    It does not use `sys.stderr`, which in a worker process is the output of a run.
     """
     try:
         os.write(2, f"tokimori {text}\n".encode())

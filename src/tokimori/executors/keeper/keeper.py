@@ -1,4 +1,4 @@
-"""The keeper itself: it carries out the engine's orders, and stays with every child to its end."""
+"""The keeper itself: it carries out the engine's orders, and watches every child to its end."""
 
 import os
 from collections import deque
@@ -36,7 +36,7 @@ TELL_EVERY = 1.0
 _SPAWNS = 8
 """Children spawned between two looks at everything else."""
 _SPAWN_WITHIN = 5.0
-"""Seconds for which these are known as ours if the keeper is killed meanwhile; no pid comes to others so soon."""
+"""Seconds for which new processes count as ours if the keeper is killed meanwhile; no pid is reused so soon."""
 _READ = 1 << 16
 _LOOK_EVERY = 0.02
 
@@ -74,7 +74,7 @@ class Keeper:
         self._note.remove()
 
     def _send(self) -> bool:
-        """Send what waits; returns whether something is left."""
+        """Send waiting notices; return if some are left."""
         self._channel.flush()
         if not self._channel.open:
             self._engine_gone()
@@ -171,7 +171,7 @@ class Keeper:
     # While it runs
 
     def _readable(self, child: Child) -> None:
-        """Read one piece only, so that a child that writes without end does not keep the others waiting."""
+        """Read one piece only, so that a child that writes without end does not delay the others."""
         if self._read(child):
             if child.tell_at == inf and child.status is None:
                 child.tell_at = max(boottime(), child.told + TELL_EVERY)
@@ -225,7 +225,7 @@ class Keeper:
     # Its end
 
     def _exited(self, child: Child) -> None:
-        """Collect an exited leader. Until then it is a zombie, so nobody else can get its group's number."""
+        """Collect an exited leader. Until then it is a zombie, so that its group's number is not reused."""
         now = boottime()
         if child.cause is EndCause.EXIT or not self._has_family:
             child.kill(now)  # nobody asked it to end: what it has left in its group goes at once
@@ -236,7 +236,7 @@ class Keeper:
         self._look_at_remains(child, now)
 
     def _look_at_remains(self, child: Child, now: float) -> None:
-        """End what an exited leader left: its group, after the rest of the grace, then processes that left the group.
+        """End the processes that an exited leader left: its group, after the rest of the grace, then those outside it.
 
         Then take the last of its output.
         """
@@ -253,7 +253,7 @@ class Keeper:
             self._wake_by(child.look_at)
 
     def _leaves_something(self, child: Child, now: float) -> bool:
-        """End a little more of what the child left, which may be thousands; return whether something is left."""
+        """End some more of the processes that the child left, which may be thousands; return if some are left."""
         orphans = self._stragglers.found(self._leaders)
         if not orphans:
             return False
@@ -284,7 +284,7 @@ class Keeper:
         self._wake_at = min(self._wake_at, moment)
 
     def _look_after(self) -> None:
-        """Do what is due."""
+        """Carry out the actions that are due."""
         now = boottime()
         if now < self._wake_at:
             return
@@ -313,6 +313,6 @@ class Keeper:
 
 
 def _marks_of(order: Start) -> set[bytes]:
-    """Return the variables that everything started by this order has in its environment, and nothing else."""
+    """Return the variables in the environment of all processes started by this order, and of no others."""
     marks = LOCK_MARKS if order.foreground else MARKS
     return {f"{name}={order.env.get(name, '')}".encode() for name in marks}

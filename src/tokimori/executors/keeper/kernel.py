@@ -1,4 +1,4 @@
-"""Questions and orders to the kernel about processes. Linux's /proc (proc(5))."""
+"""Calls of the kernel about processes, and Linux's /proc (proc(5))."""
 
 import ctypes
 import errno
@@ -36,7 +36,7 @@ class ProcessSeen(NamedTuple):
 
 
 def boottime() -> float:
-    """Seconds since boot, suspension included."""
+    """Return the seconds since boot, suspension included."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -47,7 +47,7 @@ def boot_identity() -> str:
 
 
 def is_short(fault: BaseException | None) -> bool:
-    """Return if this says that the machine lacked processes, threads, files or memory: nobody's fault but its own."""
+    """Return if the error says that the machine lacked processes, threads, files or memory."""
     match fault:
         case OSError():
             return fault.errno in _SHORT
@@ -87,7 +87,7 @@ def environment(pid: int, most: int = -1) -> list[bytes]:
 
 
 def _told(file: str, most: int = -1) -> bytes:
-    """Return a file of /proc. Raises `OSError`."""
+    """Return the content of a file of /proc. Raises `OSError`."""
     with open(file, "rb", buffering=0) as opened:  # noqa: PTH123  a path and a buffer take longer than all else
         return opened.read(most) or b""
 
@@ -126,7 +126,7 @@ class Title:
             pass
 
     def show(self, text: str) -> None:
-        """Show the text; nothing where the kernel does not tell where the arguments are."""
+        """Show the text, if the kernel says where the arguments are."""
         if self._size:
             data = text.encode(errors="replace")[: self._size - 1].ljust(self._size, b"\0")
             ctypes.memmove(self._start, data, self._size)
@@ -140,7 +140,7 @@ def die_with_parent() -> None:
 def preempt_nobody() -> None:
     """Ask for SCHED_BATCH (sched(7)): a waking process takes no core from another one; its share stays the same.
 
-    Another policy than the usual one was set by somebody and stays; so does the usual one where a sandbox refuses it.
+    A policy other than the default was set on purpose and stays; so does the default if a sandbox refuses.
     """
     with suppress(OSError):
         if os.sched_getscheduler(0) == os.SCHED_OTHER:
@@ -166,8 +166,8 @@ def collect(pid: int) -> None:
 def collect_group(group: int, leaders: Set[int]) -> bool:
     """Collect this process's dead children in a group, but none of the leaders; returns whether one is left.
 
-    While one is left, the group's number can't be given to strangers: only its parent makes it vanish. A leader of
-    another group may have gone over to this one: whoever waits for its end collects it.
+    While one is left, the group's number can't be reused: only its parent makes it vanish. A leader of another group
+    may have joined this one: the waiter for its end collects it.
     """
     try:
         while (dead := os.waitid(os.P_PGID, group, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:

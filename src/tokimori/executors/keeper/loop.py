@@ -1,4 +1,4 @@
-"""Waiting for several things at once: descriptors, exits of children, and a moment."""
+"""Loop of the keeper: it waits for descriptors, exits of children, and a moment at once."""
 
 import os
 import select
@@ -34,7 +34,7 @@ class Loop:
         self._epoll.unregister(descriptor)
 
     def watch_room(self, descriptor: int, *, wanted: bool) -> None:
-        """Call back also when the descriptor can be written again, if `wanted`."""
+        """Also call back when the descriptor can be written again, if `wanted`."""
         self._epoll.modify(descriptor, select.EPOLLIN | (select.EPOLLOUT if wanted else 0))
 
     def wait(self, until: float) -> None:
@@ -47,13 +47,13 @@ class Loop:
 
 
 class Exits:
-    """Notices exits by a pidfd for each child (Linux 5.3)."""
+    """Watch of exits by a pidfd for each child (Linux 5.3)."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
 
     def watch(self, pid: int, callback: Callable[[], None]) -> int | None:
-        """Call back when the child has exited; the descriptor to hand to `forget`."""
+        """Call back when the child has exited; return the descriptor for `forget`."""
         descriptor = os.pidfd_open(pid)
         self._loop.watch(descriptor, callback)
         return descriptor
@@ -66,7 +66,7 @@ class Exits:
 
 
 class WaiterThread(Exits):
-    """Notices exits by one thread that waits for all children, where there is no pidfd.
+    """Watch of exits by one thread that waits for all children, if there is no pidfd.
 
     It only looks (WNOWAIT) and leaves collecting to the loop, then rests until the loop has done so.
     """

@@ -1,9 +1,9 @@
-"""Each keeper's note that it lives, so that what it leaves behind can be found if it is killed.
+"""Notes of living keepers, by which the processes of a killed keeper are found and ended.
 
-Everything that a keeper spawns lives in its session, whose number is the keeper's pid; so the note is that pid (the
-file's name), the boot and pid namespace in which it means something, and until when the keeper surely lived (its text):
-while it spawns a little ahead, since it may be killed before it can note anything. The keeper holds a lock on the file
-as long as it lives: the kernel drops it with the keeper, however that ends. Nothing has to survive a machine's crash.
+All processes of a keeper are in its session, whose number is the keeper's pid. So the name of the file is that pid. Its
+text is the boot and the pid namespace of the pid, and until when the keeper surely lived: a little ahead while it
+spawns, as it may be killed before it can write. The keeper holds a lock on the file, which the kernel drops at its end.
+The note need not survive a crash of the machine.
 """
 
 import fcntl
@@ -36,12 +36,12 @@ class Note:
         fresh.rename(self._path)  # a file that others may judge by its lock never exists without it
 
     def lives(self, ahead: float = 0.0) -> None:
-        """Note that the keeper lives now: what began earlier in its session, or within `ahead` seconds, is its own."""
+        """Note that the keeper lives now: processes of its session, up to `ahead` seconds from now, are its own."""
         with suppress(OSError):
             os.pwrite(self._file, f"{boottime() + ahead:020.6f}".encode(), self._end)
 
     def remove(self) -> None:
-        """Remove the note: nothing was left behind."""
+        """Remove the note: no process is left."""
         self._path.unlink(missing_ok=True)
         os.close(self._file)
 
@@ -66,7 +66,7 @@ def end_what_dead_keepers_left(folder: Path) -> None:
 
 
 def end_session(number: int) -> None:
-    """KILL all in the session of a dead keeper of this pid, which nobody has collected yet: the number is still its."""
+    """KILL all processes in the session of a dead, uncollected keeper with this pid."""
     end_all(lambda seen: seen.session == number)
 
 
@@ -78,11 +78,11 @@ def _end_if_ours(number: int, lived: float) -> None:
 def is_ours(
     session: int, living: Sequence[ProcessSeen], environment_of: Callable[[int], list[bytes]], lived: float = 0.0
 ) -> bool:
-    """Return if what lives in this session was spawned by the dead keeper of that pid, and not by strangers.
+    """Return if processes in this session were spawned by the dead keeper of that pid, and not by strangers.
 
-    The kernel gives a number to nobody as long as it names a session. If somebody has the keeper's pid, the session is
-    another one; it may also have been a stranger's who is gone by now: so somebody in it must have begun before the
-    keeper was known to live (`lived`, in seconds since boot), or carry our mark.
+    The kernel does not reuse a number that names a session. If a process has the keeper's pid, the session is another
+    one. The session may also be that of a dead stranger: so a process in it must have begun while the keeper lived
+    (until `lived`, in seconds since boot), or carry our mark.
     """
     members = [seen for seen in living if seen.session == session]
     leaderless = all(seen.pid != session for seen in members)
@@ -90,6 +90,6 @@ def is_ours(
 
 
 def is_marked(entries: Sequence[bytes]) -> bool:
-    """Return if this is the environment of something that a keeper spawned."""
+    """Return if this is the environment of a process that a keeper spawned."""
     names = {entry.partition(b"=")[0] for entry in entries}
     return any(all(mark.encode() in names for mark in marks) for marks in (MARKS, LOCK_MARKS))

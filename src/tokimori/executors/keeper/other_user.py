@@ -1,7 +1,8 @@
-"""Start of another user's command: in a process that becomes that user before it touches anything of his.
+"""Start of another user's command, in a process that becomes that user before it touches the user's files.
 
-What is his may lead astray, and hold up: a folder may be a link to where only root gets, and who opens his program may
-wait as long as he likes (a lease, fcntl(2)). So all of that happens there, as him, and the keeper waits for none of it.
+The user's files may deceive and delay: a folder may be a link to a place for root only, and the opening of a program
+may be delayed at will (a lease, fcntl(2)). So that process does all of it, as the user, and the keeper never waits for
+it.
 """
 
 import json
@@ -15,15 +16,15 @@ from .wire import Start
 
 _MOST_TEXT = 200
 _MOST = 4096
-"""Bytes in which what is told of a fault has room; a pipe takes them at once."""
+"""Bytes for the report of a fault; a pipe takes them at once."""
 _DEFAULT = (signal.SIGPIPE, signal.SIGXFSZ)
-"""What this interpreter ignores, and a child would, too."""
+"""Signals that this interpreter ignores, and that a child would ignore, too."""
 
 
 def begin(order: Start, around: Surroundings, stdin: int, output: int | None) -> Begun:
     """Start a process, leader of a group of its own. Raises `OSError`.
 
-    It may not have become the user yet when this returns. When it has ended, `complaint` tells whether it ever began.
+    It may not have become the user yet when this returns. When it has ended, `complaint` says if it ever began.
     """
     complaints, complain = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     try:
@@ -99,6 +100,6 @@ def _enter(order: Start) -> None:
 
 
 def _say(complain: int, fault: BaseException, was_there: bool) -> None:
-    """Tell it: the number of an `OSError`, a text, and whether its folder was entered."""
+    """Report a fault: the number of an `OSError`, a text, and if the folder was entered."""
     number = fault.errno if isinstance(fault, OSError) else None
     os.write(complain, json.dumps([number, str(fault)[:_MOST_TEXT], was_there]).encode())

@@ -19,7 +19,7 @@ MOST_MARKS = 1024
 class Times:
     """Moments at which an output went on: marks of its size before, each with the milliseconds since the boot.
 
-    Of what is written within one millisecond there is one mark. Where there are too many, the time between two grows.
+    Output within one millisecond has one mark. If there are too many marks, the time between two grows.
     """
 
     __slots__ = ("_first", "_grain", "_last")
@@ -30,7 +30,7 @@ class Times:
         self._grain = 1
 
     def mark(self, size: int, at: float) -> None:
-        """Note that what comes behind so many bytes comes then, in seconds since the boot."""
+        """Note that the output behind so many bytes comes then, in seconds since the boot."""
         now = int(at * 1000)
         marks = self._first if size < EDGE else self._last
         if not marks:
@@ -42,7 +42,7 @@ class Times:
             self._thin(marks, size - EDGE)
 
     def _thin(self, marks: list[tuple[int, int]], begin: int) -> None:
-        """Drop marks of bytes that are not kept, and then, as long as a few are too many, of those between two."""
+        """Drop marks of bytes that are not kept, and then, if there are still too many, some between others."""
         del marks[: max(0, bisect_right(marks, (begin, inf)) - 1)]
         while len(marks) > MOST_MARKS * 7 // 8:
             self._grain *= 2
@@ -67,10 +67,10 @@ class Times:
 
 
 class Output:
-    """Collects one attempt's output. The file is made with the first byte: where nothing is written there is no file.
+    """Output of one attempt. The file is made with the first byte: without output there is no file.
 
-    The file holds the first `limit` bytes; of what comes after them only the last `EDGE` bytes are added, at the end,
-    below a line that says how many bytes are missing. `hidden` are texts that are kept nowhere.
+    The file holds the first `limit` bytes, and at the end the last `EDGE` bytes of the rest, below a line that says how
+    many bytes are missing. `hidden` are texts that are stored nowhere.
     """
 
     __slots__ = ("_broken", "_file", "_folder", "_head", "_hiding", "_limit", "_name", "_tail", "size", "times")
@@ -88,7 +88,7 @@ class Output:
         self._hiding = Redaction(text.encode() for text in hidden) if hidden else None
 
     def write(self, data: bytes) -> None:
-        """Take what was written next."""
+        """Store the next piece of output."""
         self._keep(data if self._hiding is None else self._hiding.feed(data))
 
     def _keep(self, data: bytes) -> None:
@@ -125,7 +125,7 @@ class Output:
         return bytes(self._head), bytes(self._tail[-EDGE:])
 
     def _append(self, data: bytes) -> None:
-        """Append to the file. Where it can't be written it stays incomplete; the run and the keeper go on."""
+        """Append to the file. If it can't be written it stays incomplete; the run and the keeper go on."""
         if self._broken:
             return
         try:
@@ -137,7 +137,7 @@ class Output:
             self._break(fault)
 
     def _close(self, file: int) -> None:
-        """Close the file. With quotas and file servers only this may report that there was no room."""
+        """Close the file. With quotas and file servers only the close may report a full disk."""
         try:
             os.close(file)
         except OSError as fault:

@@ -1,14 +1,14 @@
-"""Hiding secrets in what a process writes, piece by piece. Pure.
+"""Redaction of secrets in the output of a process, piece by piece. Pure.
 
-A byte is hidden where it belongs to an occurrence of any needle; each stretch of hidden bytes whose occurrences overlap
-becomes one mask. What is told does not depend on how the bytes were cut.
+A byte is hidden if it belongs to an occurrence of any needle; each stretch of overlapping occurrences becomes one mask.
+The result does not depend on how the bytes were cut.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 
 MASK = b"***"
 _QUICK = 8
-"""So many first bytes of a needle are looked for at once; only the last places are looked at one by one."""
+"""First bytes of a needle that are searched at once; only the last places are checked one by one."""
 
 
 class Redaction:
@@ -19,12 +19,12 @@ class Redaction:
     def __init__(self, needles: Iterable[bytes]) -> None:
         self._needles = tuple(needles)
         self._held = b""
-        """What may be the beginning of a needle: it waits for the next piece."""
+        """Bytes that may begin a needle: they wait for the next piece."""
         self._covered = 0
-        """So many bytes of `_held` belong to what has become a mask."""
+        """Bytes of `_held` that belong to a mask already written."""
 
     def feed(self, data: bytes) -> bytes:
-        """Return what can be shown after this piece."""
+        """Return the bytes that can be shown after this piece."""
         seen = self._held + data
         return self._told(seen, min((_open_at(seen, needle) for needle in self._needles), default=len(seen)))
 
@@ -33,7 +33,7 @@ class Redaction:
         return self._told(self._held, len(self._held))
 
     def _told(self, seen: bytes, end: int) -> bytes:
-        """Return all up to `end`, behind which a needle may have begun; the rest is held."""
+        """Return all bytes up to `end`, behind which a needle may have begun; the rest is held."""
         told, at = bytearray(), self._covered
         for start, stop in _merged(_occurrences(seen, self._needles)):
             if start >= end:
@@ -56,7 +56,7 @@ def redacted(data: bytes, needles: Sequence[bytes]) -> bytes:
 
 
 def _open_at(seen: bytes, needle: bytes) -> int:
-    """Return where the earliest beginning of the needle stands that more bytes may complete; else the end."""
+    """Return the earliest place of a beginning of the needle that more bytes may complete; else the end."""
     at = max(0, len(seen) - len(needle) + 1)
     first, last = needle[:_QUICK], max(at, len(seen) - _QUICK + 1)
     while 0 <= (found := seen.find(first, at)) < last:
@@ -67,7 +67,7 @@ def _open_at(seen: bytes, needle: bytes) -> int:
 
 
 def _occurrences(seen: bytes, needles: Iterable[bytes]) -> Iterator[tuple[int, int]]:
-    """So many that they cover the bytes of all: of those that overlap one, the last one does."""
+    """Yield enough occurrences to cover all: of those that overlap one, only the last is needed."""
     for needle in needles:
         size, at = len(needle), seen.find(needle)
         while at >= 0:
@@ -77,7 +77,7 @@ def _occurrences(seen: bytes, needles: Iterable[bytes]) -> Iterator[tuple[int, i
 
 
 def _merged(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Stretches that overlap as one, in order."""
+    """Return the stretches in order, overlapping ones as one."""
     start = stop = -1
     for one in sorted(spans):
         if one[0] < stop:

@@ -1,4 +1,4 @@
-"""Processes that became the keeper's children because their parents died: all that ended commands have left."""
+"""Stragglers: processes that ended commands have left, and that became the keeper's children."""
 
 import signal
 from collections.abc import Collection, Set
@@ -7,22 +7,22 @@ from .kernel import children, collect, environment, see, send
 from .notes import LOCK_MARKS, MARKS
 
 SOON = 0.2
-"""Seconds for which a command that has ended waits until what others have left has been looked at."""
+"""Seconds for which an ended command waits for the check of other commands' stragglers."""
 LATER = 5.0
-"""Seconds for which it waits until none of its own is left."""
+"""Seconds for which it waits for the end of its own."""
 _MOST = 32
-"""Processes that are looked at for the first time in one step: a command may leave thousands."""
+"""New processes that are checked in one step: a command may leave thousands."""
 _MOST_READ = 1 << 18
-"""Bytes of an environment that are looked through."""
+"""Bytes of an environment that are searched."""
 _LONGEST = 512
 """Bytes of a mark."""
 _NAMES = tuple(f"{name}=".encode() for name in (*MARKS, *LOCK_MARKS))
 
 
 class Stragglers:
-    """Processes without a parent. Each is looked at once: whose it is changes only by its own will.
+    """Processes without a parent. Each is checked once: its marks change only by its own will.
 
-    `family` is the descriptor that lists the keeper's children, None where there is none; `session` is the keeper's.
+    `family` is the descriptor that lists the keeper's children, None if there is none; `session` is the keeper's.
     """
 
     def __init__(self, family: int | None, session: int) -> None:
@@ -37,10 +37,10 @@ class Stragglers:
         return [pid for pid in children(self._family) if pid not in leaders]
 
     def end(self, found: Collection[int], marks: Set[bytes], leaders: Set[int]) -> float:
-        """KILL those that carry these marks, and collect the dead; how long it is worth to look again, in seconds.
+        """KILL stragglers with these marks, and collect dead ones; return for how many seconds to look again.
 
-        Those that left their group, but not the session: daemons left both, and are not touched. What the killed have
-        started is orphaned by that, and comes next time.
+        These have left their group, but not the session: daemons have left both, and are not touched. Children of
+        killed ones are orphaned by that, and found the next time.
         """
         self._marks = {pid: self._marks[pid] for pid in found if pid in self._marks}
         strangers = [pid for pid in found if pid not in self._marks]

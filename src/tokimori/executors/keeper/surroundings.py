@@ -1,4 +1,4 @@
-"""Setting of a child: what it gets from the keeper, and what the keeper knows of it."""
+"""Surroundings of a child: what it gets from the keeper, and its process."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +19,7 @@ class Surroundings(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """A process. `complaints` is the pipe in which it says why it can't begin, where that is not known yet."""
+    """A process. `complaints` is the pipe in which it may report why it can't begin."""
 
     pid: int
     complaints: int | None = None

@@ -1,7 +1,7 @@
 """Messages between the engine and the keeper: frames of JSON, each a list of messages.
 
 A frame is its length (four bytes, big-endian) and a JSON list; a message is `[kind, field, …]`. Every time is in
-seconds of CLOCK_BOOTTIME, so that nothing depends on a wall clock and both sides mean the same.
+seconds of CLOCK_BOOTTIME, so that wall clocks do not matter and both sides agree.
 """
 
 import json
@@ -24,7 +24,7 @@ class EndCause(StrEnum):
     NOT_STARTED = "not started"
     """It could not be started; `error` says why."""
     SHORT = "short"
-    """The same, as this machine lacked processes, files or memory for it: no fault of its own."""
+    """The same, because this machine lacked processes, files or memory."""
 
 
 class Start(NamedTuple):
@@ -32,8 +32,8 @@ class Start(NamedTuple):
 
     `log` is where its output goes, below the folder of all runs. `lease_bound`: end it when the lease runs out.
     `foreground`: it has the keeper's own standard output and error, and the standard input that the keeper was given.
-    `or_root`: where another user can't enter `cwd`, the process starts in the root. `hidden` are texts that are hidden
-    in its output.
+    `or_root`: if another user can't enter `cwd`, the process starts in the root. `hidden` are texts that are hidden in
+    its output.
     """
 
     number: int
@@ -59,14 +59,14 @@ class Stop(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """Send a process, and its group, a signal that came for it."""
+    """Pass a signal on to a process and its group."""
 
     number: int
     signal: int
 
 
 class Bind(NamedTuple):
-    """From now on a process is bound to the lease, or not: what it works on has changed."""
+    """Bind a process to the lease, or not, as its work has changed."""
 
     number: int
     lease_bound: bool
@@ -80,11 +80,11 @@ class Lease(NamedTuple):
 
 
 class Shutdown(NamedTuple):
-    """End everything at once, report it, and exit."""
+    """End all processes at once, report it, and exit."""
 
 
 class Ready(NamedTuple):
-    """The keeper takes orders; whatever dead keepers had left running has been ended."""
+    """The keeper takes orders; it has ended the processes that dead keepers had left."""
 
     pid: int
 
@@ -107,9 +107,9 @@ class OutputGrew(NamedTuple):
 
 
 class ProcessEnded(NamedTuple):
-    """The process has ended and nothing of it is left. `status` is its exit code, or minus the signal that ended it.
+    """The process has ended and left no others. `status` is its exit code, or minus the signal that ended it.
 
-    `at` is when it exited. `status` is None where it never began; `head`, `tail` and `times` are base64.
+    `at` is when it exited. `status` is None if it never began; `head`, `tail` and `times` are base64.
     """
 
     number: int
@@ -124,9 +124,9 @@ class ProcessEnded(NamedTuple):
 
 
 Order = Start | Stop | Pass | Bind | Lease | Shutdown
-"""What the engine says."""
+"""Messages of the engine."""
 Notice = Ready | ProcessStarted | OutputGrew | ProcessEnded
-"""What the keeper says."""
+"""Messages of the keeper."""
 
 _M = TypeVar("_M", bound=Order | Notice)
 
@@ -154,7 +154,7 @@ def encode(messages: Iterable[Order | Notice]) -> bytes:
 
 
 class Frames(Generic[_M]):
-    """Puts frames together again from whatever pieces arrive."""
+    """Assembly of frames from the pieces that arrive."""
 
     def __init__(self, kinds: Mapping[str, Callable[..., _M]]) -> None:
         self._kinds = kinds
@@ -172,7 +172,7 @@ class Frames(Generic[_M]):
 
 
 def to_text(data: bytes) -> str:
-    """Bytes as a text (base64), as messages have them."""
+    """Return bytes as a text (base64), as messages have them."""
     return b2a_base64(data, newline=False).decode() if data else ""
 
 

@@ -36,7 +36,7 @@ WHERE id IN (SELECT value FROM json_each(?4)) AND state <> 'running' AND priorit
 WAKE_NOBODY = """
 UPDATE tokimori_moves AS m SET woken = (SELECT max_running FROM tokimori_jobs WHERE incarnation = m.incarnation)
 WHERE incarnation = ?"""
-"""Kind of a move of a parked job that wakes nobody: the settle passes the place on."""
+"""Mark of the move of a parked job, by which it wakes nobody: the settle passes the place on."""
 FOLLOW = """
 UPDATE tokimori_runs SET lane = (
     SELECT coalesce(m.forced_lane, j.lane) FROM tokimori_moves m LEFT JOIN tokimori_jobs j USING (incarnation)
