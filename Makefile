@@ -85,6 +85,7 @@ format: .venv/.installed-dev  ## let ruff write what it can
 
 docs: .venv/.installed  ## write what of docs/ is made from the code
 	$(BIN)/python docs/run_states.py
+	$(BIN)/python docs/job_fields.py
 
 promises: .venv/.installed-dev  ## run the tests of each promise on each store, and write docs/promises.md
 	$(BIN)/python -m docs.promises

@@ -13,6 +13,7 @@ from tokimori.api.operation import Operation
 from tokimori.api.queries import hints_of
 from tokimori.model.build import MOST_PIECES
 from tokimori.model.ids import JOB_ID_ALLOWED
+from tokimori.model.job_fields import FIELDS
 from tokimori.model.stream import TOPIC_ALLOWED
 from tokimori.model.words import WORD_ALLOWED
 from tokimori.service.views.errors import Problem
@@ -56,6 +57,12 @@ _TOO_MANY: Final = "this client asks too often (`http.rate` of the node)"
 _AGAIN: Final = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds after which to ask again."}}
 _WITH_NULLS, _PATCHES = frozenset({"NewJob", "WholeJob"}), frozenset({"JobChanges"})
 """Types of which each field may be null, which stands for its default; and those where fields of fields may, too."""
+_OF_JOBS: Final = {
+    **dict.fromkeys(("NewJob", "WholeJob", "JobChanges", "JobView"), ""),
+    "Retry": "retry.",
+    "Notifier": "notifier.",
+}
+"""Types that hold fields of a job, and how the paths of these begin in `FIELDS`."""
 _NULL: Final[Schema] = {"type": "null"}
 _ABOUT = """A distributed job scheduler: you say what to run and when, and it runs on time, once, and can prove it.
 
@@ -106,6 +113,10 @@ def _components(operations: Sequence[Operation]) -> tuple[dict[str, Schema], dic
     """Return the types of bodies and answers, by name; and those of queries, which are told where they are used."""
     types = {kind for each in operations for kind in (each.answers, each.query, each.sent or each.body) if kind}
     found = json.schema_components([*sorted(types, key=str), Problem], ref_template=_REF, schema_hook=_anything)[1]
+    for name, within in _OF_JOBS.items():
+        for field, schema in found.get(name, {}).get("properties", {}).items():
+            if (each := FIELDS.get(f"{within}{field}")) is not None:
+                schema["description"] = f"{each.meaning} ({each.terms})"
     for name, schema in found.items():
         if "description" in schema:
             schema["description"] = cleandoc(schema["description"])
@@ -121,14 +132,15 @@ def _nullable(schema: Schema, components: Mapping[str, Schema], *, deep: bool) -
     """Return the schema, or null; `deep`: in a merge patch what stands below may be null, too."""
     if _NULL in schema.get("anyOf", ()):
         return schema
-    plain = {name: value for name, value in schema.items() if name != "default"}
+    plain = {name: value for name, value in schema.items() if name not in ("default", "description")}
+    beside = {name: schema[name] for name in ("description", *(() if deep else ("default",))) if name in schema}
     if deep and "additionalProperties" in plain:
         plain["additionalProperties"] = {"anyOf": [plain["additionalProperties"], _NULL]}
     if deep and plain.get("$ref", "").endswith("/Retry"):
         below = components["Retry"]
         fields = {name: _nullable(each, components, deep=True) for name, each in below["properties"].items()}
         plain = {**below, "title": "RetryChanges", "properties": fields}
-    return {"anyOf": [plain, _NULL]}
+    return {"anyOf": [plain, _NULL], **beside}
 
 
 def _operation(each: Operation, queries: Mapping[str, Schema]) -> Schema:

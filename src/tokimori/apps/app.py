@@ -34,8 +34,9 @@ from tokimori.errors import AlreadyExists, InvalidInput, NotFound, Refused, Toki
 from tokimori.executors.functions.wire import Declared
 from tokimori.model.ids import JobId, check_job_id
 from tokimori.model.job import schedule_of
+from tokimori.model.job_fields import OF_RETRY
 from tokimori.service.arguments import JobArguments
-from tokimori.service.definitions import OF_RETRY, definition_from, fields_of
+from tokimori.service.definitions import definition_from, fields_of
 from tokimori.service.given import Span, job_fields
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ MOST_JOBS = 10_000
 
 
 class DeclaredArguments(JobArguments, total=False):
-    """Terms of a job beside its schedule: the fields of a job, and those of its `retry` by themselves.
+    """Terms of a job beside its schedule: the fields of a job (`help(tokimori.JobArguments)`), and those of
+    its `retry` by themselves.
 
     Values of a `payload` are those of the function's arguments, which JSON can hold: dates, dataclasses, models.
     """

@@ -10,8 +10,9 @@ from msgspec import Meta, Struct, field
 
 from tokimori.clock import parse_moment
 from tokimori.errors import InvalidInput, Refused
+from tokimori.model.job_fields import LONGEST
 from tokimori.model.outcome import Failed, Hold, Outcome, RetryAt, RetryIn, Succeeded
-from tokimori.model.policies import LONGEST, Seconds
+from tokimori.model.policies import Seconds
 from tokimori.model.sizes import check_size
 from tokimori.model.words import check_text
 

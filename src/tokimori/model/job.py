@@ -11,11 +11,11 @@ from tokimori.errors import InvalidSchedule
 from tokimori.model.calendar import decode_days_off
 from tokimori.model.dependents import Edge, Join, On, Parent
 from tokimori.model.ids import Incarnation, JobId
+from tokimori.model.job_fields import LONGEST
 from tokimori.model.notifier import Notifier, NotifyOn
 from tokimori.model.policies import (
     DEFAULT_KEPT_RUNS,
     DEFAULT_RETENTION,
-    LONGEST,
     MOST_KEPT_RUNS,
     AnchoredOn,
     Misfire,
@@ -37,29 +37,9 @@ from tokimori.schedules.stamp import parse_stamp
 class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Terms of a job: its schedule and policies, without its target. Durations are seconds.
 
-    `max_running` None means 1 for a scheduled job and unlimited otherwise; 0 means unlimited. `max_waiting` is how many
-    may wait beside those that run (`most_active`; None = any number). `labels` are those that a node must carry to run
-    it. `grace` is how late an occurrence may be and still run. A job with `parents` has no schedule: it runs after
-    them, after each or (`join`) after all. `on_exhausted` is what becomes of the job when the retries of a run are used
-    up, and `on_failure_job` a job that then runs. `notify` names by event the notifiers that tell of it, and `notifier`
-    makes the job one (`tokimori.model.notifier`). Without `auto_complete_success` an attempt has to report how it
-    ended: exit code 0 alone is a failure. `own_process`: each run of a function gets a worker process in which nothing
-    else runs. `client`: each run of a command gets the address of its node, with a token for this job that dies as it
-    ends. `mailto` is that of a crontab.
-
-    Outside of `starts_at` … `ends_at` the schedule names nothing: RFC 3339, or without offset in the job's zone. A run
-    is due `delay` after its nominal time, and up to `jitter` later (`tokimori.model.decide`). `calendars` name days
-    off, on which nothing runs; `shift` moves what falls on them to the same time on the next or previous business day.
-
-    `expect_within` is how long after its last good end a next one may take before it is overdue (`model.expectation`).
-
-    `retention` (an ISO 8601 duration) is how long what has ended is kept; the newest `keep_runs` runs stay longer.
-
-    `payload` is JSON that each run gets which brings none of its own; what a run that waits gets is what it is then.
-
-    A run holds permits of all its `semaphores` (`NAME`, or `NAME:WEIGHT` for several units) while it runs.
-    `max_running_per_key` runs of one concurrency key may run at a time; `concurrency_key` is that of runs that bring
-    none (None: those have no such limit). A key counts within its job alone.
+    `tokimori.model.job_fields` says of each its meaning, unit, default and bound. A job with `parents` has no schedule.
+    A run is due `delay` after its nominal time, and up to `jitter` later (`tokimori.model.decide`). A waiting
+    run gets the `payload` of the moment at which it starts. A concurrency key counts within its job alone.
     """
 
     schedule: str | None = None

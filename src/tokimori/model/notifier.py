@@ -9,13 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum
 from functools import lru_cache
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from tokimori.clock import MINUTE, Moment, from_datetime, to_datetime
 from tokimori.errors import InvalidInput
 from tokimori.model.ids import JobId
-from tokimori.model.policies import Retry, Seconds
+from tokimori.model.policies import Retry
 from tokimori.model.templates import check_no_secret, check_template
 from tokimori.model.words import check_word
 from tokimori.schedules.zones import zone_info
@@ -141,14 +142,13 @@ Notify = Mapping[NotifyOn, tuple[str, ...]]
 class Notifier(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Terms that make a job a notifier.
 
-    `subject` and `text` are templates of its notifications (`FACTS`). For `bundle` seconds after an event, events of
-    the same cause join its notification. In `quiet` hours notifications wait, by the time zone of the job. With
-    `elsewhere` it also notifies of expected reports from elsewhere that did not come (`tokimori.model.expectation`).
+    `subject` and `text` may name `FACTS`. Quiet hours are in the time zone of the job. What runs elsewhere is in
+    `tokimori.model.expectation`.
     """
 
     subject: str | None = None
     text: str | None = None
-    bundle: Seconds = 0
+    bundle: Annotated[float, Meta(ge=0, le=LONGEST_BUNDLE)] = 0
     quiet: tuple[str, ...] = ()
     elsewhere: bool = False
 
@@ -194,13 +194,6 @@ def check_terms(notifier: Notifier) -> None:
             raise InvalidInput(message, field=name, value=len(text), allowed=f"at most {MOST_TEXT}")
         check_no_secret(name, text, "notifications are kept; the target of the notifier may name secrets")
         check_template(name, text, FACTS, "fact of a notification")
-    if notifier.bundle > LONGEST_BUNDLE:
-        raise InvalidInput(
-            f"notifier.bundle: {notifier.bundle:g} seconds are too long",
-            field="notifier.bundle",
-            value=notifier.bundle,
-            allowed=f"at most {LONGEST_BUNDLE} seconds, which is a day",
-        )
     check_quiet(notifier.quiet)
 
 

@@ -8,12 +8,9 @@ from msgspec import Meta, Struct
 
 from tokimori.clock import DAY, SECOND
 from tokimori.errors import InvalidInput, InvalidSchedule
+from tokimori.model.job_fields import LONGEST
 from tokimori.schedules.duration import parse_duration
 
-LONGEST = 3_155_760_000
-"""A hundred years: the most seconds that a policy may name, so that every sum of moments stays a date.
-
-Infinity has no form in JSON: a stored one could not be read back."""
 Seconds = Annotated[float, Meta(ge=0, le=LONGEST)]
 Within = Annotated[float, Meta(ge=1, le=LONGEST)]
 """Seconds within which something is expected: nodes look only every few seconds."""
@@ -73,9 +70,7 @@ class Retry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     """Retry policy of a failed attempt.
 
     The nth retry waits `delay × backoff^(n-1)` seconds, at most `cap`, plus up to `jitter` of itself; none comes later
-    than nominal time + `epsilon`. `attempts` counts the first try; lost attempts have a budget of their own, which may
-    be `"unlimited"`. A run that requests a retry waits `asked_delay` seconds at least, and may do so `asked_retries`
-    times. `wait` is how many seconds it waits if it names none; so does one that its function releases.
+    than nominal time + `epsilon`. Lost attempts have a budget of their own.
 
     With `lost_attempts` = 0 nothing from outside begins a run a second time: no lost node, process or lease, no
     stopping node and no neighbour. Its own failures and requests are retried as ever.

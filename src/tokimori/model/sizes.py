@@ -13,6 +13,7 @@ import msgspec
 
 from tokimori.errors import InvalidInput
 from tokimori.model.job import Definition
+from tokimori.model.job_fields import FIELDS
 from tokimori.model.words import check_text, texts_in
 
 MOST_DEPTH: Final = 100
@@ -36,31 +37,14 @@ def _is_too_deep(text: bytes) -> bool:
     return any(depth > MOST_DEPTH for depth in accumulate(map(_STEPS.__getitem__, brackets)))
 
 
-_LINE, _TEXT, _CONTENT = 1024, 16 * 1024, 64 * 1024
 MOST_REASON = 4 * 1024
 """Bytes of a reason, in UTF-8: lists show it with each job, queue or run."""
-MOST_AUTHOR = _LINE
+MOST_AUTHOR = 1024
 """Bytes of the name of an author."""
 MOST_DEFINITION = 512 * 1024
 """Bytes of a definition, as JSON: a claim brings it with the runs."""
 MOST_OF: Final[Mapping[str, int]] = MappingProxyType(
-    {
-        "name": _LINE,
-        "owner": _LINE,
-        "mailto": _LINE,
-        "user": _LINE,
-        "labels": _LINE,
-        "cwd": 4 * 1024,
-        "shell_path": 4 * 1024,
-        "url": 8 * 1024,
-        "description": _TEXT,
-        "command": _CONTENT,
-        "env": _CONTENT,
-        "stdin": _CONTENT,
-        "headers": _CONTENT,
-        "body": _CONTENT,
-        "mail_text": _CONTENT,
-    }
+    {path: int(each.most or 0) for path, each in FIELDS.items() if each.unit == "bytes" and path != "payload"}
 )
 """Bytes of the fields of a job, in UTF-8; of lists and mappings all texts together.
 

@@ -2,16 +2,16 @@
 
 import re
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Annotated, ClassVar
 from urllib.parse import SplitResult, urlsplit
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from tokimori.errors import InvalidInput
 from tokimori.model.build import check_build_name
 from tokimori.model.email import Email
 from tokimori.model.handlers import check_handler_name
-from tokimori.model.policies import Seconds
+from tokimori.model.job_fields import LONGEST
 from tokimori.model.templates import OPENING, check_no_secret, check_secret_name, check_secrets, check_template, naming
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -34,7 +34,6 @@ SIGNING = ("webhook-id", "webhook-timestamp", "webhook-signature")
 class Command(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag="command"):
     """A process: either `argv`, or a `shell` text that `shell_path -c` runs.
 
-    `env` is added to the base environment; `user` is an OS user, for which the node must be root; `stdin` is text.
     Arguments behind the program, values of `env` and `stdin` may name secrets (`tokimori.model.templates`).
     """
 
@@ -134,13 +133,9 @@ class Build(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
 
 
 class Http(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag="http"):
-    """A request to a service: `method` (by default GET, or POST with a body) to `url`, with these headers.
+    """A request to a service; `tokimori.model.job_fields` describes its fields.
 
-    `url` behind the host, values of headers and `body` are templates (`tokimori.model.templates`). Without a `body` the
-    run's payload is sent, if the method has one. `expect` are the statuses that are a success; none: every 2xx.
-
-    With `callback_within` a service that answers 202 reports the run's end within so many seconds. `sign_with` names a
-    secret: with it the request is signed as Standard Webhooks has it (`webhook-signature`).
+    `url` behind the host, values of headers and `body` are templates (`tokimori.model.templates`).
     """
 
     handler: ClassVar[str] = ""
@@ -151,7 +146,7 @@ class Http(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
     headers: dict[str, str] = field(default_factory=dict)
     body: str | None = None
     expect: tuple[int, ...] = ()
-    callback_within: Seconds | None = None
+    callback_within: Annotated[float, Meta(gt=0, le=LONGEST)] | None = None
     sign_with: str | None = None
 
     def check(self) -> None:
@@ -170,9 +165,6 @@ class Http(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
             if not 200 <= status <= 599:
                 message = f"expect: {status} is not the status of an answer"
                 raise InvalidInput(message, field="expect", value=status, allowed="200..599")
-        if self.callback_within == 0:
-            message = "callback_within: nobody answers within 0 seconds"
-            raise InvalidInput(message, field="callback_within", value=0, allowed="more than 0, or none")
         if self.sign_with is not None:
             self._check_signing(self.sign_with)
 

@@ -1,7 +1,7 @@
 """The keyword arguments by which a program says a job, a calendar or a request: `add("id", command="make report")`.
 
-Their meaning is written at `JobFields`, `Calendar` and `Request`. A type checker finds a misspelt one. None always
-stands for the default.
+The fields of a job are described by `tokimori.model.job_fields`, the others at `Calendar` and `Request`. A type checker
+finds a misspelt one. None always stands for the default.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Literal, Required, TypedDict
 from zoneinfo import ZoneInfo
 
+from tokimori.model.job_fields import described
 from tokimori.service.given import Ahead, Span, When
 
 Payload = str | Mapping[str, object] | Sequence[object]
@@ -161,6 +162,11 @@ class JobArguments(TypedDict, total=False):
     smtp_password: str | None
     mail_subject: str | None
     mail_text: str | None
+
+
+JobArguments.__doc__ = described("Fields of a job")
+RetryArguments.__doc__ = described("Retry policy of a job", "retry.")
+NotifierArguments.__doc__ = described("Terms of a notifier", "notifier.")
 
 
 class CalendarArguments(TypedDict, total=False):

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Annotated, Literal, cast, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -15,7 +14,7 @@ from tokimori.model.checks import check_definition
 from tokimori.model.email import Email, Tls
 from tokimori.model.encoding import allowed_in
 from tokimori.model.job import Definition, Job, Terms
-from tokimori.model.policies import Seconds
+from tokimori.model.job_fields import FIELDS, LONGEST, OF_RETRY
 from tokimori.model.target import Build, Command, Function, Http, Noop, Target, Unreadable
 from tokimori.schedules.stamp import seconds_in
 from tokimori.service.arguments import ELSEWHERE, JobArguments
@@ -27,13 +26,8 @@ MOST_RUNS = 1_000_000_000
 
 
 class JobFields(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The fields in which a user describes a job, target and terms side by side.
+    """The fields in which a user describes a job, target and terms side by side (`tokimori.model.job_fields`).
 
-    `command` is a text for the shell, or a program and its arguments; instead of it `function` names a handler of an
-    app, `url` is where a request goes, `email` who gets an e-mail, `build` is TASK@DIGEST of a task as code, and `noop`
-    runs nothing. `env`, `cwd`, `user`, `stdin` and `shell_path` are those of the command, `method`, `headers`, `body`,
-    `expect`, `callback_within` and `sign_with` those of the request (`Http`), `smtp`, `sender`, `tls`, `smtp_user`,
-    `smtp_password` (the name of a secret), `mail_subject` and `mail_text` those of the e-mail (`Email`).
     `runs_remaining` is not part of the definition: the job counts how many are left.
     """
 
@@ -53,7 +47,7 @@ class JobFields(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, om
     headers: dict[str, str] = field(default_factory=dict)
     body: str | None = None
     expect: tuple[int, ...] = ()
-    callback_within: Seconds | None = None
+    callback_within: Annotated[float, Meta(gt=0, le=LONGEST)] | None = None
     sign_with: str | None = None
     smtp: str | None = None
     sender: str | None = None
@@ -75,28 +69,8 @@ _OF_KIND = {
 """The fields that say a kind of target, each with the others that the kind has."""
 _OF_A_TARGET = (*_OF_KIND, *(name for names in _OF_KIND.values() for name in names))
 _DEFAULTS = {name: getattr(JobFields(), name) for name in _OF_A_TARGET}
-LENGTHS = frozenset(
-    (
-        *("delay", "jitter", "late_after", "grace", "timeout", "timeout_grace", "expect_within", "callback_within"),
-        *("retry.delay", "retry.cap", "retry.epsilon", "retry.asked_delay", "retry.wait", "notifier.bundle"),
-    )
-)
+LENGTHS = frozenset(path for path, each in FIELDS.items() if each.unit == "seconds")
 """The fields that say a length of time."""
-OF_RETRY: Mapping[str, str] = MappingProxyType(
-    {
-        "attempts": "attempts",
-        "retry_delay": "delay",
-        "retry_backoff": "backoff",
-        "retry_cap": "cap",
-        "retry_jitter": "jitter",
-        "epsilon": "epsilon",
-        "lost_attempts": "lost_attempts",
-        "asked_delay": "asked_delay",
-        "asked_retries": "asked_retries",
-        "retry_wait": "wait",
-    }
-)
-"""Fields of `retry`, as a function's job says them beside the others."""
 _INDEX = re.compile(r"\[[^]]*\]")
 _UNKNOWN = re.compile(r"unknown field `([^`]*)`")
 

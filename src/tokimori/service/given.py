@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from tokimori.clock import FIRST, LAST, Moment, from_datetime
 from tokimori.errors import InvalidInput
-from tokimori.model.policies import LONGEST
+from tokimori.model.job_fields import LONGEST
 from tokimori.model.sizes import MOST_AUTHOR, check_size
 from tokimori.model.words import check_text
 from tokimori.schedules.fluent import Phrase

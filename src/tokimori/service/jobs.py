@@ -50,7 +50,7 @@ class Jobs(JobReads[M]):
 
     @operation(Role.OPERATE, OPEN, audit=STATE, event="added")
     async def add(self, job_id: str | None = None, /, **fields: Unpack[JobArguments]) -> Job:
-        """Add a job, described by the fields of `JobFields`; its id is a new UUID if none is given.
+        """Add a job, described by the fields of `help(tokimori.JobArguments)`; its id is a new UUID if none is given.
 
         Durations may be timedeltas, `starts_at` and `ends_at` aware datetimes.
 

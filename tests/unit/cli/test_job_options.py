@@ -5,7 +5,8 @@ import pytest
 
 from tokimori.cli.command import CommandWithArguments
 from tokimori.cli.ending import run
-from tokimori.cli.job_options import _NOTIFIER, _RETRY, fields_given, job_options
+from tokimori.cli.job_options import _NOTIFIER, fields_given, job_options
+from tokimori.model.job_fields import OF_RETRY
 from tokimori.model.notifier import Notifier
 from tokimori.model.policies import Retry
 from tokimori.service.definitions import JobFields, definition_from
@@ -32,9 +33,9 @@ def test_every_field_has_an_option() -> None:
 
     options: list[click.Option] = say.__click_params__  # type: ignore[attr-defined]
     names = {option.name for option in options}
-    fields = set(JobFields.__struct_fields__) - {"retry", "notifier"} | set(_RETRY) | set(_NOTIFIER)
+    fields = set(JobFields.__struct_fields__) - {"retry", "notifier"} | set(OF_RETRY) | set(_NOTIFIER)
     assert names == fields
-    assert set(_RETRY.values()) == set(Retry.__struct_fields__)
+    assert set(OF_RETRY.values()) == set(Retry.__struct_fields__)
     assert set(_NOTIFIER) == set(Notifier.__struct_fields__)
 
 

@@ -9,7 +9,8 @@ from tokimori.errors import InvalidInput
 from tokimori.model.checks import check_definition
 from tokimori.model.encoding import decode_definition, encode_definition, stored_definition
 from tokimori.model.job import Definition
-from tokimori.model.policies import LONGEST, Misfire, OnLostLease, Overlap, Retry
+from tokimori.model.job_fields import LONGEST
+from tokimori.model.policies import Misfire, OnLostLease, Overlap, Retry
 from tokimori.model.target import Command, Noop, Unreadable
 from tokimori.schedules.schedule import Fold, Gap
 

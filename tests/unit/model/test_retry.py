@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from tests.unit.examples import NEW_YEAR, a_run, seconds
 from tokimori.clock import SECOND, to_datetime
+from tokimori.model.job_fields import LONGEST
 from tokimori.model.outcome import Failed, Hold, Outcome, RetryAt, RetryIn, Succeeded
-from tokimori.model.policies import LONGEST, Retry
+from tokimori.model.policies import Retry
 from tokimori.model.run import Details
 from tokimori.model.settle import LONGEST_DELAY, after_asking, asked_retry, next_try, retry_delay
 

@@ -10,7 +10,7 @@ from tests.unit.examples import NEW_YEAR, seconds
 from tests.unit.service.world import ON_DEMAND, World
 from tokimori.clock import SECOND, Moment
 from tokimori.errors import InvalidInput, Refused
-from tokimori.model.policies import LONGEST
+from tokimori.model.job_fields import LONGEST
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
 from tokimori.service.requests import Became

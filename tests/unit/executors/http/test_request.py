@@ -127,7 +127,6 @@ def test_headers_say_which_run_it_is() -> None:
         ({"headers": {f"X-{n}": "" for n in range(101)}}, "headers"),
         ({"body": "{{payload.upper}}"}, "body"),
         ({"expect": (20,)}, "expect"),
-        ({"callback_within": 0}, "callback_within"),
     ],
 )
 def test_what_no_node_could_send_is_refused(fields: dict[str, Any], field: str) -> None:
