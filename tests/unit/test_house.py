@@ -7,8 +7,10 @@ import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 
 from docs import run_states
@@ -138,6 +140,12 @@ def test_the_stores_are_short_together() -> None:
     paths = [path for path in (ROOT / "src/tokimori/stores").rglob("*") if path.suffix in {".py", ".sql", ".lua"}]
     assert len(paths) > 200
     assert sum(len(path.read_text().splitlines()) for path in paths) <= MOST_OF_STORES
+
+
+def test_no_modules_import_each_other() -> None:
+    """The imports of the package, typing-only and late ones included, have no circle."""
+    graph = grimp.build_graph("tokimori", cache_dir=None)
+    TopologicalSorter({name: graph.find_modules_directly_imported_by(name) for name in graph.modules}).prepare()
 
 
 def test_functions_are_short() -> None:
