@@ -199,7 +199,7 @@ def load_settings(
     for layer in layers:
         if (
             "store" in layer.values and layer.in_force
-        ):  # who names a store means it, whatever weaker sources say of that of the jobs
+        ):  # a store that is named here overrides weaker sources of that of the jobs
             values = {name: value for name, value in values.items() if not name.startswith(_JOB_STORE)}
         for name, value in _read_layer(layer, table, machine, faults, check_store):
             if layer.in_force:

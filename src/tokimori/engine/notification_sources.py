@@ -120,7 +120,7 @@ def _teller(job: Job) -> Teller | None:
         return None
     try:
         quiet_until(notifier.quiet, zone, job.created)
-    except InvalidInput:  # told too early is better than never, and all others would not be told
+    except InvalidInput:  # an early notification is better than none, and it would block all others
         notifier = replace(notifier, quiet=())
     return Teller(notifier=notifier, time_zone=zone)
 

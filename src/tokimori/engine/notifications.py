@@ -90,7 +90,7 @@ class Messenger:
         except Conflict:  # another node does it
             self._rest(at + ASIDE)
         except StoreError as fault:
-            log.warning("nobody is notified for now: %s", fault)
+            log.warning("notifications wait: %s", fault)
             self._rest(at + ASIDE)
         except Exception:
             log.exception("notifying failed")
@@ -135,7 +135,7 @@ class Messenger:
         tellers = await self._known.tellers(at, fresh=0)
         gone = named.keys() - tellers.keys()
         for name in sorted(gone - self._gone):
-            log.warning("%s names the notifier %s, which is gone: nobody is told by it", named[name], name)
+            log.warning("%s names the notifier %s, which does not exist: it gets no notifications", named[name], name)
         self._gone = gone | (self._gone - tellers.keys())
         return tellers
 

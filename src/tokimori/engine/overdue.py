@@ -109,7 +109,7 @@ class Overdue:
                 return None
             after, alarm = found
             after = settling(after, now) if known.of_job else after
-            if standing is not None:  # it is taken back behind the look: who dies in between leaves it to the next one
+            if standing is not None:  # it is cleared after the look: if the node dies between, the next one clears it
                 after = replace(after, look_at=min(after.look_at, Moment(now + RELOOK)))
             written = replace(document, text=encode_expectation(after), version=document.version + 1)
             await self._store.put_document(written, document.version)
@@ -120,7 +120,7 @@ class Overdue:
         except Conflict:  # another node has looked, or somebody has reported; or there is an alarm
             return None
         except Exception as fault:
-            log.warning("whether %s is overdue can't be said: %s", document.name, fault)
+            log.warning("can't check if %s is overdue: %s", document.name, fault)
             return None
 
     async def _raise(self, alarm: Alarm, standing: Document | None, version: int) -> Alarm | None:
@@ -163,7 +163,9 @@ class Overdue:
         except NotFound:
             job = None
         later = Moment(now + HOUR)
-        if job is not None and isinstance(job.definition.target, Unreadable):  # what it expects, who can read it says
+        if job is not None and isinstance(
+            job.definition.target, Unreadable
+        ):  # a version that can read it knows its expectation
             return replace(known, look_at=later), None if standing is None else decode_alarm(standing.text)
         if job is None or (within := job.definition.expect_within) is None:  # it may be written right now
             return (replace(known, look_at=later), None) if now < known.touched + SETTLED else None

@@ -83,7 +83,7 @@ def _whatever_fails(job_id: JobId) -> Iterator[None]:
     try:
         yield
     except TokimoriError as fault:
-        log.warning("the audit log lacks that job %s was parked: %s", job_id, fault)
+        log.warning("can't write to the audit log that job %s was parked: %s", job_id, fault)
 
 
 def _fact(job: Job) -> object:

@@ -48,7 +48,7 @@ class AuditPruner:
         for each in found:
             try:
                 await self._store.delete_document(KIND, each.name, each.version)
-            except Conflict:  # nobody changes an entry; whoever does so keeps it
+            except Conflict:  # entries never change; a changed one is kept
                 continue
         if len(found) == AUDIT_BATCH:
             self.next_at = at + AUDIT_PAUSE
@@ -103,7 +103,7 @@ class Pruner:
         except StopAsyncIteration:
             self._end(at)
         except StoreError as fault:
-            log.warning("pruning was broken off: %s", fault)
+            log.warning("pruning stopped, and begins again later: %s", fault)
             self._end(at)
         except Exception:
             log.exception("pruning failed")

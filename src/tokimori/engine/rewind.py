@@ -140,7 +140,7 @@ async def rewind(
         return ahead.lost
     await store.replace_job(job, *found)
     log.warning(
-        "job %s had decided moments up to %s, by a clock that was ahead: it goes on from now, and leaves out %d",
+        "a clock ahead had moved the cursor of job %s to %s: it continues from now, and leaves out %d",
         job.id,
         format_moment(job.fired_through),
         len(ahead.fired),
@@ -175,7 +175,7 @@ async def hasten(store: HasteningStore, now: Moment, job_id: JobId | None = None
             break
         before = page[-1].id
     if found:
-        log.warning("%d runs were put off by a clock that was ahead: they go by the time that is right now", found)
+        log.warning("a clock ahead had put off %d runs: they are due by the correct time again", found)
 
 
 async def put_documents_right(store: Documents, now: Moment, random: RandomBytes) -> None:
@@ -195,7 +195,7 @@ async def put_documents_right(store: Documents, now: Moment, random: RandomBytes
         entries = await store.list_documents(AUDIT, limit=PAGE_OF_ENTRIES)
         ahead = [each for each in entries if each.name < older_than(Moment(now + MARGIN))]
         for place, each in enumerate(ahead, 1):  # the newest comes first
-            name = f"{older_than(Moment(now - place))}-{each.name.rpartition('-')[2]}"  # who has seen it knows its id
+            name = f"{older_than(Moment(now - place))}-{each.name.rpartition('-')[2]}"  # its id is known
             with suppress(Conflict):
                 await store.put_document(replace(each, name=name, version=new_version(random)), None)
                 await store.delete_document(AUDIT, each.name, each.version)
@@ -204,7 +204,9 @@ async def put_documents_right(store: Documents, now: Moment, random: RandomBytes
             break
         now = Moment(now - PAGE_OF_ENTRIES)
     if changed:
-        log.warning("a clock that was ahead had made %d tokens and entries of the audit log: they are of now", changed)
+        log.warning(
+            "a clock ahead had dated %d tokens and entries of the audit log: they have the current time now", changed
+        )
 
 
 class Rewinder:
@@ -314,7 +316,7 @@ class Rewinder:
             stays = await rewind(self._store, job, self._schedule_for, now)
             if isinstance(stays, str):
                 log.warning(
-                    "job %s is ahead of the time and stays so: %s; `tokimori job rewind %s`", job.id, stays, job.id
+                    "the cursor of job %s stays ahead of now: %s; run `tokimori job rewind %s`", job.id, stays, job.id
                 )
         except (Conflict, NotFound):
             log.info("job %s was changed meanwhile", job.id)

@@ -152,7 +152,7 @@ class Membership:
             while not self._joined:
                 await self._register()
                 self._start_beating()
-                await self._tick()  # whoever stands in line goes by the store's clock
+                await self._tick()  # lines go by the store's clock
             if not self._watched:
                 self._store.watch(self._holder.wake)
                 self._watched = True

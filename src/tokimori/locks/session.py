@@ -198,7 +198,7 @@ class Session:
             self._unreported[permit, node] = self._clock.monotonic() + patience
             self._membership.hurry()
 
-    # What the membership asks and tells
+    # Calls by the membership
 
     def is_needed(self) -> bool:
         """See `Holder`."""

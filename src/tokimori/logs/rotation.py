@@ -74,7 +74,7 @@ def _compress(old: Path) -> None:
     partial = old.with_name(f".{old.name}.{os.getpid()}")
     try:
         with old.open("rb") as source:
-            fcntl.flock(source, fcntl.LOCK_EX)  # who is just about to write to it has done so, or writes elsewhere
+            fcntl.flock(source, fcntl.LOCK_EX)  # writers have finished by now, or use the new file
             fcntl.flock(source, fcntl.LOCK_UN)
             opened = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE)
             with os.fdopen(opened, "wb") as raw, gzip.GzipFile(old.name, "wb", fileobj=raw) as packed:

@@ -234,7 +234,7 @@ class DescriptorHandler(logging.Handler):
         while data:
             try:
                 data = data[os.write(self._descriptor, data) :]
-            except BlockingIOError:  # somebody who shares it has made it non-blocking
+            except BlockingIOError:  # another process that shares it has made it non-blocking
                 select.select([], [self._descriptor], [])
 
 

@@ -133,7 +133,7 @@ def events_at_end(job: Job, state: RunState, at: Moment, trouble: Trouble | None
     """
     match state:
         case RunState.FAILED:
-            is_known = trouble is not None and trouble.parked and job.updated <= trouble.at  # nobody resolved it since
+            is_known = trouble is not None and trouble.parked and job.updated <= trouble.at  # it was not resolved since
             parked = job.state is JobState.PARKED and not is_known
             found = [NotifyOn.FAILURE, *([NotifyOn.PARKED] if parked else [])]
         case RunState.SUCCEEDED:

@@ -153,7 +153,7 @@ class ApartSource:
         try:
             await self._moved(job_id)
         except TokimoriError as fault:
-            log.warning("the semaphores of job %s can't be had in their store: %s", job_id, fault)
+            log.warning("can't acquire the semaphores of job %s in their store: %s", job_id, fault)
         finally:
             self._moving.discard(job_id)
 

@@ -185,7 +185,7 @@ def grip(note: Note) -> Grip | None:
         held = Grip(note, os.pidfd_open(note.pid))
     except OSError:
         return None
-    process = look(note.pid)  # after the hold: from now on nobody else can have the number
+    process = look(note.pid)  # after the hold: from now on no other process can have the number
     if isinstance(judged(note, boot_identity(), process), Living):
         return held
     held.close()

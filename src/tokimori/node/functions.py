@@ -75,7 +75,7 @@ async def _watch(folders: Sequence[Path], changed: Callable[[], None]) -> None:
         after = await asyncio.to_thread(stamps_of, folders)
         if files := changed_of(before, after):
             others = f" and {len(files) - 1} others" if len(files) > 1 else ""
-            log.warning("%s%s changed: new worker processes with the code of now take over", files[0], others)
+            log.warning("%s%s changed: new worker processes with the new code take over", files[0], others)
             changed()
         before = after
 
@@ -107,7 +107,7 @@ class Functions:
         try:
             settings = self._again()
         except (TokimoriError, OSError) as fault:  # the folder that the node was started in may have gone
-            log.error("the settings of before go on to count: %s", fault)  # noqa: TRY400  what it says is enough
+            log.error("the old settings stay in force: %s", fault)  # noqa: TRY400  what it says is enough
             self.executor.reload()
             return
         mine = self._settings.app
@@ -117,9 +117,11 @@ class Functions:
         node = replace(self._settings.node, concurrency=settings.node.concurrency)
         known = replace(self._settings, app=app, node=node)
         if known != settings:
-            log.warning("settings beside app.* have changed, or app.only, or app.reload: these count at the next start")
+            log.warning(
+                "settings beyond app.* have changed, or app.only, or app.reload: these take effect at the next start"
+            )
         if (found := _app_of(known, self._secret)) is None:
-            log.warning("the settings name no app any more: the code of the one of before is loaded anew")
+            log.warning("the settings name no app any more: the code of the previous app is loaded again")
         self.executor.reload(found)
 
     @asynccontextmanager
@@ -213,11 +215,11 @@ class CodeChanges:
                 continue
             try:
                 if await answered(partial(declare, app), wanted=partial(self._is_newest, app)):
-                    log.warning("the new code counts now, with the jobs and handlers that it declares")
+                    log.warning("the new code is in force, with its jobs and handlers")
             except TokimoriError as fault:
-                log.error("not all jobs of the new code count; mend them and send HUP: %s", fault)  # noqa: TRY400
+                log.error("the store refused some jobs of the new code; correct them and send HUP: %s", fault)  # noqa: TRY400
             except Exception:
-                log.exception("not all jobs of the new code count")
+                log.exception("the store has not taken all jobs of the new code")
 
     def _is_newest(self, app: Hello) -> bool:
         return app is self._newest

@@ -229,7 +229,7 @@ class Node:
         await self._register()
         await self._tick()
         self._source.watch(self.wake)
-        self._lookout.stale = True  # nobody has told of what came between the tick and the watch
+        self._lookout.stale = True  # changes between the tick and the watch sent no notice
         self._membership.tick_at -= self._chance() * TICK_IDLE
         self._firing.begin(self.now)
         self._joined = True

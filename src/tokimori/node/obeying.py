@@ -56,11 +56,11 @@ def obey(order: Order, node: Hearer) -> None:
         case SignalRun(run_id=run_id, token=token) if node.worker.work.owns((run_id, token)):
             node.signalling(run_id, token, Signal(order.name, order.data))
         case DrainNode(node_id=node_id) if node_id in (None, node.id):
-            log.info("the node takes no new runs, as it was ordered")
+            log.info("drained by order: the node takes no new runs")
             node.stopping.drained = True
             node.worker.hand_back_backlog()
         case ResumeNode(node_id=node_id) if node_id in (None, node.id):
-            log.info("the node takes runs again, as it was ordered")
+            log.info("resumed by order: the node takes runs again")
             node.stopping.drained, node.lookout.stale = False, True
         case StopNode(node_id=node_id, now=now) if node_id in (None, node.id):
             _stop(node, now=now)

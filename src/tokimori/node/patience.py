@@ -33,9 +33,7 @@ class Missing:
         at = self._clock.monotonic()
         self._since = at if self._since is None else self._since
         if at >= self._since + LOST:
-            raise StoreReplaced(
-                f"the node ends, and with it its runs, as for {LOST:g} s now it has had no store: {fault}"
-            )
+            raise StoreReplaced(f"the node stops, and ends its runs: for {LOST:g} s now it has had no store: {fault}")
 
     def found(self) -> None:
         """Note that the store has answered."""
@@ -69,7 +67,7 @@ class Patience:
         at = self._clock.monotonic()
         if fault != self._told or at >= self._quiet_until:
             self._told, self._quiet_until = fault, at + QUIET
-            log.warning("the store can't be used; trying again: %s", fault)
+            log.warning("can't use the store; retrying: %s", fault)
 
     def longer(self) -> float:
         """Return the seconds to wait after any failure: twice as many as after the one before."""

@@ -34,7 +34,7 @@ class Listener:
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
-        self._socket.bind(f"\0tokimori-{os.urandom(16).hex()}")  # nobody guesses it, and no file is left behind
+        self._socket.bind(f"\0tokimori-{os.urandom(16).hex()}")  # the name can't be guessed, and no file is left behind
         self.address = self._socket.getsockname().decode().replace("\0", "@")
 
     def hears_ready(self, within: float) -> bool:

@@ -102,7 +102,7 @@ class Stock:
             try:
                 await self._session.join()
             except TokimoriError as fault:
-                log.warning("runs that want semaphores wait: %s", fault)
+                log.warning("runs with semaphores wait: %s", fault)
             await asyncio.sleep(RETRY)
 
     def watch(self, wake: Callable[[], None]) -> None:
@@ -250,7 +250,7 @@ class Stock:
             except PermitLost:
                 pass
             except TokimoriError as fault:
-                log.warning("units of %r are given back later: %s", each.name, fault)
+                log.warning("units of %r will be released later: %s", each.name, fault)
         self._session.wake()  # the store tells of what others do: this node may be next itself
 
     def later(self, work: Coroutine[None, None, None]) -> None:

@@ -141,7 +141,7 @@ class Vitals:
             try:
                 self._tell()
             except Exception:
-                log.exception("why this node is not ready can't be told")
+                log.exception("can't say why this node is not ready")
             await asyncio.sleep(_LOOK)
 
     @property

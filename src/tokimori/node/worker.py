@@ -59,7 +59,7 @@ class Shortage:
             return False
         self._pause = FIRST if at >= self._until + OVER else min(2 * self._pause, LONGEST)
         self._until, self.why = at + self._pause, found
-        log.warning("for %g s no more runs are begun than end: %s", self._pause, found)
+        log.warning("for %g s the node begins no more runs than end: %s", self._pause, found)
         return True
 
     def room(self, at: float) -> float:
@@ -305,7 +305,7 @@ class Worker:
         It also releases claimed runs that would wait long for a place.
         """
         if late := self.work.hand_back_late(self._clock.monotonic(), self._membership.id, self._membership.now):
-            log.info("%d claimed runs go back, any node may take them: this node has no place for them soon", late)
+            log.info("released %d claimed runs, which any node may start: this node has no place for them soon", late)
         unknown, lost = self.work.compare(pulse.owned)
         for key in lost:
             log.warning("run %s is no longer this node's; its process is ended", key[0])

@@ -87,7 +87,7 @@ def file_of(url: str) -> str:
         raise _invalid(url, "a path is in UTF-8")
     if "\0" in path or len(path) > 4_000 or max(map(len, path.encode().split(b"/"))) > 240:
         raise _invalid(url, "a path holds no NUL, and each name in it has at most 240 bytes")
-    return os.path.realpath(path) if ".." in path.split("/") else path  # as SQLite does, also where a folder is missing
+    return os.path.realpath(path) if ".." in path.split("/") else path  # as SQLite does, even if a folder is missing
 
 
 def namespace_of(url: str) -> Namespace:

@@ -82,7 +82,7 @@ def write_crontab(jobs: Sequence[Job], *, zone: str, system: bool = False) -> Ex
     return ExportedCrontab(text="\n".join([*written, *(["".join(comments)] if comments else [])]), left_out=left_out)
 
 
-# What a line can express
+# Jobs that a line can express
 
 
 def _entry(job: Job, zone: str, system: bool) -> _Entry | str:

@@ -163,7 +163,7 @@ def _server(kind: str, said: Mapping[str, str]) -> StoreUrl:
             modes |= {_MYSQL_TLS[name.lower()]} if value.lower() not in _OFF else set()
         elif name not in _PARTS.values():
             left_out.append(_left_out(name))
-    if modes and "ssl_ca" not in settings:  # with an authority the server has to prove who it is
+    if modes and "ssl_ca" not in settings:  # with an authority the server has to prove its identity
         settings.setdefault("ssl_mode", max(modes))
     if settings.get("ssl_mode", _MODES[0]) not in _MODES:
         raise ValueError(f"ssl_mode can be {', '.join(_MODES)}")

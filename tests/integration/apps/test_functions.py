@@ -166,7 +166,7 @@ def test_new_code_brings_its_jobs_handlers_and_settings(program: AppProgram) -> 
     settings = program.home / "tokimori.toml"
     settings.write_text("[app]\nconcurrency = 0\n")
     node.send_signal(signal.SIGHUP)
-    until(lambda: "the settings of before go on to count" in program.log.read_text())
+    until(lambda: "the old settings stay in force" in program.log.read_text())
     settings.unlink()
     until(lambda: program.json("run", "show", waiting)["state"] == "succeeded")
     until(lambda: "fresh" in {job["id"] for job in program.json("job", "list")})

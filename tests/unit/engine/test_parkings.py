@@ -96,7 +96,7 @@ async def test_a_store_that_is_away_fails_no_parking(world: World, caplog: pytes
     with caplog.at_level(logging.WARNING):
         await park(world.store, job, "its schedule can't be decided")
     assert (await world.store.get_job(JobId("a"))).state == "parked"
-    assert "lacks that job a was parked" in caplog.text
+    assert "audit log that job a was parked" in caplog.text
 
 
 async def test_the_log_says_what_failed_and_what_is_parked(world: World, caplog: pytest.LogCaptureFixture) -> None:

@@ -58,7 +58,7 @@ def test_new_code_has_the_apps_settings_of_now(settings: Settings, caplog: pytes
     functions.executor = cast(FunctionExecutor, executor)
     for told in (
         [],
-        ["settings beside app.* have changed, or app.only, or app.reload: these count at the next start"],
+        ["settings beyond app.* have changed, or app.only, or app.reload: these take effect at the next start"],
     ):
         functions.reload()
         assert caplog.messages == told
@@ -88,7 +88,7 @@ def test_settings_that_are_none_leave_those_of_before(settings: Settings, caplog
     functions.executor = cast(FunctionExecutor, executor)
     functions.reload()
     assert executor.reloads == [None]
-    assert caplog.messages == ["the settings of before go on to count: app.processes: 0 is not allowed"]
+    assert caplog.messages == ["the old settings stay in force: app.processes: 0 is not allowed"]
 
 
 def test_what_new_code_declares_is_put_in_the_store(caplog: pytest.LogCaptureFixture) -> None:
@@ -113,9 +113,9 @@ def test_what_new_code_declares_is_put_in_the_store(caplog: pytest.LogCaptureFix
                 await let_pass(1)
         assert (asked, taken) == (["a", "a", "b", "c"], ["a", "b", "c"])
         assert [each.getMessage() for each in caplog.records if each.levelname == "ERROR"] == [
-            "not all jobs of the new code count; mend them and send HUP: schedule: never"
+            "the store refused some jobs of the new code; correct them and send HUP: schedule: never"
         ]
-        assert caplog.text.count("the new code counts now") == 2
+        assert caplog.text.count("the new code is in force") == 2
         assert len(asyncio.all_tasks()) == 1
 
     run_virtually(scenario())

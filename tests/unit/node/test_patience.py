@@ -81,9 +81,7 @@ def test_a_file_that_was_moved_is_waited_for_a_while() -> None:
     clock.advance(5)
     missing.check(StoreReplaced("moved"))
     clock.advance(5)
-    with pytest.raises(
-        StoreReplaced, match="the node ends, and with it its runs, as for 5 s now it has had no store: m"
-    ):
+    with pytest.raises(StoreReplaced, match="the node stops, and ends its runs: for 5 s now it has had no store: m"):
         missing.check(StoreReplaced("moved"))
 
 
@@ -129,5 +127,5 @@ def test_patience_with_a_file_that_is_gone_ends() -> None:
         patience.answered()
     patience.after(StoreReplaced("moved"))
     clock.advance(5)
-    with pytest.raises(StoreReplaced, match="the node ends"):
+    with pytest.raises(StoreReplaced, match="the node stops"):
         patience.after(StoreReplaced("moved"))

@@ -36,7 +36,7 @@ def test_pauses_grow_to_a_bound_and_are_short_again_after_a_while(caplog: pytest
         pauses.append(at - began)
         assert [shortage.over(at), shortage.over(at), shortage.why] == [True, False, ""]
     assert pauses == [0.5, 1, 2, 4, 8, 16, LONGEST, LONGEST]
-    assert caplog.messages[0] == "for 0.5 s no more runs are begun than end: no more processes"
+    assert caplog.messages[0] == "for 0.5 s the node begins no more runs than end: no more processes"
     shortage.hear([an_end(SHORT)], at + OVER)
     assert shortage.room(at + OVER + FIRST) == inf
 

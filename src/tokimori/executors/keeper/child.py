@@ -96,7 +96,7 @@ class Child:
             self.cause = cause
             self.timeout_at = inf
             self._ask(signal.SIGTERM)
-            self._ask(signal.SIGCONT)  # one that is stopped could not hear it
+            self._ask(signal.SIGCONT)  # a stopped process could not receive it
 
     def kill(self, now: float) -> None:
         """Send KILL to the group. Only while a member is an uncollected child: later the number may be a stranger's."""

@@ -200,7 +200,7 @@ class Keeper:
 
     def _tell_growth(self, child: Child, now: float) -> None:
         child.tell_at = inf
-        if self._channel.backlog:  # the engine is frozen or slow: it hears of it later
+        if self._channel.backlog:  # the engine is frozen or slow: it gets the report later
             child.tell_at = now + TELL_EVERY
             return
         child.told = now
@@ -228,7 +228,7 @@ class Keeper:
         """Collect an exited leader. Until then it is a zombie, so that its group's number is not reused."""
         now = boottime()
         if child.cause is EndCause.EXIT or not self._has_family:
-            child.kill(now)  # nobody asked it to end: what it has left in its group goes at once
+            child.kill(now)  # it ended by itself: the rest of its group is ended at once
         child.collect()
         self._leaders.discard(child.pid)
         self._exits.forget(child.pid, child.pidfd)

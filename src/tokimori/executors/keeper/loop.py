@@ -42,7 +42,7 @@ class Loop:
         patience = -1 if until == inf else min(max(until - boottime(), 0), _LONGEST)
         for descriptor, _ in self._epoll.poll(patience):
             callback = self._callbacks.get(descriptor)
-            if callback is not None:  # none where another callback of this round has closed it
+            if callback is not None:  # none if another callback of this round has closed it
                 callback()
 
 

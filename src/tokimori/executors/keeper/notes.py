@@ -60,7 +60,7 @@ def end_what_dead_keepers_left(folder: Path) -> None:
                 _end_if_ours(int(path.name.partition("-")[0]), float(lived or 0))
             path.unlink(missing_ok=True)
         except (BlockingIOError, FileNotFoundError):
-            pass  # its keeper lives, or has removed it, as who else starts may have
+            pass  # its keeper lives, or it was removed by that or by another starting keeper
         finally:
             os.close(file)
 

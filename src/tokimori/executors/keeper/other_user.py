@@ -37,7 +37,7 @@ def begin(order: Start, around: Surroundings, stdin: int, output: int | None) ->
         _become_it(order, around, (stdin, output), complain)
     os.close(complain)
     try:
-        os.setpgid(pid, pid)  # it does so itself as well: whoever is first, signals find the group
+        os.setpgid(pid, pid)  # the child does so as well: signals find the group, whichever is first
     except OSError:
         pass
     return Begun(pid, complaints)

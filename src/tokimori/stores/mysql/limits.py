@@ -24,7 +24,7 @@ SELECT incarnation, max_running,
     EXISTS (SELECT 1 FROM tokimori_runs
         WHERE incarnation = j.incarnation AND state = 'blocked' AND blocked_on IS NULL)
 FROM tokimori_jobs j {BY_KEY} WHERE incarnation IN (%s) AND max_running > 0"""
-# The gates are locked by then: nobody else adds a run of theirs.
+# The gates are locked by then: no other transaction adds a run of theirs.
 _ACTIVE = f"""
 SELECT incarnation, most_active, (SELECT COUNT(*) FROM tokimori_runs
     WHERE incarnation = j.incarnation AND state IN ('waiting', 'ready', 'blocked', 'running'))

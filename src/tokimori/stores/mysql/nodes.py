@@ -87,7 +87,7 @@ class Ticks:
         ready = frozenset(Lane(lane) for _, lane in rest[1].rows if lane)  # those of paused queues, too
         self._at_rest = not (owners.rows or in_line.rows or ready or moving.rows)
         if moving.rows:
-            with suppress(StoreError):  # a beat waits for nobody, and this is tried with each
+            with suppress(StoreError):  # a beat waits for no lock, and this is tried with each
                 await db.transact(lambda transaction: move_runs(transaction, moving.rows[0][0], "NOWAIT"))
         if await _swept(db, [lane for _, lane in in_line.rows], ready):
             told = await survey(db, clock.rows[0][0])

@@ -59,7 +59,9 @@ async def claim(db: Sessions, claim: Claim, now: Moment) -> tuple[list[Claimed],
     """See `ServerStore._claim`. It stops after 0.05 s: a node claims again at once, and has beats to send."""
     catch = _Catch(claim, claim.limit, max(2, claim.limit), Freed(), monotonic() + 0.05)
     while isinstance(met := await db.transact(partial(_claim, catch=catch, now=now)), frozenset):
-        await db.ask(*lines.made(met))  # by themselves: who makes one at the same time is waited for, as no claim does
+        await db.ask(
+            *lines.made(met)
+        )  # in a transaction of their own, which waits for concurrent ones, as no claim does
     return list(met.taken), met.moved and not met.over
 
 

@@ -27,7 +27,7 @@ _STATEMENTS = 500
 _SETTINGS = {
     "application_name": "tokimori",
     "statement_timeout": "3s",
-    "lock_timeout": "2s",  # sooner, or a lock is told as a slow statement
+    "lock_timeout": "2s",  # sooner, or a lock would be reported as a slow statement
     "idle_in_transaction_session_timeout": "3s",
     "jit": "off",
     "default_transaction_isolation": "read committed",  # each statement of a function sees what was committed before it
@@ -61,7 +61,7 @@ async def connect(address: PostgresAddress) -> Any:
                     await session.set_type_codec(
                         "uuid", schema="pg_catalog", format="binary", encoder=_uuid_bytes, decoder=_uuid_text
                     )
-            except BaseException:  # whoever is cancelled here, too, leaves no socket to the garbage collector
+            except BaseException:  # a cancellation here, too, leaves no socket to the garbage collector
                 session.terminate()
                 raise
     except FAULTS as fault:

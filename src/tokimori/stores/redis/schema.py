@@ -72,7 +72,7 @@ end"""
 
 async def status(db: RedisConnections) -> SchemaStatus:
     """See `Schema.schema`."""
-    noted = await db.do("EXISTS", _key(db))  # asked first: who migrates meanwhile notes all at once
+    noted = await db.do("EXISTS", _key(db))  # read first: a concurrent migration writes its note at once
     version, oldest = await db.do("HMGET", _key(db), "version", "oldest")
     if noted and version is None:
         raise SchemaMismatch(f"the keys {db.address.prefix}* are of a trial version: delete them, or use another name")

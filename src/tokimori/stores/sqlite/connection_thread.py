@@ -145,7 +145,7 @@ class ConnectionThread:
                         break
                 db.execute("COMMIT")
                 self._left = self._reads or stamp_of(self._log)
-        except Exception as fault:  # whatever it is, who waits must hear of it, and the thread must live on
+        except Exception as fault:  # any error must reach the waiting caller, and the thread must live on
             _roll_back(db)
             group = group or waiting
             for request in group:
@@ -159,7 +159,7 @@ class ConnectionThread:
         """
         if (file_at(path := self._path), islink(path)) == opened:  # noqa: PTH114  beside a link's target is another log
             return
-        if stamp_of(self._log) == self._left:  # else somebody has written to it since, who may mean the new file
+        if stamp_of(self._log) == self._left:  # else another program has written since, perhaps to the new file
             with suppress(sqlite3.Error):
                 db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         raise StoreReplaced(f"store {path} was moved, removed or replaced while it was in use: put it back, or restart")
@@ -192,7 +192,7 @@ class ConnectionThread:
         return request is not None and (request.future.done() or time.monotonic() > self._late)
 
     def _answer(self, requests: Sequence[_Request]) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed: no caller waits any more
             self._loop.call_soon_threadsafe(_answer_all, requests)
 
 
