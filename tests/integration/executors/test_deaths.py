@@ -197,6 +197,7 @@ async def test_engine_and_keeper_killed_together(
     workshop.start("other", shell("exec sleep 1000"))
     other = (await workshop.next(Started, "other")).pid
     keeper = keeper_of(pids[0])
+    await until(lambda: len(set(in_session(keeper)) - {keeper}) == 3)  # its traps are set
     engines[0].signal(signal.SIGSTOP)
     os.kill(keeper, signal.SIGKILL)
     engines[0].signal(signal.SIGKILL)
