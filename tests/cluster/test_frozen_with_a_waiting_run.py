@@ -1,4 +1,4 @@
-"""A node is frozen while a run waits for its process: that has come when it goes on, and the run is another node's."""
+"""A node is frozen while a run waits for its process, or lies in its socket: it is another node's when it goes on."""
 
 import signal
 import time
@@ -73,6 +73,39 @@ def test_a_run_that_waited_for_a_process_begins_at_one_node(fleet: Fleet) -> Non
         fleet.freeze(first)
         slow.unlink()
         until(lambda: "second 2" in began.read_text(), "the other node takes it over")
+        fleet.thaw(first)
+        client.runs.wait(run.id, 60)
+    assert began.read_text().splitlines() == ["first 1", "second 2"]
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(240)
+def test_a_run_in_the_socket_of_a_frozen_process_begins_at_one_node(fleet: Fleet) -> None:
+    """The process, frozen together with its keeper and its node, wakes first and begins nothing."""
+    began = fleet.folder / "began"
+    (fleet.folder / "waiting.py").write_text(APP)
+    own = {"HOME": str(fleet.folder), "TOKIMORI_APP_LOAD": "waiting:app", "TOKIMORI_APP_PROCESSES": "1"}
+    own |= {"TOKIMORI_APP_INCLUDE": str(fleet.folder)}
+    first = fleet.start_node(environment=own | {"PLACE": "first"})
+    fleet.wait_until_up(60)
+    with tokimori.open(fleet.url) as client:
+        client.runs.wait(client.jobs.trigger("alone").id, 60)
+        keepers = children(first.pid)
+        workers = [worker for keeper in keepers for worker in children(keeper)]
+        for worker in workers:
+            send(worker, signal.SIGSTOP)
+        run = client.jobs.trigger("alone")
+        until(lambda: client.runs.get(run.id).run.pid in workers, "the run is given to the process")
+        for keeper in keepers:
+            send(keeper, signal.SIGSTOP)
+        fleet.freeze(first)
+        fleet.start_node(environment=own | {"PLACE": "second"})
+        until(lambda: "second 2" in began.read_text(), "the other node takes it over")
+        for pid in workers:
+            send(pid, signal.SIGCONT)
+        time.sleep(1.0)
+        for keeper in keepers:
+            send(keeper, signal.SIGCONT)
         fleet.thaw(first)
         client.runs.wait(run.id, 60)
     assert began.read_text().splitlines() == ["first 1", "second 2"]

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from contextvars import copy_context
 from functools import partial
+from math import inf
 from pathlib import Path
 from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any, assert_never, cast
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 OUTPUT_LIMIT = 10 * 2**20
 """Bytes of an attempt's output that go to its file before only the end is kept."""
 UNSAID = "it did not say how it ended, as its job demands (auto_complete_success)"
+LATE = "the lease of its node was over before it began"
 
 
 class Interrupted(BaseException):
@@ -91,7 +93,7 @@ class RunningAttempt:
         self._lock = Lock()
         self._forked = False
         self._thread: int | None = None
-        self._begun = self._is_over = False
+        self._begun = self._goes_on = self._is_over = False
         self.coroutine: asyncio.Task[None] | None = None
         self._tells = told
         self._gather = gather
@@ -102,8 +104,13 @@ class RunningAttempt:
 
     # The work
 
-    def run(self) -> wire.FunctionEnded | None:
-        """Call a function that does not wait, in the calling thread; None: what it returned is for `run_async`."""
+    def run(self, lease: float = inf) -> wire.FunctionEnded | None:
+        """Call a function that does not wait, in the calling thread; None: what it returned is for `run_async`.
+
+        If the `lease` is over (seconds of CLOCK_BOOTTIME) it does not begin: the run may be another node's.
+        """
+        if boottime() >= lease:
+            return self._late()
         return copy_context().run(self._run)  # of which the next attempt in this thread knows nothing
 
     def _run(self) -> wire.FunctionEnded | None:
@@ -119,7 +126,7 @@ class RunningAttempt:
                     with self._span(self._tracer):
                         returned = self._act(self.task)
                 if returned is not None and hasattr(returned, "__await__"):
-                    self._act, self._begun = lambda _: returned, False
+                    self._act, self._begun, self._goes_on = lambda _: returned, False, True
                     return None
                 end = self._said(returned)
             finally:
@@ -136,8 +143,10 @@ class RunningAttempt:
             end = self._fallen(fault)
         return self.ended(end)
 
-    async def run_async(self) -> wire.FunctionEnded:
-        """Call a coroutine function, on the loop."""
+    async def run_async(self, lease: float = inf) -> wire.FunctionEnded:
+        """Call a coroutine function, on the loop; `lease` as for `run`, unless it goes on with what that returned."""
+        if boottime() >= lease and not self._goes_on:
+            return self._late()
         try:
             self._begin()
             await self._await_hooks()
@@ -153,6 +162,9 @@ class RunningAttempt:
             self._leave_if_forked(fault)
             end = self._fallen(fault)
         return self.ended(end)
+
+    def _late(self) -> wire.FunctionEnded:
+        return replace(self.ended(Released(LATE)), end=wire.LATE)
 
     def _call_hooks(self) -> None:
         for hook in hooks():

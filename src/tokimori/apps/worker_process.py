@@ -16,8 +16,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 from inspect import iscoroutinefunction
+from math import inf
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import NoReturn, cast
 
 import msgspec
 from msgspec import Struct
@@ -40,13 +41,14 @@ from tokimori.executors.functions.wire import (
     Leave,
     Ping,
     Pong,
+    Renew,
     Tell,
     ToWorker,
     Unloadable,
     by_descriptor,
     frame,
 )
-from tokimori.executors.keeper.kernel import die_with_parent, name_myself, preempt_nobody
+from tokimori.executors.keeper.kernel import boottime, die_with_parent, name_myself, preempt_nobody
 from tokimori.traces.spans import tracer_here
 
 EXITS_WITHIN = 1.0
@@ -88,7 +90,7 @@ class WorkerProcess(asyncio.Protocol):
         self._known = lru_cache(maxsize=1024)(self._act_of)  # asked once a run, it is a tenth of a no-op
         self._tracer = lru_cache(maxsize=1)(tracer_here)  # once the app is loaded, which may set up OpenTelemetry
         self._loop = asyncio.get_running_loop()
-        self._frames: Frames[Any] = Frames(ToWorker)
+        self._frames: Frames[ToWorker] = Frames(ToWorker)
         self._threads = Threads[RunningAttempt](told.concurrency, self._run, self._loop.call_later)
         self._outputs = outputs or Outputs()
         self._attempts = self._outputs.attempts
@@ -96,8 +98,8 @@ class WorkerProcess(asyncio.Protocol):
         self._coroutines = 0
         self._unsent: deque[FromWorker] = deque()
         self._flushing = False
-        self._grown: set[int] = set()
-        self._noting: set[int] = set()
+        self._grown, self._noting = set[int](), set[int]()
+        self._lease = inf
         self._leaving = False
         self._transport: asyncio.WriteTransport | None = None
         self._done = asyncio.Event()
@@ -128,10 +130,10 @@ class WorkerProcess(asyncio.Protocol):
                         attempt.signal(name, said)
                 case Ping():
                     self._tell(Pong())
+                case Renew(until=until):
+                    self._lease = until
                 case Leave():
                     self._leaving = True
-                case _:
-                    pass
         if self._coroutines:  # one may hold the loop, and wait for what has no thread yet
             self._threads.begin_missing()
         else:
@@ -216,17 +218,19 @@ class WorkerProcess(asyncio.Protocol):
     def _run(self, attempt: RunningAttempt) -> None:
         if self._stacks is not None:
             self._stacks.begins(attempt.begin.number)
-        ended = attempt.run()
+        ended = attempt.run(self._lease)
         if ended is None:
             self._soon(self._begin_on_loop, attempt)
         else:
             self._end(attempt, ended)
 
     async def _run_async(self, attempt: RunningAttempt) -> None:
+        for _ in range(2 * (boottime() >= self._lease)):  # it was renewed, if the loop was held: that is read first
+            await asyncio.sleep(0)
         if self._stacks is not None:
             self._stacks.begins(attempt.begin.number, on_loop=True)
         try:
-            self._end(attempt, await attempt.run_async())
+            self._end(attempt, await attempt.run_async(self._lease))
         finally:
             self._coroutines -= 1
 

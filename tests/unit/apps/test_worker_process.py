@@ -15,6 +15,7 @@ from tokimori.apps.app import App
 from tokimori.apps.task import current_task
 from tokimori.apps.worker_process import WorkerProcess, WorkerStart
 from tokimori.executors.functions import wire
+from tokimori.executors.keeper.kernel import boottime
 
 
 class Line(asyncio.WriteTransport):
@@ -171,6 +172,94 @@ async def test_a_run_for_which_there_is_no_thread_fails_alone(tmp_path: Path, mo
     assert isinstance(ended, wire.FunctionEnded)
     assert (failed.end, failed.text) == (wire.SHORT, "RuntimeError: can't start new thread")
     assert ended.end == wire.SUCCEEDED
+
+
+def of_two_kinds() -> tuple[App, list[str], threading.Event]:
+    """An app with a function and a coroutine function, what was begun of it, and what the function waits for."""
+    app, begun, go_on = App("a"), list[str](), threading.Event()
+
+    @app.handler("function")
+    def function() -> None:
+        begun.append("function")
+        go_on.wait(10)
+
+    @app.handler("coroutine")
+    async def coroutine() -> None:
+        begun.append("coroutine")
+
+    return app, begun, go_on
+
+
+@pytest.mark.parametrize("kind", ["function", "coroutine"])
+async def test_an_order_that_is_read_when_the_lease_is_over_begins_nothing(tmp_path: Path, kind: str) -> None:
+    """It lay in the socket while the process and its node were frozen: the run may be another node's."""
+    app, begun, go_on = of_two_kinds()
+    go_on.set()
+    process, line = connected(app, tmp_path)
+    over = boottime()
+    process.data_received(wire.frame([wire.Renew(over), begin(kind, 1), wire.Ping(), wire.Renew(over)]))
+    await until(lambda: len(ends(line)) == 1)
+    process.data_received(wire.frame([wire.Renew(over + 60), begin(kind, 2)]))
+    await until(lambda: len(ends(line)) == 2)
+    late, other = ends(line)
+    assert (late.number, late.end, late.text) == (1, wire.LATE, "the lease of its node was over before it began")
+    assert (other.number, other.end, begun) == (2, wire.SUCCEEDED, [kind])
+    process.connection_lost(None)
+
+
+async def test_what_waits_for_a_thread_begins_by_the_lease_of_then(tmp_path: Path) -> None:
+    """It may have waited for longer than a lease: only if that was renewed it begins."""
+    app, begun, go_on = of_two_kinds()
+    process, line = connected(app, tmp_path)
+    now = boottime()
+    process.data_received(wire.frame([wire.Renew(now + 60), *(begin("function", n) for n in range(3))]))
+    await until(lambda: begun == ["function"])
+    process.data_received(wire.frame([wire.Renew(now)]))
+    go_on.set()
+    await until(lambda: len(ends(line)) == 3)
+    assert [each.end for each in ends(line)] == [wire.SUCCEEDED, wire.LATE, wire.LATE]
+    go_on.clear()
+    process.data_received(wire.frame([wire.Renew(now), wire.Renew(now + 60), begin("function", 4)]))
+    await until(lambda: begun == ["function"] * 2)
+    go_on.set()
+    process.connection_lost(None)
+
+
+async def test_who_has_held_the_loop_for_longer_than_a_lease_costs_nobody_the_run(tmp_path: Path) -> None:
+    """The node has renewed it meanwhile: that is read before others are judged."""
+    app, begun, _ = of_two_kinds()
+    process, line = connected(app, tmp_path)
+    process.data_received(wire.frame([wire.Renew(boottime()), begin("coroutine")]))
+    asyncio.get_running_loop().call_soon(process.data_received, wire.frame([wire.Renew(boottime() + 60)]))
+    await until(lambda: len(ends(line)) == 1)
+    assert ([each.end for each in ends(line)], begun) == ([wire.SUCCEEDED], ["coroutine"])
+    process.connection_lost(None)
+
+
+async def test_what_a_function_returned_goes_on_without_a_lease(tmp_path: Path) -> None:
+    """It has begun: what it returned to be awaited is no other attempt, and is not handed back as if it had not."""
+    app, begun = App("a"), list[int]()
+
+    async def rest() -> None:
+        begun.append(2)
+
+    @app.handler("returns")
+    def returns() -> object:
+        begun.append(1)
+        loop.call_soon_threadsafe(process.data_received, wire.frame([wire.Renew(boottime())]))
+        return rest()
+
+    loop = asyncio.get_running_loop()
+    process, line = connected(app, tmp_path)
+    process.data_received(wire.frame([begin("returns")]))
+    await until(lambda: len(ends(line)) == 1)
+    assert ([each.end for each in ends(line)], begun) == ([wire.SUCCEEDED], [1, 2])
+    process.connection_lost(None)
+
+
+def ends(line: Line) -> list[wire.FunctionEnded]:
+    """The ends that were told."""
+    return [each for each in line.said if isinstance(each, wire.FunctionEnded)]
 
 
 async def until(holds: Callable[[], bool]) -> None:

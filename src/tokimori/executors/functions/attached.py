@@ -9,6 +9,7 @@ from tokimori.executors.functions.pool import Drains
 from tokimori.executors.functions.process import AppSettings, Assignment, Phase, WorkerProcess
 from tokimori.executors.functions.pulse import Pulse
 from tokimori.executors.functions.wire import FromWorker, Hello, Unloadable
+from tokimori.model.lease import LEASE
 from tokimori.model.suspicion import COMMON
 
 WITHIN = 30.0
@@ -96,7 +97,8 @@ class Attached:
         return False
 
     def renew(self, sent: float) -> None:
-        """Do nothing: nothing of ours outlives a lease."""
+        """Tell it until when what it has may begin: nothing else of ours outlives a lease."""
+        self._process.renew(sent + LEASE)
 
     def _greet(self, connection: WorkerConnection, hello: Hello) -> bool:
         if self._process.phase is not Phase.STARTING or connection.transport is None or self._hello is None:

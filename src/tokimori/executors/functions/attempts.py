@@ -148,8 +148,8 @@ def outcome_of(ended: wire.FunctionEnded, reason: StopReason | None, timeout: fl
             return RetryAt(Moment(int(ended.when)))
         case wire.HELD:
             return Hold(text)
-        case wire.RELEASED:
-            return Released(text, asked=True)
+        case wire.RELEASED | wire.LATE:
+            return Released(text, asked=ended.end == wire.RELEASED)
         case wire.SHORT:
             return short_of(text)
         case _:

@@ -179,7 +179,7 @@ class FunctionExecutor:
     def _give(self, process: WorkerProcess, attempt: Assignment, now: float) -> None:
         task = attempt.task
         binds = task.kill_on_lost_lease and not process.lease_bound
-        process.give(attempt, attempts.begin_of(task, attempt.number, self._clock), now)
+        process.give(attempt, attempts.begin_of(task, attempt.number, self._clock), now, self._lease_over)
         if binds:
             self._pool.bind(process)
         if attempt.key in self._early.kept:
@@ -296,7 +296,7 @@ class FunctionExecutor:
         if not given <= began <= at <= now:  # what it says may be no time at all
             at = min(max(given, at), now)
             began = min(max(given, began), at)
-        attempt.began = None if said.end == wire.SHORT else began
+        attempt.began = None if said.end in (wire.SHORT, wire.LATE) else began
         outcome = attempts.outcome_of(said, attempt.reason, task.timeout if attempt.timed_out else None)
         if said.exits:
             process.exits = attempt

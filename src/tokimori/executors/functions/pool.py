@@ -201,6 +201,11 @@ class Pool(dict[int, WorkerProcess]):
                 best = each
         return best
 
+    def renew(self, lease: float) -> None:
+        """Tell those that have runs until when these may begin."""
+        for process in self.values():
+            process.renew(lease)
+
     def flush(self) -> None:
         """Send what was given to them."""
         for process in self.values():

@@ -6,12 +6,13 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from math import inf
 from pathlib import Path
 
 from msgspec import Struct
 
 from tokimori.executors.functions.stacks import Look
-from tokimori.executors.functions.wire import Begin, End, Leave, Ping, Tell, ToWorker, frame
+from tokimori.executors.functions.wire import Begin, End, Leave, Ping, Renew, Tell, ToWorker, frame
 from tokimori.executors.keeper import wire
 from tokimori.executors.keeper.wire import OutputGrew, Start, to_bytes
 from tokimori.executors.keeper_process import KeeperSettings
@@ -172,6 +173,7 @@ class WorkerProcess:
         self._unsent: list[ToWorker] = []
         self._size = 0
         self._full = False
+        self._lease = inf
 
     @property
     def load(self) -> int:
@@ -233,14 +235,23 @@ class WorkerProcess:
         """Note that it has said hello. `stacks` is the descriptor of its file of stacks."""
         self._transport, self.pid, self.stacks, self.phase = transport, pid, stacks, Phase.READY
 
-    def give(self, attempt: Assignment, begin: Begin, now: float) -> None:
-        """Have it run an attempt; sent by `flush`."""
+    def give(self, attempt: Assignment, begin: Begin, now: float, lease: float = inf) -> None:
+        """Have it run an attempt, which may begin until the `lease` is over; sent by `flush`."""
         attempt.process, attempt.began = self, now
         self.attempts[attempt.number] = attempt
         self._bound += attempt.task.kill_on_lost_lease
+        if lease != self._lease:
+            self._lease = lease
+            self._unsent.append(Renew(lease))
         self._unsent.append(begin)
         if begin.payload is not None:
             self._size += len(begin.payload)
+
+    def renew(self, lease: float) -> None:
+        """Tell it until when what it has may begin. If it has nothing, or takes nothing, the next run tells it."""
+        if self.attempts and not self._full:
+            self._lease = lease
+            self.send([Renew(lease)])
 
     def take(self, number: int) -> Assignment | None:
         """Remove and return the attempt."""
@@ -267,7 +278,9 @@ class WorkerProcess:
     def withdraw(self) -> list[Assignment]:
         """Take back the attempts of which it was sent nothing, as it does not take what is sent."""
         begins = {each.number for each in self._unsent if isinstance(each, Begin)}
-        self._unsent = [each for each in self._unsent if isinstance(each, Ping | Leave) or each.number not in begins]
+        self._unsent = [
+            each for each in self._unsent if isinstance(each, Ping | Renew | Leave) or each.number not in begins
+        ]
         self.ended -= len(begins & self.attempts.keys())
         found = [attempt for number in begins if (attempt := self.take(number)) is not None]
         for attempt in found:

@@ -67,8 +67,7 @@ class Processes:
         self._closing = False
         self.drains, self.pulse = Drains(self.kill, ready), Pulse(self._processes.values, self._silence)
         self._farewells: dict[int, Callable[[], None]] = {}
-        self._work: set[asyncio.Task[None]] = set()
-        self._ending: set[asyncio.Task[None]] = set()
+        self._work, self._ending = set[asyncio.Task[None]](), set[asyncio.Task[None]]()
 
     async def open(self) -> Hello:
         """Start them, and what the first one says. Raises `Refused` where the app can't be loaded."""
@@ -169,6 +168,7 @@ class Processes:
     def renew(self, sent: float) -> None:
         """Move the lease's deadlines; at times, look how much memory they take."""
         self._lease = keeper_wire.Lease(sent + LEASE, sent + LEASE_KILL)
+        self._processes.renew(sent + LEASE)
         for post in self._posts.values():
             post.send([], self._lease)
         if self._processes.hangs():

@@ -97,6 +97,16 @@ class Ping(Struct, frozen=True, tag="ping"):
     """Answer: the node asks if the loop of the process goes on."""
 
 
+class Renew(Struct, frozen=True, tag="renew"):
+    """Renew the lease: `until` then (seconds of CLOCK_BOOTTIME) what the node gave may begin.
+
+    It goes ahead of what it counts for, and again with each beat: a process that was frozen begins nothing that may be
+    another node's by now.
+    """
+
+    until: float
+
+
 class Leave(Struct, frozen=True, tag="leave"):
     """Take no more, and exit when nothing runs."""
 
@@ -177,7 +187,7 @@ class FunctionEnded(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     exits: bool = False
 
 
-SUCCEEDED, FAILED, UNFIT, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED, SHORT = (
+SUCCEEDED, FAILED, UNFIT, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED, SHORT, LATE = (
     "succeeded",
     "failed",
     "unfit",
@@ -187,11 +197,13 @@ SUCCEEDED, FAILED, UNFIT, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED, SHORT = (
     "held",
     "released",
     "short",
+    "late",
 )
-ENDS = (SUCCEEDED, FAILED, UNFIT, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED, SHORT)
-"""`SHORT`: it did not begin, as this machine gave no thread or no memory; `text` says which."""
+ENDS = (SUCCEEDED, FAILED, UNFIT, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED, SHORT, LATE)
+"""`SHORT`: it did not begin, as this machine gave no thread or no memory; `text` says which. `LATE`: nor did this, as
+the lease of its node was over."""
 
-ToWorker = Begin | End | Tell | Ping | Leave
+ToWorker = Begin | End | Tell | Ping | Renew | Leave
 """What the engine says."""
 FromWorker = Hello | Pong | Unloadable | FunctionGrew | Noted | FunctionEnded
 """What a worker process says."""

@@ -2,13 +2,19 @@
 
 import asyncio
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from tests.unit.apps.orders import begin
+from tests.unit.examples import a_task
+from tests.unit.executors.functions.test_pulse import Taking
 from tokimori.errors import Refused
 from tokimori.executors.functions.attached import Attached
-from tokimori.executors.functions.process import AppSettings
-from tokimori.executors.functions.wire import Unloadable
+from tokimori.executors.functions.process import AppSettings, Assignment
+from tokimori.executors.functions.wire import Renew, Unloadable
+from tokimori.model.lease import LEASE
+from tokimori.model.target import Function
 
 
 async def test_a_program_of_another_version_is_refused_at_once(tmp_path: Path) -> None:
@@ -22,3 +28,16 @@ async def test_a_program_of_another_version_is_refused_at_once(tmp_path: Path) -
     with pytest.raises(Refused, match="app: another version"):
         await opening
     await attached.close()
+
+
+def test_a_program_is_told_of_the_lease(tmp_path: Path) -> None:
+    """Only while it has runs: it may be frozen together with its node."""
+    app = AppSettings(app="", secret="s", state_dir=tmp_path, runs_dir=tmp_path, environ={}, attached=True)
+    attached, line = Attached(app, heard=lambda *_: None, ready=lambda: None, died=lambda *_: None), Taking()
+    attached._process.connect(cast(asyncio.WriteTransport, line), 7)
+    attached.renew(1.0)
+    assert line.said == []
+    attached._process.give(Assignment(a_task(Function(name="f")), 1), begin(), 1.0)
+    attached.flush()
+    attached.renew(2.0)
+    assert line.said == [begin(), Renew(2.0 + LEASE)]

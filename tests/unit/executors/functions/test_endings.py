@@ -39,6 +39,7 @@ def ended(end: str, text: str | None = None, when: float = 0) -> wire.FunctionEn
         (ended(wire.RETRY_AT, when=3_000_000), RetryAt(3_000_000)),  # type: ignore[arg-type]
         (ended(wire.HELD, "look"), Hold("look")),
         (ended(wire.RELEASED, "x"), Released("x", asked=True)),
+        (ended(wire.LATE, "x"), Released("x")),
     ],
 )
 def test_what_is_said_is_the_outcome(said: wire.FunctionEnded, outcome: Outcome) -> None:

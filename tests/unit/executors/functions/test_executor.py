@@ -49,8 +49,9 @@ class OneProcess:
     def need(self, *_: object) -> None:
         """See `Processes`."""
 
-    def renew(self, _sent: float) -> None:
+    def renew(self, sent: float) -> None:
         """See `Processes`."""
+        self.process.renew(sent + LEASE)
 
     def flush(self) -> None:
         """See `Processes`."""
@@ -115,6 +116,37 @@ async def test_what_waited_while_its_node_was_frozen_waits_for_the_lease(is_ours
     executor.renew(boottime())
     assert pool.process.load == is_ours
     assert len(told) == (not is_ours)
+
+
+async def test_a_process_is_told_until_when_what_it_is_given_may_begin() -> None:
+    """Ahead of the runs that it counts for, once for all of them, and with each beat as long as it has any."""
+    executor, pool, told = FunctionExecutor(VirtualClock()), OneProcess(9), list[Report]()
+    executor._processes = cast(Processes, pool)
+    await executor.open(told.append)
+    pool.get_ready()
+    sent = boottime()
+    executor.renew(sent)
+    executor.start([TASK, msgspec.structs.replace(TASK, run_id=RunId("r2"))])
+    executor.start([msgspec.structs.replace(TASK, run_id=RunId("r3"))])
+    executor.renew(sent + 1)
+    frames: Frames[Any] = Frames(ToWorker)
+    said = [each for data in pool.sent for each in frames.feed(data)]
+    assert [type(each) for each in said] == [wire.Renew, wire.Begin, wire.Begin, wire.Begin, wire.Renew]
+    assert [each.until for each in said if isinstance(each, wire.Renew)] == [sent + LEASE, sent + 1 + LEASE]
+
+
+async def test_what_came_too_late_to_its_process_has_not_begun() -> None:
+    """It goes back unpenalised: even a run that is never begun twice."""
+    executor, pool, told = FunctionExecutor(VirtualClock()), OneProcess(), list[Report]()
+    executor._processes = cast(Processes, pool)
+    await executor.open(told.append)
+    pool.get_ready()
+    executor.start([TASK])
+    now = boottime()
+    executor._heard(pool.process, [wire.FunctionEnded(number=1, began=now, at=now, end=wire.LATE, text="late")])
+    (ended,) = told
+    assert isinstance(ended, Ended)
+    assert (ended.outcome, ended.started) == (Released("late"), None)
 
 
 async def test_what_can_not_be_started_goes_back() -> None:
