@@ -13,7 +13,7 @@ from tokimori.cli.moment import AHEAD, Length
 from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import in_service
 from tokimori.errors import InvalidInput
-from tokimori.model.notes import check_json
+from tokimori.model.attempt_notes import check_json
 from tokimori.schedules.stamp import told_ahead
 
 if TYPE_CHECKING:

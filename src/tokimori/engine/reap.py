@@ -11,8 +11,8 @@ from tokimori.engine.parkings import Parkings, tell_parked
 from tokimori.engine.refusals import blames_the_asked, tell_refused
 from tokimori.engine.settle import change_of
 from tokimori.engine.unsettled import Unsettled
+from tokimori.model.attempt_notes import NUMBER, Notes, notes_in
 from tokimori.model.ids import NodeId, RunId
-from tokimori.model.notes import NUMBER, Notes, notes_in
 from tokimori.model.outcome import Lost
 from tokimori.model.run import Output
 from tokimori.model.target import Function

@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
+from tokimori.model.attempt_notes import Notes, details_after, unbegun_once_more
 from tokimori.model.ids import NodeId
-from tokimori.model.notes import Notes, details_after, unbegun_once_more
 from tokimori.model.outcome import Outcome, RetryAt, RetryIn, Succeeded
 from tokimori.model.policies import OnExhausted, Retry
 from tokimori.model.run import Attempt, Details, Output, Run

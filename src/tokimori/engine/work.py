@@ -10,9 +10,9 @@ from tokimori.clock import SECOND, Moment
 from tokimori.engine.pace import LINGER, Pace
 from tokimori.engine.settle import change_of
 from tokimori.engine.unsettled import Key, Unsettled
+from tokimori.model.attempt_notes import Notes, given_to, is_inherited, notes_row, payload_for
 from tokimori.model.ids import NodeId, RunId
 from tokimori.model.job import kills_on_lost_lease
-from tokimori.model.notes import Notes, given_to, is_inherited, notes_row, payload_for
 from tokimori.model.outcome import Released, RetryIn
 from tokimori.model.run import Output, Run, shifted_times
 from tokimori.model.target import Http, Unreadable

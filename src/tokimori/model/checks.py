@@ -3,10 +3,10 @@
 import msgspec
 
 from tokimori.errors import InvalidInput
+from tokimori.model.attempt_notes import check_payload
 from tokimori.model.encoding import invalid_json
 from tokimori.model.ids import check_job_id
 from tokimori.model.job import Definition, limit_of
-from tokimori.model.notes import check_payload
 from tokimori.model.notifier import check_notify, check_terms
 from tokimori.model.policies import Overlap, retention_of
 from tokimori.model.semaphores import check_concurrency_key, wanted

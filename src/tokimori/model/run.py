@@ -58,7 +58,7 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `tzdata` is the version of the time zone data by which an occurrence got its moment, None for a request. `payload`
     is that of its first attempt, if it was the job's. `worker` is the worker outside of nodes that had the newest
     attempt. `progress` (0 to 1) and its text were reported last by the newest attempt, `checkpoint` (JSON) goes to the
-    next one (`tokimori.model.notes`). `retry_of` is the run that this one repeats, `inherited` says if its payload came
+    next one (`attempt_notes`). `retry_of` is the run that this one repeats, `inherited` says if its payload came
     from a parent. `traceparent` is the place of the requester in a trace (`tokimori.model.trace`), `requested_by` the
     requester. `delay` is the microseconds from the last request to its due time, if the request named a delay.
     `unbegun` counts attempts that never began: their node released them. `as_kept` is the stored text, if another

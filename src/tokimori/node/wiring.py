@@ -37,9 +37,9 @@ from tokimori.node.apart import ApartExecutor, ApartSource
 from tokimori.node.functions import Functions, declare_jobs
 from tokimori.node.membership import Identity
 from tokimori.node.node import Node
-from tokimori.node.patience import answered
 from tokimori.node.signals import note_signals, reload_by_signals, stopped_by_signals
 from tokimori.node.stopping import Phase, Stopping
+from tokimori.node.store_wait import answered
 from tokimori.node.units import Stock
 from tokimori.ports.executor import Executor
 from tokimori.ports.meter import UNMETERED

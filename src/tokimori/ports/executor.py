@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol
 from msgspec import Struct, field
 
 from tokimori.clock import Moment
+from tokimori.model.attempt_notes import Notes
 from tokimori.model.ids import JobId, RunId, Token
-from tokimori.model.notes import Notes
 from tokimori.model.outcome import Outcome
 from tokimori.model.run import Output
 from tokimori.model.target import Target

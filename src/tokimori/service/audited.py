@@ -6,8 +6,8 @@ from functools import partial, wraps
 from typing import Any, Final, NamedTuple
 
 from tokimori.errors import InvalidInput, NotFound, StoreError
+from tokimori.model.audit_changes import OF_A_JOB
 from tokimori.model.build import Upload
-from tokimori.model.changed import OF_A_JOB
 from tokimori.model.job import Definition, Job
 from tokimori.model.lanes import queue_of
 from tokimori.model.run import Run

@@ -3,8 +3,8 @@
 from msgspec import Struct
 
 from tokimori.clock import SECOND, Moment
+from tokimori.model.attempt_notes import payload_for
 from tokimori.model.ids import JobId, RunId, Token
-from tokimori.model.notes import payload_for
 from tokimori.service.in_hand import InHand
 
 

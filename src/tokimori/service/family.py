@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from tokimori.errors import InvalidInput, NotFound, Refused
+from tokimori.model.attempt_notes import MOST_INHERITED, MOST_PAYLOAD
 from tokimori.model.dependents import CHILDLESS, Edge, check_acyclic, check_children, most_children, only_after
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, edges_of
-from tokimori.model.notes import MOST_INHERITED, MOST_PAYLOAD
 from tokimori.ports.store import Jobs
 from tokimori.service.notified import NAMED, NotifiedStore, check_notified
 

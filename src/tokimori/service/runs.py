@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from tokimori.errors import InvalidInput, NotFound, Refused, StoreUnavailable
 from tokimori.model.access_token import Role
+from tokimori.model.attempt_notes import NUMBER, given_to, is_inherited, notes_in, payload_for, shown_of
 from tokimori.model.ids import JobId, RunId, check_job_id, check_uuid
 from tokimori.model.job import Job
-from tokimori.model.notes import NUMBER, given_to, is_inherited, notes_in, payload_for, shown_of
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.sizes import check_reason
 from tokimori.model.transitions import ENDS, RunState

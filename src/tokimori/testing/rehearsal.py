@@ -31,7 +31,7 @@ from tokimori.clock import SECOND, Moment
 from tokimori.errors import InvalidInput, Refused, TokimoriError
 from tokimori.executors.functions import wire
 from tokimori.executors.functions.attempts import begin_of, outcome_of, output_of
-from tokimori.model.notes import Notes
+from tokimori.model.attempt_notes import Notes
 from tokimori.model.outcome import Failed, Outcome, Succeeded
 from tokimori.model.run import Run
 from tokimori.model.target import Function

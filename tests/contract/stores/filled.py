@@ -17,12 +17,12 @@ from tests.contract.stores.actors import (
     fire,
     later,
 )
+from tokimori.model.attempt_notes import Notes, notes_row
 from tokimori.model.dependents import Join, Parent
 from tokimori.model.document import Document
 from tokimori.model.ids import RunId, uuid7
 from tokimori.model.job import Job, JobState
 from tokimori.model.lanes import Pause, lane_of
-from tokimori.model.notes import Notes, notes_row
 from tokimori.model.outcome import Cancelled, Failed, Lost, Outcome, Succeeded
 from tokimori.model.policies import Retry
 from tokimori.model.retention import expiry_of, expiry_of_deleted

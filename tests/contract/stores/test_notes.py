@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from tests.contract.stores.actors import NOW, Worker, a_request, add_job, later
-from tokimori.model.notes import NUMBER, Notes, details_after, notes_in, notes_row
+from tokimori.model.attempt_notes import NUMBER, Notes, details_after, notes_in, notes_row
 from tokimori.model.outcome import Failed
 from tokimori.model.policies import Retry
 from tokimori.model.run import Output

@@ -13,9 +13,9 @@ from tests.unit.virtual import Link
 from tokimori.clock import MINUTE, Moment
 from tokimori.engine.reap import Reaper, Reaping
 from tokimori.errors import StoreUnavailable
+from tokimori.model.attempt_notes import Notes, notes_row
 from tokimori.model.encoding import definition_of
 from tokimori.model.ids import ClaimId, Lane, NodeId, RunId
-from tokimori.model.notes import Notes, notes_row
 from tokimori.model.policies import Retry
 from tokimori.model.run import NO_DETAILS, Details, Run
 from tokimori.model.settle import NEVER_AGAIN

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from tests.unit.engine.test_work import ME, claimed, ended, working
 from tests.unit.examples import NEW_YEAR, a_definition, seconds
 from tokimori.engine.work import Work, task_of
+from tokimori.model.attempt_notes import Notes, notes_row
 from tokimori.model.ids import RunId, Token
-from tokimori.model.notes import Notes, notes_row
 from tokimori.model.outcome import Released
 from tokimori.model.run import Details
 from tokimori.ports.executor import Noted, Started

@@ -4,8 +4,8 @@ import pytest
 
 from tests.unit.examples import a_definition, a_run
 from tokimori.errors import InvalidInput
+from tokimori.model.attempt_notes import MOST_PAYLOAD, given_to, payload_for
 from tokimori.model.checks import check_definition
-from tokimori.model.notes import MOST_PAYLOAD, given_to, payload_for
 from tokimori.model.run import Details
 
 WITH_PAYLOAD = a_definition(payload='{"of": "the job"}')

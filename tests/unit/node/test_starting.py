@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from tests.simulation.virtual_time import let_pass, run_virtually
-from tests.unit.node.test_patience import AWAY, Away
+from tests.unit.node.test_store_wait import AWAY, Away
 from tokimori.errors import StoreRefused
 from tokimori.node.wiring import asked_beside
 

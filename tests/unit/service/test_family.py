@@ -9,10 +9,10 @@ from tests.unit.service.world import World
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput, NotFound, Refused
 from tokimori.model import dependents
+from tokimori.model.attempt_notes import MOST_INHERITED
 from tokimori.model.dependents import Edge, check_acyclic
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
-from tokimori.model.notes import MOST_INHERITED
 from tokimori.service import family
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.service.world import World
 from tokimori.errors import InvalidInput
-from tokimori.model.notes import Notes, notes_row
+from tokimori.model.attempt_notes import Notes, notes_row
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.run import Run
 from tokimori.service.views.jobs import job_view

@@ -9,10 +9,10 @@ from tokimori.errors import Bug, InvalidInput
 from tokimori.executors.functions import wire
 from tokimori.executors.functions.process import Assignment
 from tokimori.executors.outcomes import short_of, some, stopped
+from tokimori.model.attempt_notes import Notes
 from tokimori.model.handlers import Handler
 from tokimori.model.ids import RunId, Token
 from tokimori.model.job_fields import LONGEST
-from tokimori.model.notes import Notes
 from tokimori.model.order import newest_signals
 from tokimori.model.outcome import Failed, Hold, Lost, Outcome, Released, RetryAt, RetryIn, Succeeded, TimedOut
 from tokimori.model.run import Output, times_since

@@ -6,7 +6,7 @@ from typing import cast
 from msgspec import Struct
 
 from tokimori.clock import format_moment
-from tokimori.model.changed import Changed
+from tokimori.model.audit_changes import Changed
 from tokimori.model.run import asked_by
 from tokimori.ports.ends import EndedRun
 from tokimori.service.events.events import AnyEvent, Event, FoundEvents, FoundTold

@@ -6,8 +6,8 @@ from msgspec import UNSET, Struct, UnsetType, field
 from msgspec.structs import replace
 
 from tokimori.clock import format_moment
+from tokimori.model.attempt_notes import given_to
 from tokimori.model.backfill import Backfill
-from tokimori.model.notes import given_to
 from tokimori.model.run import Output, Run
 from tokimori.service.requests import Became
 from tokimori.service.runs import AttemptDetails, RunDetails

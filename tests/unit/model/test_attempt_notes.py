@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.examples import a_definition, a_run
+from tokimori.model.attempt_notes import NUMBER, Notes, details_after, notes_in, notes_row, shown_of
 from tokimori.model.ids import RunId
-from tokimori.model.notes import NUMBER, Notes, details_after, notes_in, notes_row, shown_of
 from tokimori.model.run import Details, Output
 from tokimori.model.transitions import ENDS, RunState
 

@@ -4,7 +4,7 @@ import pytest
 
 from tokimori.clock import SECOND, Moment
 from tokimori.model.audit import Entry, encode_entry, name_of, shown
-from tokimori.model.changed import Changed, changed_in
+from tokimori.model.audit_changes import Changed, changed_in
 
 AT = Moment(1_764_095_402_114_203)
 
