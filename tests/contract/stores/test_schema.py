@@ -148,7 +148,7 @@ async def test_a_function_that_somebody_changed_is_named(tmp_path: Path) -> None
     await store.open()
     await store.migrate()
     name = store._functions.rendered("tokimori_begin_move(").rstrip("(")  # type: ignore[attr-defined]
-    terms = "_incarnation bigint, _forced_lane text, _reason text, _since bigint"
+    terms = "_incarnation bigint, _forced_lane text, _reason text, _since bigint, _priority_was integer DEFAULT NULL"
     made = f"CREATE OR REPLACE FUNCTION {name}({terms}) RETURNS void LANGUAGE sql AS $$ {{}} $$"
     text = await store.db.value("SELECT prosrc FROM pg_proc WHERE proname = $1", name)  # type: ignore[attr-defined]
     await store.db.rows(made.format("SELECT NULL::void"))  # type: ignore[attr-defined]

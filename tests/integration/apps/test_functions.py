@@ -177,7 +177,7 @@ def test_new_code_brings_its_jobs_handlers_and_settings(program: AppProgram) -> 
     settings.write_text('[app]\nrequire = ["beside"]\n\n[node]\nstop_grace = 7\n')
     node.send_signal(signal.SIGHUP)
     until((program.home / "required").exists)
-    until(lambda: "settings beside app.* have changed" in program.log.read_text())
+    until(lambda: "settings beyond app.* have changed" in program.log.read_text())
     assert stop(node) == 0
 
 

@@ -330,6 +330,23 @@ def test_skip_all_spares_nothing() -> None:
     assert (plan.fired_through, plan.next_due, plan.state) == (seconds(120), seconds(180), JobState.ENABLED)
 
 
+def test_skip_all_goes_on_where_it_left_off() -> None:
+    """A call that is late yields the row so far, and goes on behind it: the pieces are what one call decides."""
+    schedule = on_business_days(parse_schedule("*/30 * * * *"), parse_days_off([], ["sat", "sun"]), Shift.NEXT, "UTC")
+    now = Moment(NEW_YEAR + 10 * DAY)
+    pieces = skip_all(due(), schedule, now, SkipReason.PAUSED, lambda: True)
+    rows = list[Skip]()
+    while True:
+        try:
+            rows.append(next(pieces))
+        except StopIteration as end:
+            plan = end.value
+            break
+    assert len(rows) > 8
+    assert [row.count for row in rows] == sorted({row.count for row in rows})
+    assert plan == at_once(skip_all(due(), schedule, now, SkipReason.PAUSED))
+
+
 def test_skip_all_extends_a_row() -> None:
     """A second pause right after the first extends its row."""
     tail = Skip(first=seconds(-60), last=NEW_YEAR, count=2, reason=SkipReason.PAUSED)
