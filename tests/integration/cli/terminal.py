@@ -5,6 +5,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -55,6 +56,17 @@ class Session:
     def type(self, text: str) -> None:
         """What somebody types."""
         os.write(self._ours, text.encode())
+
+    def interrupt(self) -> None:
+        """Send what a terminal does at Ctrl-C, as people do: again where nothing comes of it.
+
+        Python does not see one that comes between its last look for signals and the read that waits.
+        """
+        for _ in range(3):
+            self.process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(timeout=5)
+                return
 
     def end(self) -> tuple[int, str]:
         """Its exit code, and all that was shown."""

@@ -1,7 +1,6 @@
 """Messages of commands, word by word: what happened, to what, why, and the next command."""
 
 import os
-import signal
 import sqlite3
 import subprocess
 import time
@@ -149,7 +148,7 @@ def test_a_no_has_one_code_and_a_word(program: Program) -> None:
         assert (code, "Nothing was changed." in shown) == (1, True), shown
     session = Session(program, "job", "delete", "j*")
     session.until("[y/N]")
-    session.process.send_signal(signal.SIGINT)  # what a terminal does at Ctrl-C
+    session.interrupt()
     code, shown = session.end()
     assert (code, "Nothing was changed." in shown) == (130, True)
     assert program.contents() == before

@@ -1,6 +1,5 @@
 """The program at a terminal: it asks, opens editors, and shows what files and programs get otherwise."""
 
-import signal
 from pathlib import Path
 
 from tests.integration.cli.conftest import Program
@@ -129,7 +128,7 @@ def test_runs_are_watched(program: Program) -> None:
     session.until("ready")
     program("run", "cancel", run)
     session.until("cancelled")
-    session.process.send_signal(signal.SIGINT)  # what a terminal does at Ctrl-C
+    session.interrupt()
     assert session.end()[0] == 130
 
 

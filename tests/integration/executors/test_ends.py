@@ -118,7 +118,7 @@ async def test_what_left_the_group_but_not_the_session_is_ended(workshop: Worksh
     workshop.start("run", shell(stray.format(mine, mine, "exit 0"), shell_path="/bin/bash"))
     assert (await workshop.next(Ended, "run")).outcome == Succeeded(0)
     (pid,) = await pids_in(mine)
-    assert not alive(pid)
+    await until(lambda: not alive(pid))
     assert alive(innocent)
     assert os.getpgid(innocent) == innocent
 
