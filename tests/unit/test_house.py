@@ -73,6 +73,16 @@ def untold_tests(text: str) -> Iterator[str]:
             yield f"line {function.lineno}: {function.name} needs a docstring that begins with one sentence"
 
 
+def riddles(text: str) -> Iterator[str]:
+    """A docstring of a module, class or function that begins neither with its noun nor with its verb."""
+    begins = re.compile(r"(What|Whether|Who|That|Those|Where|Of|How|When|It)\b")
+    for node in nodes(text):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            found = begins.match(ast.get_docstring(node) or "")
+            if found:
+                yield f"line {getattr(node, 'lineno', 1)}: a docstring begins with {found[0]!r}"
+
+
 def open_suppressions(text: str) -> Iterator[str]:
     """A suppression that hides more than the one fault that it was written for."""
     is_open = re.compile(r"type:\s*ignore(?!\[)|noqa(?!:\s*[A-Z]+[0-9]+)")
@@ -166,6 +176,11 @@ def test_nobody_inside_uses_the_front_door() -> None:
 def test_every_test_says_what_must_hold() -> None:
     """Every test begins with a sentence that says what must hold."""
     assert faults(untold_tests) == []
+
+
+def test_no_docstring_is_a_riddle() -> None:
+    """A docstring of the package begins with what it is about: an imperative, or a noun phrase."""
+    assert faults(riddles) == []
 
 
 def test_suppressions_name_their_code() -> None:
@@ -297,6 +312,9 @@ def test_decisions_are_records() -> None:
         (gathered_calls, f"f({', '.join(f'a{n}=1' for n in range(16))})"),
         (imports_of_the_root, "import tokimori"),
         (imports_of_the_root, "def f():\n    from tokimori import open"),
+        (riddles, "class A:\n    'What a client stands on.'"),
+        (riddles, "'How it goes.'"),
+        (riddles, "async def f():\n    'Whether it goes.'"),
         (untold_tests, "def test_a(): pass"),
         (untold_tests, "class TestA:\n    async def test_a(self):\n        '''No full stop'''"),
         (untold_tests, "def test_a():\n    '''One sentence. And another.'''"),
@@ -326,6 +344,7 @@ def test_each_rule_finds_what_breaks_it(check: Check, text: str) -> None:
         (imports_of_the_root, "from tokimori.model.run import Run\nimport tokimori.clock"),
         (untold_tests, "def test_a():\n    '''A thing holds, e.g. this one.\n\n    Because. Of that.\n    '''"),
         (open_suppressions, "x = 1  # type: ignore[attr-defined]  # noqa: S101"),
+        (riddles, "'Items.'\nclass A:\n    'Base of a client.'\ndef f():\n    'Return what it is.'"),
         (open_suppressions, "x = '# noqa'"),
         (fields_of_nothing, "from dataclasses import dataclass, field\n@dataclass\nclass A:\n    a: list = field()"),
         (sleeps, "sleeps(3)\nasleep()\nsleep(0)"),
@@ -372,6 +391,7 @@ CHECKED: dict[Check, Sequence[str]] = {
     class_names: ["src/tokimori"],
     gathered_calls: [f"src/tokimori/{room}" for room in ("apps", "engine", "executors", "model")],
     imports_of_the_root: ["src/tokimori"],
+    riddles: ["src/tokimori"],
     untold_tests: ["tests"],
     open_suppressions: ["src", "tests", "benchmarks"],
     sleeps: ["tests/unit"],

@@ -31,7 +31,7 @@ Act = Callable[["Service", str], Awaitable[_T]]
 
 
 class _How(NamedTuple):
-    """How an output is printed: of which attempt (None: of the newest), each line with its time or not, raw or not."""
+    """Form of a printed output: of which attempt (None: of the newest), each line with its time or not, raw or not."""
 
     attempt: int | None
     timestamps: bool

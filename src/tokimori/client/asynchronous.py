@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 class Behind(Protocol):
-    """What a client stands on: a store, or the door of a node."""
+    """Base of a client: a store, or the door of a node."""
 
     session: Session
 

@@ -67,8 +67,8 @@ class Part(Generic[M]):
         raise TypeError("a part is not copied: it keeps what was bound for it")
 
     async def _state(self, name: Any) -> object:
-        """Return the state of a thing, for people who read the audit log."""
-        raise NotImplementedError
+        """Return the state of a thing, for people who read the audit log: a part that records states has its own."""
+        raise NotImplementedError(f"{self.noun} records no state of {name}")
 
 
 _Part = TypeVar("_Part", bound=Part[Any])

@@ -34,7 +34,7 @@ from tokimori.service.semaphores import Semaphores, Weights
 
 
 class ResourceWork(Struct, frozen=True, kw_only=True):
-    """What sets declare, as it is planned and carried out: resources, and `writer` for jobs."""
+    """Declarations of sets, as they are planned and carried out: resources, and `writer` for jobs."""
 
     ground: Ground
     caller: Caller
