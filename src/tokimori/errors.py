@@ -21,6 +21,7 @@
     ├── StoreError                 the store can't be used                                        exit 2
     │   ├── StoreUnavailable       a reply may be lost; trying again can help
     │   └── SchemaMismatch         its schema is newer than this version knows, or missing
+    ├── Permanent                  raised by a function of a job: a further attempt is of no use
     └── Bug                        an invariant of ours does not hold                             exit 70
 
 An attempt that failed is not an error but an outcome (`tokimori.model.outcome`).
@@ -233,6 +234,12 @@ class SchemaMismatch(StoreError):
     """The store's schema is not the one that this version works with."""
 
     code = "schema_mismatch"
+
+
+class Permanent(TokimoriError):
+    """A function of a job raises this to fail for good: `raise tokimori.Permanent("bad card")`."""
+
+    code = "permanent"
 
 
 class Bug(TokimoriError):

@@ -53,9 +53,10 @@ class FinishRequest(TokenRequest, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class FailRequest(TokenRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """End of a run that failed: its error, and its worker's output."""
+    """End of a run that failed: its error, and its worker's output; without `retry` it is not tried again."""
 
     error: str
+    retry: bool = True
     output: str | None = None
 
 
@@ -142,10 +143,9 @@ class ClaimPaths:
 
     async def fail(self, request: Request, body: FailRequest) -> Response:
         """End a claimed run as failed."""
-        run = _run_id(request)
-        return answer(
-            told_view(run, await self._claims(request).fail(run, body.token, error=body.error, output=body.output))
-        )
+        run, claims = _run_id(request), self._claims(request)
+        state = await claims.fail(run, body.token, error=body.error, retry=body.retry, output=body.output)
+        return answer(told_view(run, state))
 
     async def retry(self, request: Request, body: RetryRequest) -> Response:
         """Ask for a retry of a claimed run."""

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, cast
 import msgspec
 
 from tokimori.apps.arguments import name_of
+from tokimori.apps.failures import Backoffs, Errors, rule_of
 from tokimori.apps.function import JobFunction
 from tokimori.apps.program import become_node, name_of_module
 from tokimori.apps.routes import AppFunctions, checked
@@ -53,6 +54,10 @@ class DeclaredArguments(JobArguments, total=False):
     """Terms of a job beside its schedule: the fields of a job (`help(tokimori.JobArguments)`), and those of
     its `retry` by themselves.
 
+    With `retry_on` the errors of these classes alone are tried again; those of `never_on` never are. `backoff` is a
+    function of attempt and error that returns the next wait, or fixed, linear, exponential, or the factor by which each
+    wait grows. All three need `attempts` of at least 2. `raise tokimori.Permanent(…)` ends a run for good.
+
     Values of a `payload` are those of the function's arguments, which JSON can hold: dates, dataclasses, models.
     """
 
@@ -66,6 +71,9 @@ class DeclaredArguments(JobArguments, total=False):
     asked_delay: Span | None
     asked_retries: int | None
     retry_wait: Span | None
+    retry_on: Errors | None
+    never_on: Errors | None
+    backoff: Backoffs | None
 
 
 class App(AppFunctions):
@@ -139,7 +147,9 @@ class App(AppFunctions):
                 )
             handler = f"{self.name}.{job_id}"
             made = JobFunction(function, job_id, partial(self._ask, job_id))
-            said = {**_spread(cast("Mapping[str, object]", fields)), "function": handler}
+            terms: dict[str, Any] = {**fields}
+            rule = rule_of(terms)
+            said = {**_spread(terms), "function": handler}
             said |= {"payload": made.check_payload(fields.get("payload"), is_scheduled=schedule is not None)}
             if schedule is not None:
                 said["schedule"] = schedule
@@ -151,6 +161,7 @@ class App(AppFunctions):
             if fields.get("runs_remaining") is not None:
                 kept["runs_remaining"] = fields["runs_remaining"]
             self.routes.add(handler, function)
+            self.rules[handler] = rule
             self._jobs[job_id] = Declared(id=job_id, fields=kept)
             return made
 

@@ -5,18 +5,20 @@ import ctypes
 import inspect
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from contextvars import copy_context
 from functools import partial
 from math import inf
 from pathlib import Path
 from threading import Lock, get_ident
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, assert_never, cast
 
 from msgspec.structs import replace
 
 from tokimori.apps.arguments import UnfitPayload
+from tokimori.apps.failures import ANY, FailureRule
 from tokimori.apps.json_text import clean_and_cut, error_traceback, error_words, kept, text_of
 from tokimori.apps.own_process import leave
 from tokimori.apps.routes import Act
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
 
 OUTPUT_LIMIT = 10 * 2**20
 """Bytes of an attempt's output that go to its file before only the end is kept."""
+_NONE: Mapping[str, FailureRule] = MappingProxyType({})
 UNSAID = "it did not say how it ended, as its job demands (auto_complete_success)"
 LATE = "the lease of its node was over before it began"
 
@@ -82,9 +85,11 @@ class RunningAttempt:
         told: "Callable[[RunningAttempt], None]" = lambda _: None,
         gather: Callable[[], None] = lambda: None,
         tracer: "Tracer | None" = None,
+        rules: Mapping[str, FailureRule] = _NONE,
     ) -> None:
         self.begin = begin
         self._tracer = tracer
+        self._rules = rules
         self._act = act
         self._began = boottime()
         self._grew = grew
@@ -223,11 +228,15 @@ class RunningAttempt:
     def _fallen(self, fault: BaseException) -> End:
         """Return the end that an exception means: an error, with its traceback in the output. Earlier words stay."""
         interrupted = isinstance(fault, Interrupted | asyncio.CancelledError) and self.task.cancelled
-        unfit = isinstance(fault, UnfitPayload)
-        fault = (fault.__cause__ if unfit else None) or fault
+        cause = (fault.__cause__ if isinstance(fault, UnfitPayload) else None) or fault
         if not interrupted:
-            self.write(error_traceback(fault))
-        return self.task.end() or Failed("it was interrupted" if interrupted else error_words(fault), final=unfit)
+            self.write(error_traceback(cause))
+        if (end := self.task.end()) is not None:
+            return end
+        if interrupted:
+            return Failed("it was interrupted")
+        rule = self._rules.get(self.begin.handler, ANY)
+        return rule.judge(error_words(cause), self.begin.attempt, fault, lambda it: self.write(error_traceback(it)))
 
     # What it tells of itself
 
@@ -365,8 +374,10 @@ def _said_as(end: End) -> tuple[str, str | None, float]:
     match end:
         case Finished(result):
             return wire.SUCCEEDED, None if result is None else kept(text_of(result, "result"), "result"), 0.0
-        case Failed(error, final=final):
-            return wire.UNFIT if final else wire.FAILED, clean_and_cut(error), 0.0
+        case Failed(error, final=True):
+            return wire.FINAL, clean_and_cut(error), 0.0
+        case Failed(error, wait=wait):
+            return wire.FAILED if wait is None else wire.FAILED_IN, clean_and_cut(error), wait or 0.0
         case RetryIn(seconds):
             return (wire.RETRY, None, 0.0) if seconds is None else (wire.RETRY_IN, None, seconds)
         case RetryAt(moment):

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any, Literal
 
 from tokimori.apps.arguments import Arguments, is_awaited, method_of
+from tokimori.apps.failures import FailureRule
 from tokimori.apps.function import JobFunction
 from tokimori.apps.task import Task
 from tokimori.errors import InvalidInput, Refused
@@ -277,6 +278,8 @@ class AppFunctions:
         check_word("app", name)
         self.name = name
         self.routes = Routes()
+        self.rules: dict[str, FailureRule] = {}
+        """By the names of handlers; those of declared jobs alone."""
         self._stored = StoredFunctions()
         self._vanished = vanished
         self._jobs: dict[str, Declared] = {}

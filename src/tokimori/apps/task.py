@@ -152,10 +152,10 @@ class Task:
         """End as succeeded. `result`, as JSON, becomes the payload of the run's children."""
         self._decide(Finished(result))
 
-    def fail(self, error: str) -> None:
-        """End as failed; the job's policy decides about a retry."""
+    def fail(self, error: str, *, retry: bool = True) -> None:
+        """End as failed; the job's policy decides about a retry, unless `retry` is false."""
         check_text("error", error)
-        self._decide(Failed(error))
+        self._decide(Failed(error, final=not retry))
 
     def retry(self, *, after: Span | None = None, at: datetime | None = None) -> None:
         """Ask for a retry `after` so long (default: the job's `retry.wait`), or `at` a moment.
@@ -340,8 +340,8 @@ def _report(end: End) -> ReportedEnd:
             return ReportRetry(at=format_moment(moment))
         case Hold(reason):
             return ReportHold(reason)
-        case Failed(error):
-            return ReportFailed(error)
+        case Failed(error, final=final):
+            return ReportFailed(error, retry=not final)
         case _:
             raise Refused(f"release: {_NO_FUNCTION}", field="release")
 

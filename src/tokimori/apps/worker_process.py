@@ -174,8 +174,7 @@ class WorkerProcess(asyncio.Protocol):
     def _act_of(self, handler: str) -> tuple[Act, bool]:
         """Return the code, and whether it waits on the loop. Raises what `App.act_of` does."""
         self._threads.begin_missing()  # what came before waits no longer than it must: a module may be imported now
-        act = self._app.act_of(handler)
-        return act, iscoroutinefunction(act)
+        return (act := self._app.act_of(handler)), iscoroutinefunction(act)
 
     def _begin(self, begin: Begin) -> None:
         try:
@@ -188,6 +187,7 @@ class WorkerProcess(asyncio.Protocol):
                 told=self._noted,
                 gather=self._gather_outputs,
                 tracer=self._tracer(),
+                rules=self._app.rules,
             )
             if not self._attempts:
                 self._outputs.put_back()

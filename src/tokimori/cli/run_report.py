@@ -29,12 +29,13 @@ def succeeded(result: str | None) -> None:
 
 @report.command()
 @click.argument("error", metavar="TEXT")
-def failed(error: str) -> None:
+@click.option("--no-retry", is_flag=True, help="End for good, however many attempts the job has left.")
+def failed(error: str, no_retry: bool) -> None:
     """Report that the run failed, whatever the exit code; it is retried as far as the job allows."""
 
     from tokimori.executors.reported import ReportFailed
 
-    _leave(ReportFailed(error))
+    _leave(ReportFailed(error, retry=not no_retry))
 
 
 @report.command()

@@ -36,10 +36,13 @@ class ReportSucceeded(
     result: _Text | None = None
 
 
-class ReportFailed(Struct, frozen=True, forbid_unknown_fields=True, tag_field="outcome", tag="failed"):
-    """Report of a failure."""
+class ReportFailed(
+    Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="outcome", tag="failed"
+):
+    """Report of a failure; without `retry` it is not tried again, however many attempts its job has."""
 
     error: _Text
+    retry: bool = True
 
 
 class ReportRetry(
@@ -112,8 +115,8 @@ def _outcome(reported: ReportedEnd, exit_code: int | None) -> Outcome:
     match reported:
         case ReportSucceeded(result):
             return Succeeded(exit_code, result)
-        case ReportFailed(error):
-            return Failed(error, exit_code)
+        case ReportFailed(error, retry):
+            return Failed(error, exit_code, final=not retry)
         case ReportHold(reason):
             return Hold(reason)
         case ReportRetry(at=at, seconds=seconds):

@@ -13,12 +13,16 @@ class Succeeded(Struct, frozen=True):
 
 
 class Failed(Struct, frozen=True):
-    """Failure; `signal` is the one that ended a process. `final`: a retry is of no use."""
+    """Failure; `signal` is the one that ended a process. `final`: a retry is of no use.
+
+    `wait`: seconds before the next attempt, if there is one; None: as the job says.
+    """
 
     error: str
     exit_code: int | None = None
     signal: int | None = None
     final: bool = False
+    wait: float | None = None
 
 
 class RetryAt(Struct, frozen=True):

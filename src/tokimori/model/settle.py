@@ -39,11 +39,20 @@ def retry_delay(retry: Retry, failures: int, chance: float) -> int:
     return round(delay * (1 + retry.jitter * chance) * SECOND)
 
 
-def next_try(retry: Retry, *, nominal: Moment, failures: int, now: Moment, chance: float) -> Moment | None:
-    """Return the time of the next try after the nth failure; None if attempts are used up, or epsilon has passed."""
+def next_try(
+    retry: Retry, *, nominal: Moment, failures: int, now: Moment, chance: float, wait: float | None = None
+) -> Moment | None:
+    """Return the time of the next try after the nth failure; None if attempts are used up, or epsilon has passed.
+
+    `wait` is the failure's own, in seconds, in place of what the policy would say; its cap holds.
+    """
     if failures >= retry.attempts:
         return None
-    moment = Moment(now + retry_delay(retry, failures, chance))
+    if wait is None:
+        delay = retry_delay(retry, failures, chance)
+    else:
+        delay = round((wait if retry.cap is None else min(wait, retry.cap)) * SECOND)
+    moment = Moment(now + delay)
     if retry.epsilon is not None and moment > nominal + round(retry.epsilon * SECOND):
         return None
     return moment
@@ -174,8 +183,10 @@ def _cancelled(run: Run, outcome: Outcome, reason: str) -> Settlement:
 
 def _failed(run: Run, outcome: Failed | TimedOut, retry: Retry, now: Moment, chance: float) -> Settlement:
     failures = run.failures + 1
-    is_final = isinstance(outcome, Failed) and outcome.final
-    again = None if is_final else next_try(retry, nominal=run.nominal, failures=failures, now=now, chance=chance)
+    is_final, wait = (outcome.final, outcome.wait) if isinstance(outcome, Failed) else (False, None)
+    again = (
+        None if is_final else next_try(retry, nominal=run.nominal, failures=failures, now=now, chance=chance, wait=wait)
+    )
     return _settlement(
         run,
         RunMove.FAIL if again is None else RunMove.RETRY,

@@ -109,9 +109,14 @@ class Claims(Part[M]):
         return await self._place.end(key_of(run_id, token), "finish", Succeeded(result=result_of(result)), output)
 
     @operation(Role.OPERATE, CLAIM)
-    async def fail(self, run_id: str, token: int, *, error: str, output: str | None = None) -> RunState:
-        """End an attempt as failed; the job's policy decides about a retry. Else as `finish`."""
-        return await self._place.end(key_of(run_id, token), "fail", Failed(said_text("error", error)), output)
+    async def fail(
+        self, run_id: str, token: int, *, error: str, retry: bool = True, output: str | None = None
+    ) -> RunState:
+        """End an attempt as failed; the job's policy decides about a retry, unless `retry` is false. Else as
+        `finish`.
+        """
+        outcome = Failed(said_text("error", error), final=not retry)
+        return await self._place.end(key_of(run_id, token), "fail", outcome, output)
 
     @operation(Role.OPERATE, CLAIM)
     async def retry(

@@ -158,7 +158,8 @@ class Rehearsal:
         except TokimoriError as fault:
             return Failed(fault.message)
         self._number += 1
-        attempt = RunningAttempt(begin_of(task, self._number, self.node.clock), act, self._runs_dir, _nobody)
+        begin = begin_of(task, self._number, self.node.clock)
+        attempt = RunningAttempt(begin, act, self._runs_dir, _nobody, rules=self.app.rules)
 
         def work() -> wire.FunctionEnded:
             return (None if iscoroutinefunction(act) else attempt.run()) or asyncio.run(attempt.run_async())

@@ -71,8 +71,8 @@ def test_a_payload_that_does_not_fit_is_final(tmp_path: Path) -> None:
     def takes(number: int) -> int:
         return number
 
-    assert ended(takes, tmp_path, payload='{"number": "one"}').end == wire.UNFIT
-    assert ended(takes, tmp_path, payload="{nope").end == wire.UNFIT
+    assert ended(takes, tmp_path, payload='{"number": "one"}').end == wire.FINAL
+    assert ended(takes, tmp_path, payload="{nope").end == wire.FINAL
 
     def asks(number: int) -> None:
         Arguments(takes).encode(["x"], {})

@@ -10,7 +10,8 @@ from tokimori.model.job_fields import LONGEST
 from tokimori.model.outcome import Failed, Hold, Outcome, RetryAt, RetryIn, Succeeded
 from tokimori.model.policies import Retry
 from tokimori.model.run import Details
-from tokimori.model.settle import LONGEST_DELAY, after_asking, asked_retry, next_try, retry_delay
+from tokimori.model.settle import LONGEST_DELAY, after_asking, asked_retry, next_try, retry_delay, settle
+from tokimori.model.transitions import RunState
 
 
 @pytest.mark.parametrize(
@@ -152,3 +153,22 @@ def test_who_asks_beyond_its_budget_is_no_faster(cap: float | None) -> None:
     assert [next_try(slow, nominal=NEW_YEAR, failures=n, now=NEW_YEAR, chance=0) for n in (1, 2)] == [seconds(2)] * 2
     assert after_asking(Failed("no"), retry) == retry
     assert after_asking(RetryAt(NEW_YEAR), Retry(delay=9)).delay == 9
+
+
+@pytest.mark.parametrize(
+    ("retry", "wait", "found"),
+    [
+        (Retry(attempts=3, delay=5), 60.0, 60),
+        (Retry(attempts=3, delay=5), 0.0, 0),
+        (Retry(attempts=3, delay=5, cap=30), 60.0, 30),
+        (Retry(attempts=3, delay=5, cap=0), 60.0, 0),
+        (Retry(attempts=3, epsilon=59), 60.0, None),
+        (Retry(attempts=1), 60.0, None),
+    ],
+)
+def test_a_failure_says_its_own_wait(retry: Retry, wait: float, found: int | None) -> None:
+    """The wait of a failure stands in place of the policy's; cap, epsilon and attempts hold as ever."""
+    settled = settle(a_run(state=RunState.RUNNING, attempt=1), Failed("x", wait=wait), retry, NEW_YEAR, 0)
+    assert (settled.state, settled.due) == (
+        (RunState.FAILED, settled.due) if found is None else (RunState.WAITING, seconds(found))
+    )

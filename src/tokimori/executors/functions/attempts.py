@@ -116,7 +116,7 @@ def _size_of(signals: Sequence[Signal]) -> int:
     return sum(len(signal.data or "") for signal in signals)
 
 
-_TIMES = {wire.RETRY_IN: (0, LONGEST), wire.RETRY_AT: (FIRST, LAST)}
+_TIMES = {wire.FAILED_IN: (0, LONGEST), wire.RETRY_IN: (0, LONGEST), wire.RETRY_AT: (FIRST, LAST)}
 """The first and the last that an end may name."""
 _SUCCEEDED = Succeeded()
 """Most ends bring no result; of those there may be thousands a second."""
@@ -152,8 +152,8 @@ def outcome_of(ended: wire.FunctionEnded, reason: StopReason | None, timeout: fl
             return Released(text, asked=ended.end == wire.RELEASED)
         case wire.SHORT:
             return short_of(text)
-        case _:
-            return Failed(text, final=ended.end == wire.UNFIT)
+        case kind:
+            return Failed(text, final=kind == wire.FINAL, wait=ended.when if kind == wire.FAILED_IN else None)
 
 
 def _nonsense(ended: wire.FunctionEnded) -> str | None:

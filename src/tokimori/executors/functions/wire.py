@@ -170,7 +170,8 @@ class Noted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="noted"):
 class FunctionEnded(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="ended"):
     """The attempt has ended. `end` is one of `ENDS`; `text` its result, error or reason; `when` what a retry waits for.
 
-    `when` is seconds for `retry in`, a moment for `retry at`. `size`, `head`, `tail` and `times` are of its output.
+    `when` is seconds for `failed in` and `retry in`, a moment for `retry at`. `size`, `head`, `tail` and `times` are of
+    its output.
     `exits`: it ends its process right now.
     """
 
@@ -187,10 +188,11 @@ class FunctionEnded(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     exits: bool = False
 
 
-SUCCEEDED, FAILED, UNFIT, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED, SHORT, LATE = (
+SUCCEEDED, FAILED, FAILED_IN, FINAL, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED, SHORT, LATE = (
     "succeeded",
     "failed",
-    "unfit",
+    "failed in",
+    "final",
     "retry",
     "retry in",
     "retry at",
@@ -199,7 +201,7 @@ SUCCEEDED, FAILED, UNFIT, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED, SHORT, LATE
     "short",
     "late",
 )
-ENDS = (SUCCEEDED, FAILED, UNFIT, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED, SHORT, LATE)
+ENDS = (SUCCEEDED, FAILED, FAILED_IN, FINAL, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED, SHORT, LATE)
 """`SHORT`: it did not begin, as this machine gave no thread or no memory; `text` says which. `LATE`: nor did this, as
 the lease of its node was over."""
 

@@ -33,7 +33,8 @@ def ended(end: str, text: str | None = None, when: float = 0) -> wire.FunctionEn
         (ended(wire.SUCCEEDED, "{}"), Succeeded(None, "{}")),
         (ended(wire.SUCCEEDED), Succeeded()),
         (ended(wire.FAILED, "no"), Failed("no")),
-        (ended(wire.UNFIT, "no"), Failed("no", final=True)),
+        (ended(wire.FAILED_IN, "no", 2.5), Failed("no", wait=2.5)),
+        (ended(wire.FINAL, "no"), Failed("no", final=True)),
         (ended(wire.RETRY), RetryIn(None)),
         (ended(wire.RETRY_IN, when=2.5), RetryIn(2.5)),
         (ended(wire.RETRY_AT, when=3_000_000), RetryAt(3_000_000)),  # type: ignore[arg-type]
@@ -51,7 +52,7 @@ def test_what_is_said_is_the_outcome(said: wire.FunctionEnded, outcome: Outcome)
     "said",
     [
         ended(wire.SUCCEEDED, "\0"),
-        *(ended(wire.RETRY_IN, when=when) for when in (-1, inf, nan)),
+        *(ended(kind, when=when) for kind in (wire.RETRY_IN, wire.FAILED_IN) for when in (-1, inf, nan)),
         *(ended(wire.RETRY_AT, when=when) for when in (-inf, nan, 1e300)),
     ],
 )

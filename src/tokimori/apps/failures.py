@@ -1,0 +1,94 @@
+"""Rules of a function for what it raises: which errors are tried again, and after how long."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tokimori.apps.arguments import UnfitPayload
+from tokimori.errors import InvalidInput, Permanent
+from tokimori.model.outcome import Failed
+from tokimori.service.given import Span, seconds_of
+
+Errors = type[BaseException] | tuple[type[BaseException], ...]
+Backoff = Callable[[int, BaseException], Span | None]
+"""Returns the wait before the next attempt, after the attempt of this number raised this; None: as the job says."""
+Backoffs = Backoff | float | Literal["fixed", "linear", "exponential"]
+_WORDS = {"fixed": 1, "exponential": 2}
+_ALLOWED = (
+    "fixed, linear, exponential, a number from 1 by which each wait grows, or a function of attempt and error that "
+    "returns a length of time"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRule:
+    """Rule of one function. `retry_on` None: every error is tried again but those of `never_on`."""
+
+    retry_on: tuple[type[BaseException], ...] | None = None
+    never_on: tuple[type[BaseException], ...] = ()
+    backoff: Backoff | None = None
+
+    def judge(self, words: str, attempt: int, error: BaseException, log: Callable[[BaseException], None]) -> Failed:
+        """Return the failure that `error` means. What `backoff` itself raises goes to `log`; then the job decides."""
+        if isinstance(error, (Permanent, UnfitPayload, *self.never_on)):
+            return Failed(words, final=True)
+        if self.retry_on is not None and not isinstance(error, self.retry_on):
+            return Failed(words, final=True)
+        if self.backoff is None:
+            return Failed(words)
+        try:
+            wait = self.backoff(attempt, error)
+            return Failed(words, wait=None if wait is None else seconds_of("backoff", wait))
+        except Exception as fault:
+            log(fault)
+            return Failed(words)
+
+
+ANY = FailureRule()
+"""The rule of a function that states none."""
+
+
+def rule_of(fields: dict[str, Any]) -> FailureRule:
+    """Take the rule out of the fields of a declared job; a `backoff` in words becomes one of its fields.
+
+    Raises `InvalidInput`.
+    """
+    retry_on, never_on, backoff = (fields.pop(name, None) for name in ("retry_on", "never_on", "backoff"))
+    rule = FailureRule(
+        None if retry_on is None else _errors("retry_on", retry_on),
+        () if never_on is None else _errors("never_on", never_on),
+        None if backoff is None else _backoff(backoff, fields),
+    )
+    attempts = fields.get("attempts") or (fields.get("retry") or {}).get("attempts", 1)
+    if (rule.retry_on is not None or backoff is not None) and attempts == 1:
+        name, value = ("backoff", backoff) if rule.retry_on is None else ("retry_on", retry_on)
+        message = f"{name}: nothing is tried again, as the job has one attempt"
+        raise InvalidInput(message, field=name, value=value, allowed=f"{name} beside attempts of at least 2")
+    return rule
+
+
+def _errors(field: str, given: object) -> tuple[type[BaseException], ...]:
+    errors = tuple(given) if isinstance(given, tuple | list | set | frozenset) else (given,)
+    for each in errors:
+        if not (isinstance(each, type) and issubclass(each, BaseException)):
+            message = f"{field}: {each!r} is no class of errors"
+            raise InvalidInput(message, field=field, value=each, allowed="classes such as TimeoutError, in a tuple")
+    return errors
+
+
+def _backoff(given: object, fields: dict[str, Any]) -> Backoff | None:
+    if callable(given):
+        return given
+    if fields.get("retry_backoff") is not None or "backoff" in (fields.get("retry") or {}):
+        message = "backoff: the job says retry_backoff too"
+        raise InvalidInput(message, field="backoff", value=given, allowed="one of backoff, retry_backoff")
+    if fields.get("retry_delay") is None and "delay" not in (fields.get("retry") or {}):
+        fields["retry_delay"] = 1
+    if given == "linear":
+        delay = seconds_of("retry_delay", fields.get("retry_delay") or fields["retry"]["delay"])
+        return lambda attempt, _: delay * attempt
+    growth = _WORDS.get(given) if isinstance(given, str) else given
+    if isinstance(growth, bool) or not isinstance(growth, int | float) or not growth >= 1:
+        raise InvalidInput(f"backoff: {given!r} is not allowed", field="backoff", value=given, allowed=_ALLOWED)
+    fields["retry_backoff"] = growth
+    return None
