@@ -9,7 +9,7 @@ RULES := */tokimori/model/decide.py,*/tokimori/model/settle.py,*/tokimori/model/
 # The workers read the tests' bytecode, which is made once: on CI's machine too, where no bytecode is to be written.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help run test prove soak mutants bench limits lint coverage format docs promises lock clean
+.PHONY: help run test prove soak mutants bench limits lint coverage format docs manual promises lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## +' '/^[a-z]+:.*##/ { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -52,7 +52,7 @@ PEERS := .venv-bench/.installed .venv-bench-apscheduler4/.installed benchmarks/n
 bench: $(PEERS)  ## Tokimori and its peers side by side, in ratios
 	.venv-bench/bin/python -m benchmarks
 
-limits: .venv/.installed-dev  ## what the largest stores cost: the table of docs/limits.md, in about a quarter of an hour
+limits: .venv/.installed-dev  ## what the largest stores cost: the table of docs/reference/limits.md, in about a quarter of an hour
 	$(BIN)/python -m benchmarks.limits
 
 LINTERS := lint-check lint-format lint-types lint-floors
@@ -84,11 +84,13 @@ format: .venv/.installed-dev  ## let ruff write what it can
 	$(BIN)/ruff format $(SOURCES)
 
 docs: .venv/.installed  ## write what of docs/ is made from the code
-	$(BIN)/python docs/run_states.py
-	$(BIN)/python docs/job_fields.py
+	$(BIN)/python -m docs.made
 
-promises: .venv/.installed-dev  ## run the tests of each promise on each store, and write docs/promises.md
-	$(BIN)/python -m docs.promises
+manual: .venv/.installed-dev docs  ## the manual as a site: build/manual/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+promises: .venv/.installed-dev  ## run the tests of each promise on each store, and write docs/explanation/promises.md
+	$(BIN)/python -m docs.made.promises
 
 lock:  ## write requirements-dev.lock anew, with the newest versions
 	scratch=$$(mktemp -d) && $(PYTHON) -m venv $$scratch && \

@@ -1,1 +1,1 @@
-"""What the largest stores cost: `python -m benchmarks.limits` makes the table of `docs/limits.md`."""
+"""What the largest stores cost: `python -m benchmarks.limits` makes the table of `docs/reference/limits.md`."""

@@ -1,4 +1,4 @@
-"""Which promise is kept by which guard, and which test fails without it: the table of `docs/guards.md`.
+"""Which promise is kept by which guard, and which test fails without it: the table of `docs/explanation/guards.md`.
 
 What every store has stands in `stores.py`, once for each line that keeps it. Here is what stands elsewhere, and what
 only some stores have: locks, for most.
@@ -33,7 +33,7 @@ from tests.guards.stores import STORE_GUARDS
 from tests.guards.survivors import SURVIVORS
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/guards.md"
+PAGE = ROOT / "docs/explanation/guards.md"
 SQL = "stores/postgres/functions/*.sql"
 MARIADB = "tests/integration/stores/test_mariadb_semaphores.py"
 

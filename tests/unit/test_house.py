@@ -13,7 +13,7 @@ from pathlib import Path
 import grimp
 import pytest
 
-from docs import run_states
+from docs.made import run_states
 
 ROOT = Path(__file__).parents[2]
 LONGEST_FILE, LONGEST_FUNCTION = 400, 60
@@ -225,7 +225,7 @@ def test_names_say_what_is_inside() -> None:
 
 def test_every_word_of_the_house_is_in_the_glossary_once() -> None:
     """The glossary holds the words of the design, each once, in the order of the alphabet; they are 90 at most."""
-    text = (ROOT / "docs/glossary.md").read_text()
+    text = (ROOT / "docs/reference/glossary.md").read_text()
     words = re.findall(r"^\*\*(.+?)\*\*", text, re.MULTILINE)
     assert words == sorted(set(words), key=str.casefold)
     assert set(words) >= WORDS
@@ -239,7 +239,7 @@ def test_the_diagram_shows_the_table() -> None:
 
 def test_the_tests_that_the_page_on_kojo_names_are_there() -> None:
     """Every test and every file of tests that stands on the page can be run."""
-    page = (ROOT / "docs/kojo.md").read_text()
+    page = (ROOT / "docs/coming-from/kojo.md").read_text()
     home = (ROOT / "tests/integration/acceptance/test_kojo.py").read_text()
     named = re.findall(r"`(tests/[\w/]+\.py)`", page)
     assert [path for path in named if not (ROOT / path).is_file()] == []
@@ -250,7 +250,7 @@ def test_the_tests_that_the_page_on_kojo_names_are_there() -> None:
 
 def test_the_tests_that_the_page_on_kala_names_are_there() -> None:
     """Every test and every file of tests that stands on the page can be run."""
-    page = (ROOT / "docs/kala.md").read_text()
+    page = (ROOT / "docs/coming-from/kala.md").read_text()
     home = (ROOT / "tests/contract/foreign/test_kala.py").read_text()
     assert [path for path in re.findall(r"`(tests/[\w/]+\.py)`", page) if not (ROOT / path).is_file()] == []
     tests = re.findall(r"`(test_\w+)`", page)
@@ -261,7 +261,7 @@ def test_the_tests_that_the_page_on_kala_names_are_there() -> None:
 @pytest.mark.parametrize(("page", "cases"), [("perfectsched", 30), ("kojo", 20)])
 def test_every_case_of_a_source_has_a_test(page: str, cases: int) -> None:
     """Each case of PerfectSched's specs and of KojoFitness names tests that there are."""
-    text = (ROOT / f"docs/{page}.md").read_text()
+    text = (ROOT / f"docs/coming-from/{page}.md").read_text()
     rows = [line for line in text.splitlines() if re.search(r"`test_\w+\.py::test_\w+`", line)]
     assert len(rows) >= cases
     named = {each for line in rows for each in re.findall(r"`(test_\w+\.py)::(test_\w+)`", line)}
@@ -270,7 +270,7 @@ def test_every_case_of_a_source_has_a_test(page: str, cases: int) -> None:
 
 def test_the_tests_that_the_page_on_threats_names_are_there() -> None:
     """Each attack on the page is tried by tests that there are."""
-    page = (ROOT / "docs/threats.md").read_text()
+    page = (ROOT / "docs/explanation/threats.md").read_text()
     _, _, tables = page.partition("## What was tried")
     rows = re.findall(r"^\| (.+) \| (.+) \| (.+) \|$", tables.partition("## What is not")[0], re.MULTILINE)
     attacks = [(attack, tests) for attack, _, tests in rows if attack != "attack"]

@@ -1,4 +1,4 @@
-"""Kala's client for programs: docs/kala.md names every call of the Go client with ours.
+"""Kala's client for programs: docs/coming-from/kala.md names every call of the Go client with ours.
 
 from tokimori.kala import KalaClient
 

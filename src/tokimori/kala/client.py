@@ -48,7 +48,7 @@ class KalaClient:
         """Create a job from its members in Kala's JSON; its id. Raises `JobCreationError`, which says why."""
         status, body = self._send("POST", f"{PREFIX}job/", msgspec.json.encode(job))
         if status != 201:
-            raise JobCreationError(_why(status, body), allowed="a job as docs/kala.md describes it")
+            raise JobCreationError(_why(status, body), allowed="a job as docs/coming-from/kala.md describes it")
         return _read(body, Created).id
 
     def get_job(self, job_id: str) -> Job:

@@ -1,7 +1,8 @@
 """Table of the fields of a job: each with its meaning, unit, default and bound.
 
-`help(tokimori.JobArguments)`, `tokimori job add --help`, the document of the HTTP API and `docs/job-fields.md` are made
-from it. Commands load it each time, so it imports nothing but bounds. A path such as `retry.delay` is a field in one.
+`help(tokimori.JobArguments)`, `tokimori job add --help`, the document of the HTTP API and
+`docs/reference/job-fields.md` are made from it. Commands load it each time, so it imports nothing but bounds. A path
+such as `retry.delay` is a field in one.
 """
 
 from collections.abc import Mapping

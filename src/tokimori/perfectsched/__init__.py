@@ -9,7 +9,7 @@
             task.finish()
 
 Names and meanings are PerfectSched's, times are whole seconds since 1970. A schedule is one of our jobs, a slot is one
-of its runs: the command line, the page and every other door show them. What differs is in docs/perfectsched.md.
+of its runs: every other door shows them. docs/coming-from/perfectsched.md says what differs.
 """
 
 from tokimori.errors import AlreadyExists as AlreadyExistsError

@@ -1,4 +1,4 @@
-"""The page of Keiji, step by step, by the real program at a terminal: docs/keiji.md has the same steps."""
+"""The page of Keiji, step by step, by the real program at a terminal: docs/coming-from/keiji.md has the same steps."""
 
 import os
 import pty

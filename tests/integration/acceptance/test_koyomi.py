@@ -1,4 +1,4 @@
-"""The page of Koyomi and what its program does, by the real program at a terminal: docs/settings-of-others.md."""
+"""The page of Koyomi and what its program does, by the real program: docs/coming-from/settings-of-others.md."""
 
 import os
 import re

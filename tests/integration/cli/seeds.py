@@ -1,4 +1,4 @@
-"""Databases of other schedulers, made by hand as their own schemas have them (`docs/moving.md`)."""
+"""Databases of other schedulers, made by hand as their own schemas have them (`docs/coming-from/moving.md`)."""
 
 import sqlite3
 from pathlib import Path

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 import tokimori
-from docs import job_fields
+from docs.made import job_fields
 from tests.unit.api.test_docs import ALL
 from tokimori.api.document import document
 from tokimori.cli.job_add import add

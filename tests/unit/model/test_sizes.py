@@ -12,7 +12,7 @@ from tokimori.model.email import Email
 from tokimori.model.sizes import MOST_AUTHOR, MOST_DEFINITION, MOST_OF, MOST_REASON, check_sizes
 from tokimori.model.target import Command, Http
 
-DOCS = Path(__file__).parents[3] / "docs" / "limits.md"
+DOCS = Path(__file__).parents[3] / "docs/reference/limits.md"
 
 
 def saying(field: str, size: int) -> Any:
@@ -67,7 +67,7 @@ def test_what_a_job_says_already_is_no_fault() -> None:
 
 
 def test_the_page_shows_the_bounds() -> None:
-    """Each bound stands in docs/limits.md as it is in the code."""
+    """Each bound stands in docs/reference/limits.md as it is in the code."""
     page = DOCS.read_text()
     bounds = {**MOST_OF, "reason": MOST_REASON, "author": MOST_AUTHOR, "definition": MOST_DEFINITION}
     for field, most in bounds.items():

@@ -560,7 +560,7 @@ async def test_a_run_whose_process_does_not_answer(world: World, who: str, text:
 
 
 def test_every_cause_is_made_here_and_told_of() -> None:
-    """A new one needs a test that makes it, and a line in docs/why.md."""
-    source, page = Path(__file__).read_text(), (ROOT / "docs" / "why.md").read_text()
+    """A new one needs a test that makes it, and a line in docs/how-to/why.md."""
+    source, page = Path(__file__).read_text(), (ROOT / "docs/how-to/why.md").read_text()
     assert [cause for cause in Cause if f"Cause.{cause.name}" not in source] == []
     assert [cause for cause in Cause if f"| {cause} |" not in page] == []

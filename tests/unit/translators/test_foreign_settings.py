@@ -284,6 +284,6 @@ def test_any_text_is_translated_or_refused(lines: list[str], system: str) -> Non
 
 def test_every_key_stands_on_the_page() -> None:
     """With its meaning here."""
-    page = (ROOT / "docs" / "settings-of-others.md").read_text()
+    page = (ROOT / "docs/coming-from/settings-of-others.md").read_text()
     keys = [*koyomi.KEYS, *keiji.KEYS, *perfectsched.KEYS]
     assert [key for key in keys if f"`{key}`" not in page] == []

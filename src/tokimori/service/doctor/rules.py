@@ -88,7 +88,7 @@ def _schema(reading: DoctorReading) -> Iterator[Finding]:
 
 def _promises(reading: DoctorReading) -> Iterator[Finding]:
     for fault in reading.promises:
-        yield warning("promises", fault, "docs/faults.md says what it can cost")
+        yield warning("promises", fault, "docs/explanation/faults.md says what it can cost")
 
 
 def _nodes(reading: DoctorReading) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Writes docs/promises.md: each promise on each store, the tests that show it, and their results (`make promises`).
+"""Writes docs/explanation/promises.md: each promise on each store, its tests and their results (`make promises`).
 
 The tests are run, now and here. Servers that are not installed are unproven, whatever the tests of others say.
 """
@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree
 
-ROOT = Path(__file__).parents[1]
-PAGE = Path(__file__).with_name("promises.md")
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/explanation/promises.md"
 CONTRACT = "tests/contract/stores"
 STORES = ("memory", "sqlite", "postgres", "mariadb", "redis")
 ABSENT = ("MySQL", "Valkey")

@@ -1,10 +1,10 @@
-"""Writes docs/run-states.md from the one table of transitions: `make docs`."""
+"""Writes docs/explanation/run-states.md from the one table of transitions: `make docs`."""
 
 from pathlib import Path
 
 from tokimori.model.transitions import ENDS, TRANSITIONS, RunState
 
-PAGE = Path(__file__).with_name("run-states.md")
+PAGE = Path(__file__).parents[1] / "explanation/run-states.md"
 
 
 def page() -> str:
@@ -24,7 +24,3 @@ def page() -> str:
         "",
     ]
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page())

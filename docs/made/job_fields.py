@@ -1,4 +1,4 @@
-"""Writes docs/job-fields.md from the one table of the fields of a job: `make docs`."""
+"""Writes docs/reference/job-fields.md from the one table of the fields of a job: `make docs`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from tokimori.cli.job_options import SPELLINGS
 from tokimori.model.job_fields import SECTIONS
 
-PAGE = Path(__file__).with_name("job-fields.md")
+PAGE = Path(__file__).parents[1] / "reference/job-fields.md"
 
 
 def page() -> str:
@@ -35,7 +35,3 @@ def page() -> str:
 
 def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page())

@@ -1,0 +1,27 @@
+"""The manual as a site."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.programs.forked import ROOT
+
+
+def test_the_manual_is_built_without_a_warning(tmp_path: Path) -> None:
+    """Every link leads somewhere, every page stands in the tree, and the site can be searched from a folder."""
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    assert "WARNING" not in built.stderr
+    index = json.loads((tmp_path / "search/search_index.js").read_text().removeprefix("var __index = "))
+    found = {each["location"].partition("#")[0] for each in index["docs"]}
+    pages = {str(page.relative_to(ROOT / "docs").with_suffix(".html")) for page in (ROOT / "docs").rglob("*.md")}
+    assert found == {page.replace("README.html", "index.html") for page in pages}
