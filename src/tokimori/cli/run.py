@@ -135,6 +135,7 @@ def _progress(found: "Run") -> str:
 
 
 def _print_details(details: "RunDetails", reasons: "Sequence[Reason]") -> None:
+    from tokimori.model.run import cause_in
     from tokimori.service.why.reasons import told
 
     found, zone = details.run, details.time_zone
@@ -154,6 +155,7 @@ def _print_details(details: "RunDetails", reasons: "Sequence[Reason]") -> None:
             *(("why", told(reason)) for reason in reasons),
             *([("cancel asked for", found.cancel)] if found.cancel else []),
             *([("error", found.error)] if found.error and not details.attempts else []),
+            *([("cause", cause)] if (cause := cause_in(found)) is not None else []),
             *([("progress", progress)] if (progress := _progress(found)) else []),
             *([("checkpoint", found.details.checkpoint)] if found.details.checkpoint is not None else []),
             *([("payload", found.payload)] if found.payload is not None else []),

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from msgspec import Struct
@@ -28,7 +29,7 @@ from tokimori.model.notifying import (
     not_after,
     note_trouble,
 )
-from tokimori.model.run import LONGEST_ERROR
+from tokimori.model.run import LONGEST_ERROR, cause_in
 from tokimori.model.transitions import RunState
 from tokimori.ports.documents import Documents
 from tokimori.ports.ends import LATEST, EndedRun, Endings, EndPlace
@@ -45,7 +46,7 @@ MOST_JOBS = 10_000
 _TOGETHER = 20
 
 
-class NotifyReadStore(Jobs, Documents, Endings, Protocol):
+class NotifyReadStore(Jobs, Runs, Documents, Endings, Protocol):
     """Questions of reading to the store."""
 
 
@@ -125,6 +126,9 @@ def _teller(job: Job) -> Teller | None:
     return Teller(notifier=notifier, time_zone=zone)
 
 
+Happened = list[tuple[Occasion, Sequence[str]]]
+
+
 class NotifyReading(Struct, frozen=True, kw_only=True):
     """Result of a reading: how far it got, what happened and who is to be notified, and whether there is more."""
 
@@ -159,7 +163,7 @@ class NotifyReader:
         is_all = ends.rest is None
         found = ends.found if is_all else final
         await self._known.ask({end.job_id for end in found if self._may_tell(end, state)}, at)
-        happened: list[tuple[Occasion, Sequence[str]]] = []
+        happened: Happened = []
         told, troubles = dict(state.told), {job: not_after(each, now) for job, each in state.troubles.items()}
         for end in found:
             if end.id not in told and (new := await self._occasions(end, troubles.get(end.job_id), at)):
@@ -170,7 +174,23 @@ class NotifyReader:
         place = ends.rest if ends.rest is not None and len(final) == len(ends.found) else max(place, EndPlace(bound))
         told = {run_id: written for run_id, written in told.items() if written >= place.written}
         read = replace(state, written=place.written, tie=place.tie, told=told, troubles=newest_of(troubles))
-        return NotifyReading(state=read, happened=happened, more=not is_all and bool(final))
+        return NotifyReading(state=read, happened=await self._with_causes(happened), more=not is_all and bool(final))
+
+    async def _with_causes(self, happened: Happened) -> Happened:
+        """Return the same, each failure that is to be notified with its cause."""
+        found: Happened = []
+        for start in range(0, len(happened), _TOGETHER):
+            some = happened[start : start + _TOGETHER]
+            causes = await asyncio.gather(*(self._cause_of(occasion, names) for occasion, names in some))
+            found += [(replace(each[0], cause=cause), each[1]) for each, cause in zip(some, causes, strict=True)]
+        return found
+
+    async def _cause_of(self, occasion: Occasion, names: Sequence[str]) -> str | None:
+        if not names or occasion.run_id is None or occasion.event not in (NotifyOn.FAILURE, NotifyOn.PARKED):
+            return None
+        with suppress(NotFound):  # it was pruned at once
+            return cause_in(await self._store.get_run(occasion.run_id))
+        return None
 
     def _may_tell(self, end: EndedRun, state: Notifying) -> bool:
         return end.id not in state.told and self._concerns(end, state.troubles.get(end.job_id))
@@ -210,7 +230,6 @@ EVERY = 5.0
 MOST = 500
 """So many of each are notified while they last. The others are notified when some of these have ended."""
 ELSEWHERE = "elsewhere"
-Happened = list[tuple[Occasion, Sequence[str]]]
 
 
 class StandingStore(Runs, Documents, Protocol):

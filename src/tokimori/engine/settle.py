@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.model.attempt_notes import Notes, details_after, unbegun_once_more
+from tokimori.model.cause import reckoned
 from tokimori.model.ids import NodeId
 from tokimori.model.outcome import Outcome, RetryAt, RetryIn, Succeeded
 from tokimori.model.policies import OnExhausted, Retry
@@ -40,6 +41,9 @@ def change_of(
     if settlement.error is not None:
         settlement = replace(settlement, error=storable(settlement.error))
     result = outcome.result if type(outcome) is Succeeded else None
+    details = _details(claimed, settlement, notes, began=started is not None or notes is not None)
+    if settlement.state is RunState.FAILED and run.details.as_kept is None:
+        details = replace(details or run.details, cause=_cause(settlement, output))
     is_told = run.attempt == 1 and settlement.state is RunState.SUCCEEDED  # of a first success the run itself tells
     return Change(  # the first ones by position: Python gathers more than 15 keywords in a dictionary (0.6 µs)
         run.id,
@@ -61,9 +65,13 @@ def change_of(
         attempt=None if is_told else _attempt(run, settlement, owner=owner, started=started, pid=pid, now=now),
         output=output,
         result=None if result is None else storable(result),
-        details=_details(claimed, settlement, notes, began=started is not None or notes is not None),
+        details=details,
         parks=settlement.state is RunState.FAILED and _parks(claimed),
     )
+
+
+def _cause(failed: Settlement, output: Output | None) -> str:
+    return storable(reckoned(failed.outcome, failed.exit_code, failed.signal, failed.error or "", output))
 
 
 def _details(claimed: Claimed, settlement: Settlement, notes: Notes | None, *, began: bool) -> Details | None:

@@ -1,7 +1,6 @@
 """Notifications: events of one cause are gathered into one message of a notifier. Pure."""
 
 import hashlib
-import re
 from collections.abc import Sequence
 
 import msgspec
@@ -9,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.clock import Moment, format_moment
+from tokimori.model.cause import steady
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.notifier import DEFAULT_SUBJECT, DEFAULT_TEXT, Notifier, NotifyOn
 from tokimori.model.templates import rendered
@@ -22,17 +22,17 @@ LONGEST_TEXT = 20_000
 """Characters of a notification, whatever its template names: a command gets it in its environment."""
 OTHERS = "…"
 """The cause of occasions that found no room of their own."""
-_VARYING = re.compile(r"[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{4,})*|\d+")
 
 
 class Occasion(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Occasion: something that happened to a job at `at`. `what` identifies it."""
+    """Occasion: something that happened to a job at `at`. `what` identifies it, `cause` is that of a failed run."""
 
     event: NotifyOn
     job_id: JobId
     at: Moment
     run_id: RunId | None = None
     error: str | None = None
+    cause: str | None = None
 
     @property
     def what(self) -> str:
@@ -82,10 +82,10 @@ class Payload(Struct, frozen=True, kw_only=True):
 
 
 def cause_of(occasion: Occasion, *, bundled: bool) -> str:
-    """Return the cause of the occasion, the same for all of one notification, without numbers and ids."""
+    """Return the cause of the occasion, the same for all of one notification: that of its failure, if there is one."""
     if not bundled:
         return occasion.what
-    said = occasion.job_id if occasion.error is None else _VARYING.sub("#", occasion.error)
+    said = occasion.cause or (occasion.job_id if occasion.error is None else steady(occasion.error))
     return hashlib.sha256(said.encode(errors="replace")).hexdigest()[:16]
 
 

@@ -61,7 +61,8 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     next one (`attempt_notes`). `retry_of` is the run that this one repeats, `inherited` says if its payload came
     from a parent. `traceparent` is the place of the requester in a trace (`tokimori.model.trace`), `requested_by` the
     requester. `delay` is the microseconds from the last request to its due time, if the request named a delay.
-    `unbegun` counts attempts that never began: their node released them. `as_kept` is the stored text, if another
+    `unbegun` counts attempts that never began: their node released them. `cause` is that of the failure
+    (`tokimori.model.cause`). `as_kept` is the stored text, if another
     version wrote more than this one can read.
     """
 
@@ -77,6 +78,7 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     requested_by: str | None = None
     delay: int | None = None
     unbegun: int = 0
+    cause: str | None = None
     as_kept: str | None = None
 
 
@@ -144,6 +146,11 @@ class Run(Struct, frozen=True, gc=False):
     result: str | None = None
     concurrency_key: str | None = None
     blocked_on: str | None = None
+
+
+def cause_in(run: Run) -> str | None:
+    """Return the cause of a failed run, if it was reckoned; it is not that of a run that ended otherwise after all."""
+    return run.details.cause if run.state is RunState.FAILED else None
 
 
 LONG = "(long)"

@@ -3,10 +3,11 @@
 from msgspec.structs import replace
 
 from tests.contract.stores.actors import NOW, Worker, a_request, add_job, later
+from tokimori.engine.settle import change_of
 from tokimori.model.attempt_notes import NUMBER, Notes, details_after, notes_in, notes_row
 from tokimori.model.outcome import Failed
 from tokimori.model.policies import Retry
-from tokimori.model.run import Output
+from tokimori.model.run import Output, cause_in
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import Store
 
@@ -33,3 +34,17 @@ async def test_notes_of_an_earlier_attempt_never_come_back(store: Store, worker:
     assert await store.output(run.id, 1) == output
     await worker.settle(second)
     assert (await store.get_run(run.id)).details.checkpoint is None
+
+
+async def test_the_cause_of_a_failure_stays_with_the_run(store: Store, worker: Worker) -> None:
+    """A failed run has the cause that its end brought; one that was cancelled meanwhile shows none."""
+    for cancelled in (False, True):
+        job = await add_job(store, f"job-{cancelled}", retry=Retry(attempts=1))
+        run = await store.add_run(a_request(job), NOW)
+        (claimed,) = await worker.claim()
+        if cancelled:
+            await store.cancel_run(run.id, "stop", NOW)
+        change = change_of(claimed, Failed("exit code 3", 3), owner=worker.id, now=NOW, chance=0, started=NOW)
+        await store.settle([change], worker.id, NOW)
+        ended = await store.get_run(run.id)
+        assert cause_in(ended) == (None if cancelled else "exit 3")

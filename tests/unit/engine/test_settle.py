@@ -157,7 +157,8 @@ def test_asking_without_end_never_begins_at_once() -> None:
 
 def test_what_a_job_gave_stays_with_the_run() -> None:
     """From the end of its first attempt on: a retry gets the same, and who looks later sees it."""
-    claimed = replace(CLAIMED, definition=a_definition(payload="1"), run=a_run(details=Details(tzdata="2030a")))
+    definition = a_definition(payload="1", retry=Retry(attempts=2))
+    claimed = replace(CLAIMED, definition=definition, run=a_run(details=Details(tzdata="2030a")))
     assert change(Failed("no"), claimed).details == Details(tzdata="2030a", payload="1")
     again = replace(claimed, run=a_run(details=Details(payload="0")))
     assert change(Succeeded(0), again).details is None
@@ -168,7 +169,7 @@ def test_what_a_job_gave_stays_with_the_run() -> None:
 )
 def test_nothing_is_noted_of_a_run_that_got_nothing_of_its_job(run: Run) -> None:
     """It has a payload of its own, or facts that this version can't read, or it never began."""
-    claimed = replace(CLAIMED, definition=a_definition(payload="1"), run=run)
+    claimed = replace(CLAIMED, definition=a_definition(payload="1", retry=Retry(attempts=2)), run=run)
     assert change(Failed("no"), claimed).details is None
     assert change(Failed("no such file"), replace(claimed, run=a_run()), began=False).details is None
 
@@ -199,3 +200,20 @@ def test_what_nobody_began_uses_no_budget() -> None:
         RunState.FAILED,
         "it asked to be tried again more than 1 times (retry.asked_retries)",
     )
+
+
+def test_a_failed_end_has_its_cause() -> None:
+    """The cause is reckoned at the end that fails the run, from its output, and goes into the same change."""
+    claimed = Claimed(run=a_run(token=Token(4), node_id=NODE), definition=a_definition(retry=Retry(attempts=1)))
+    output = Output(run_id=RunId("run"), attempt=1, size=30, head=b"refused by db-7:5432\n")
+
+    def cause(outcome: Outcome, claimed: Claimed) -> str | None:
+        made = change_of(claimed, outcome, owner=NODE, now=seconds(5), chance=0, started=seconds(1), output=output)
+        return None if made.details is None else made.details.cause
+
+    assert cause(Failed("exit code 3", 3), claimed) == "exit 3: refused by db-#"
+    assert cause(Failed("exit code 3", 3), CLAIMED) is None, "it is tried again"
+    assert cause(Succeeded(0), claimed) is None
+    assert cause(Cancelled("no"), claimed) is None
+    unread = replace(claimed, run=replace(claimed.run, details=Details(as_kept="{")))
+    assert cause(Failed("exit code 3", 3), unread) is None

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from tokimori.clock import format_moment
 from tokimori.model.attempt_notes import given_to
 from tokimori.model.backfill import Backfill
-from tokimori.model.run import Output, Run
+from tokimori.model.cause import cause_id
+from tokimori.model.run import Output, Run, cause_in
 from tokimori.service.requests import Became
 from tokimori.service.runs import AttemptDetails, RunDetails
 from tokimori.service.views.stamps import stamp
@@ -46,8 +47,8 @@ class RunView(Struct, frozen=True, kw_only=True):
     `cancel` is the reason of an order to end that is not carried out yet. `waits_for` says in words why a blocked run
     waits. `progress` is what the newest attempt told last, and `checkpoint` (JSON) what the next one gets; in lists
     only once the attempt has ended. `retry_of` is the run that this one repeats, `traceparent` where whoever asked for
-    it stood in a trace and `requested_by` who that was. `became` says what happened to the request that the run answers
-    (`tokimori.service.requests.Became`).
+    it stood in a trace and `requested_by` who that was. `cause` is that of a failure, and `cause_id` names it in
+    filters. `became` says what happened to the request that the run answers (`tokimori.service.requests.Became`).
     """
 
     id: str
@@ -81,6 +82,8 @@ class RunView(Struct, frozen=True, kw_only=True):
     retry_of: str | None
     traceparent: str | None
     requested_by: str | None
+    cause: str | None
+    cause_id: str | None
     attempts: tuple[AttemptView, ...] | UnsetType = UNSET
     attempts_left_out: int | UnsetType = UNSET
     why: tuple[Reason, ...] | UnsetType = UNSET
@@ -158,6 +161,8 @@ def run_view(
         retry_of=run.details.retry_of,
         traceparent=run.details.traceparent,
         requested_by=run.details.requested_by,
+        cause=(cause := cause_in(run)),
+        cause_id=None if cause is None else cause_id(cause),
         attempts=UNSET if attempts is None else tuple(map(attempt_view, attempts)),
         became=UNSET if became is None else became.value,
     )
