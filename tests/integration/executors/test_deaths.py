@@ -229,6 +229,7 @@ main.main()
 async def test_a_keeper_killed_while_it_spawns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that cleared its environment is known as a dead keeper's, even if it was its very first one."""
     monkeypatch.setattr("tokimori.executors.keeper_process.end_session", lambda _number: None)  # the engine is dead too
+    monkeypatch.setattr("tokimori.executors.keeper_post.KeeperPost.open_later", lambda *_: None)
     with monkeypatch.context() as patched:
         patched.setattr("tokimori.executors.keeper_process._BEGIN", SPAWNING.format(told=str(tmp_path / "pid")))
         left = Workshop(tmp_path / "left")
