@@ -12,7 +12,7 @@ PLAIN = "tokimori_"
 """Prefix of tables, indexes and functions in statements and migrations."""
 ALLOWED = "1 to 20 of a-z 0-9 _, with a letter or digit at both ends and between two _"
 _NAME = re.compile(r"(?=.{1,20}\Z)[a-z0-9]+(_[a-z0-9]+)*", re.ASCII)
-_LITERAL_OR_PLAIN = re.compile(rf"'(?:[^'\\]|\\.|'')*'|{PLAIN}", re.DOTALL)
+_LITERAL_OR_PLAIN = re.compile(rf"'(?:[^'\\]++|\\.|'')*+'|{PLAIN}", re.DOTALL)
 
 
 class Namespace(Struct, frozen=True):

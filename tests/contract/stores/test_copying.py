@@ -1,5 +1,6 @@
 """A copy: between any two stores all rows arrive as they are, once, and work goes on where it stood."""
 
+import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import product
@@ -18,7 +19,7 @@ from tokimori.errors import Conflict, Refused, StoreError
 from tokimori.model.document import Document
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.retention import expiry_of_deleted
-from tokimori.model.run import Skip, SkipReason
+from tokimori.model.run import Run, Skip, SkipReason
 from tokimori.ports.copying import Copied, DeletedJob, DeletedSkip, Kind, PrunedCount, key_of
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service.copying import CopyStep, KindCopied, copy_store
@@ -63,6 +64,15 @@ async def test_rows_are_read_in_pages(store: Store) -> None:
         for limit in (1, 2, 3):
             assert await rows_of(store, kind, limit) == rows
     assert {run.state for run in await store.list_runs(RunFilter())} > OPEN
+
+
+async def test_a_page_of_large_runs_is_written(store: Store) -> None:
+    """However much their payloads are together, no step of the loop takes them all."""
+    job = await add_job(store)
+    runs = [a_request(job, payload=json.dumps([f"it's \\ {n}"] * 5_000)) for n in range(50)]
+    await store.import_rows(Kind.RUNS, runs)
+    found = [row.payload for row in await rows_of(store, Kind.RUNS) if isinstance(row, Run)]
+    assert found == [each.payload for each in sorted(runs, key=key_of)]
 
 
 async def test_keys_are_in_the_same_order(store: Store) -> None:

@@ -14,6 +14,9 @@ from tokimori.errors import StoreRefused, StoreUnavailable
 from tokimori.ports.copying import Kind
 from tokimori.ports.store import Store
 from tokimori.ports.working import Verdict
+from tokimori.stores.mysql import address
+from tokimori.stores.mysql.sessions import connect
+from tokimori.stores.mysql.statements import sql
 from tokimori.stores.open import open_store
 
 T = TypeVar("T")
@@ -93,3 +96,13 @@ async def test_one_value_above_the_server_is_named(server: Server, store: Store)
     assert (refused.value.field, refused.value.value) == ("payload", most)
     run = await store.add_run(a_request(job, payload="x" * (most - 10_000)), NOW)
     assert len((await store.get_run(run.id)).payload or "") == most - 10_000
+
+
+async def test_every_character_reaches_the_server(server: Server) -> None:
+    """What ends a text, a statement or a line elsewhere is a character like others, the zero byte too."""
+    text = "".join(map(chr, range(256))) + "\\'\\\\';; -- \u2028\U0010ffff"
+    session = await connect(address.address_of(server.make("characters")))
+    (answer,) = await session.ask(sql("SELECT %s, CHAR_LENGTH(%s)", text, text))
+    assert answer.rows == [(text, len(text))]
+    await session.close()
+    server.drop("characters")

@@ -19,7 +19,9 @@ async def import_rows(transaction: Transaction, kind: Kind, rows: Sequence[Copie
     table, columns = TARGETS[kind]
     first = columns.partition(",")[0]
     same = f"ON DUPLICATE KEY UPDATE {table}.{first} = {table}.{first}"
-    await transaction.commit(*insert("INSERT", table, columns, [row_of(row) for row in rows], same))
+    for statement in insert("INSERT", table, columns, [row_of(row) for row in rows], same):
+        await transaction.ask(statement)  # each by itself: all texts of a page are too much for one step of the loop
+    await transaction.commit()
 
 
 _Key = tuple[JobId, Incarnation, Moment, str]

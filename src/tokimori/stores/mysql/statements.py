@@ -3,8 +3,6 @@
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from asyncmy.converters import escape_string
-
 SHARED = "/*M!100600 LOCK IN SHARE MODE */ /*!80000 FOR SHARE */"
 """Shared lock in the syntax of either server: each skips the other's comment."""
 BY_KEY = "FORCE INDEX (PRIMARY)"
@@ -61,7 +59,8 @@ def _literal(value: Any) -> str:
         case None:
             return "NULL"
         case str():
-            return f"'{escape_string(str(value))}'"
+            # No more than the server asks for: the driver's own takes 50 times as long for the double quotes of a JSON
+            return "'" + value.replace("\\", r"\\").replace("'", r"\'") + "'"
         case int():
             return str(int(value))
         case bytes():

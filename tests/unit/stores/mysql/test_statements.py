@@ -16,6 +16,7 @@ from tokimori.stores.mysql.statements import Large, delete, insert, sql
         ("it's", r"'it\'s'"),
         ("a\\' OR 1 -- ", r"'a\\\' OR 1 -- '"),
         ("100 %s", "'100 %s'"),
+        ('{"a":\n"\0"}', '\'{"a":\n"\0"}\''),
         (b"\x00'\xff", "x'0027ff'"),
         ((1, "a"), "(1, 'a')"),
         ([1, 2], "1, 2"),
