@@ -26,6 +26,7 @@ from tokimori.apps.failures import Backoffs, Errors, rule_of
 from tokimori.apps.function import JobFunction
 from tokimori.apps.program import become_node, name_of_module
 from tokimori.apps.routes import AppFunctions, checked
+from tokimori.apps.task import Task
 from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
 from tokimori.client.transactions import outside_of
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _F = TypeVar("_F", bound=Callable[..., Any])
+_H = TypeVar("_H", bound=Callable[[], object])
+_E = TypeVar("_E", bound=Callable[[Task, Exception], object])
 MOST_JOBS = 10_000
 """So many jobs an app may declare: what the store keeps of them has room for as many, with the longest ids."""
 
@@ -195,6 +198,47 @@ class App(AppFunctions):
             return target
 
         return declare
+
+    def on_start(self, hook: _H) -> _H:
+        """Call this in each worker process, before it takes a run: `@app.on_start`, on a function or a coroutine
+        function.
+
+        Coroutine functions are awaited on the loop of the process, so that what they open serves those that run there.
+        An error keeps the process from taking runs, and is reported as one of the app.
+        """
+        self.hooks.starts.append(hook)
+        return hook
+
+    def on_stop(self, hook: _H) -> _H:
+        """Call this in each worker process when it has ended its last run: `@app.on_stop`, the last one first.
+
+        It gets five seconds. A process that is killed calls none.
+        """
+        self.hooks.stops.append(hook)
+        return hook
+
+    def around(self, hook: _F) -> _F:
+        """Wrap this around each function of the app: `@app.around`, the first one outermost.
+
+            @app.around
+            def timed(task):            # a generator: around all functions
+                began = time.monotonic()
+                yield
+                print(task.job_id, time.monotonic() - began)
+
+        `def it(task, call)` returns the result of `call()`, or another one, of functions that do not wait, and
+        `async def it(task, call)` does so of coroutine functions. Raises `InvalidInput`.
+        """
+        self.hooks.add_around(hook)
+        return hook
+
+    def on_failure(self, hook: _E) -> _E:
+        """Call this with the task and the error if a function raises one: `@app.on_failure`, after each attempt.
+
+        What becomes of the run is the job's: see `on_failure_job` for a job that runs when all attempts have failed.
+        """
+        self.hooks.add_failure(hook)
+        return hook
 
     def running(self, *, concurrency: int = 16) -> "Running":
         """Return the app at work within this program, while the context lasts: `with app.running():`, or `async with`.

@@ -19,9 +19,9 @@ from msgspec.structs import replace
 
 from tokimori.apps.arguments import UnfitPayload
 from tokimori.apps.failures import ANY, FailureRule
+from tokimori.apps.hooks import Act
 from tokimori.apps.json_text import clean_and_cut, error_traceback, error_words, kept, text_of
 from tokimori.apps.own_process import leave
-from tokimori.apps.routes import Act
 from tokimori.apps.signals import SignalThread
 from tokimori.apps.task import End, Finished, Task, TaskNotes, take_in_hand
 from tokimori.errors import InvalidInput

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from tokimori.apps.arguments import Arguments, is_awaited, method_of
 from tokimori.apps.failures import FailureRule
 from tokimori.apps.function import JobFunction
+from tokimori.apps.hooks import Act, Hooks
 from tokimori.apps.task import Task
 from tokimori.errors import InvalidInput, Refused
 from tokimori.executors.functions.wire import Declared, Hello, language
@@ -23,8 +24,6 @@ from tokimori.model.handlers import (
 )
 from tokimori.model.words import check_word
 
-Act = Callable[[Task], Any]
-"""Does the work of a task: what it returns may have to be awaited. Raises what the function raises."""
 Vanished = Literal["report", "pause", "delete"]
 """What becomes of jobs that an app has declared once, and does not any more."""
 
@@ -278,6 +277,7 @@ class AppFunctions:
         check_word("app", name)
         self.name = name
         self.routes = Routes()
+        self.hooks = Hooks()
         self.rules: dict[str, FailureRule] = {}
         """By the names of handlers; those of declared jobs alone."""
         self._stored = StoredFunctions()
@@ -296,7 +296,8 @@ class AppFunctions:
 
         Raises `InvalidInput`, and `Refused` for a stored function that is not allowed.
         """
-        return self.routes.find(name) if self.routes.has(name) or not how_to_allow(name) else self._stored.find(name)
+        routes = self.routes if self.routes.has(name) or not how_to_allow(name) else self._stored
+        return self.hooks.around(routes.find(name))
 
     def hello(self, number: int, pid: int) -> Hello:
         """Return the hello of a worker process about the app."""
@@ -308,5 +309,6 @@ class AppFunctions:
             patterns=[*self.routes.patterns(), *self._stored.patterns],
             jobs=list(self._jobs.values()),
             vanished=self._vanished,
+            stops=bool(self.hooks.stops),
             language=language(),
         )

@@ -90,10 +90,17 @@ class Running:
         with self._aside:
             while True:
                 try:
-                    return asyncio.run(self._keep_a_node())
+                    return asyncio.run(self._work_between_hooks())
                 except BaseException as fault:
                     if self._gives_up(fault) or self._leaving.wait(_PAUSE):
                         return None
+
+    async def _work_between_hooks(self) -> None:
+        await self._app.hooks.start()
+        try:
+            await self._keep_a_node()
+        finally:
+            await self._app.hooks.stop()
 
     async def _keep_a_node(self) -> None:
         """Replace a node that dies at once, though functions that it gave may go on for long.

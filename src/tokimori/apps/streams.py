@@ -232,3 +232,12 @@ def _stream_handlers() -> "list[logging.StreamHandler[TextIO]]":
     loggers = [logging.getLogger(), *logging.getLogger().manager.loggerDict.values()]
     found = {id(each): each for logger in loggers if isinstance(logger, logging.Logger) for each in logger.handlers}
     return [each for each in found.values() if isinstance(each, logging.StreamHandler)]
+
+
+def open_standard_streams() -> None:
+    """Open the standard streams again. Else whatever opens next, here or in a child, would get what is printed."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)

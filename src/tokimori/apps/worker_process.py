@@ -25,10 +25,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.apps.attempt import RunningAttempt, not_begun
+from tokimori.apps.hooks import Act
 from tokimori.apps.loading import load_app, why_not_loaded
 from tokimori.apps.own_process import Exits, WorkerTitle, leave_line, leave_loop, tell_of_forks
-from tokimori.apps.routes import Act, AppFunctions
-from tokimori.apps.streams import Outputs
+from tokimori.apps.routes import AppFunctions
+from tokimori.apps.streams import Outputs, open_standard_streams
 from tokimori.apps.task import task_in_hand
 from tokimori.apps.threads import Threads
 from tokimori.executors.functions.stacks import Stacks
@@ -315,13 +316,19 @@ class WorkerProcess(asyncio.Protocol):
 
 
 async def work(told: WorkerStart, app: AppFunctions, exits: Exits, outputs: Outputs) -> None:
-    """Serve the node until it has no more for this process."""
+    """Serve the node until it has no more for this process, between the hooks of the app."""
+    try:
+        await app.hooks.start()
+    except BaseException as fault:
+        _tell_why(told, fault)
+        raise SystemExit(1) from None
     _, protocol = await asyncio.get_running_loop().create_unix_connection(
         lambda: WorkerProcess(told, app, outputs=outputs, stacks=Stacks()), sock=_connected(told)
     )
     exits.tell = protocol.exits
     await protocol.served()
     exits.tell = None
+    await app.hooks.stop()
 
 
 def _connected(told: WorkerStart) -> socket.socket:
@@ -365,7 +372,7 @@ def _load_and_serve(told: WorkerStart) -> int:
     preempt_nobody()  # the node, above all, which all wait for
     pid = os.getpid()
     os._exit = exits = Exits()  # before anything of the app is imported: it may keep the function
-    _open_standard_streams()
+    open_standard_streams()
     outputs = Outputs()
     outputs.take_over()  # before, too: it may keep the streams
     try:
@@ -377,7 +384,7 @@ def _load_and_serve(told: WorkerStart) -> int:
         outputs.gather()
     if os.getpid() != pid:
         return 0  # the app forked while it was imported: two that say the same hello would be cut off in turn
-    _open_standard_streams()
+    open_standard_streams()
     outputs.hold()
     gc.freeze()  # what is loaded by now stays: the collector need not look through it again and again
     loop = asyncio.new_event_loop()
@@ -385,15 +392,6 @@ def _load_and_serve(told: WorkerStart) -> int:
     loop.run_until_complete(work(told, app, exits, outputs))
     outputs.gather()
     return 0
-
-
-def _open_standard_streams() -> None:
-    """Open the standard streams again. Else whatever opens next, here or in a child, would get what is printed."""
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
 
 
 if __name__ == "__main__":

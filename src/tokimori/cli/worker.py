@@ -5,6 +5,7 @@ from functools import partial
 import click
 
 from tokimori.cli.command import Command
+from tokimori.cli.moment import Length
 from tokimori.cli.output import announce
 from tokimori.cli.serve import make_folders, run_node
 from tokimori.cli.session import load
@@ -19,7 +20,8 @@ from tokimori.config.machine import check_linux
 @click.option("-r", "--require", multiple=True, metavar="MODULE", help="Import this module before the app.")
 @click.option("--reload", is_flag=True, help="For development: let new code take over whenever a Python file changes.")
 @click.option("--max-load", type=float, metavar="LOAD", help="Claim nothing while the load average is above this.")
-@click.option("--most-runs", type=int, metavar="N", help="Replace a worker process after so many runs.")
+@click.option("--max-runs-per-process", type=int, metavar="N", help="Replace a worker process after so many runs.")
+@click.option("--max-age", type=Length(), metavar="LENGTH", help="Replace a worker process so long after its start.")
 @click.option("--most-memory", type=int, metavar="MIB", help="Replace a worker process that takes more memory.")
 def worker(
     *,
@@ -30,7 +32,8 @@ def worker(
     require: tuple[str, ...],
     reload: bool,
     max_load: float | None,
-    most_runs: int | None,
+    max_runs_per_process: int | None,
+    max_age: float | None,
     most_memory: int | None,
 ) -> int:
     """Run a node for the functions of an app alone: it runs no commands, and does not answer over HTTP.
@@ -51,7 +54,8 @@ def worker(
             "app.require": list(require) or None,
             "app.reload": True if reload else None,
             "node.max_load": max_load,
-            "app.most_runs": most_runs,
+            "app.max_runs_per_process": max_runs_per_process,
+            "app.max_age": max_age,
             "app.most_memory": most_memory,
         },
     )

@@ -43,8 +43,12 @@ class AppSettings(Struct, frozen=True, kw_only=True):
             " is ended; none: node.stop_grace."
         ),
     ] = None
-    most_runs: Annotated[
+    max_runs_per_process: Annotated[
         Count | None, Meta(description="After so many runs a worker process is replaced; none: never.")
+    ] = None
+    max_age: Annotated[
+        Seconds | None,
+        Meta(description="Seconds after its start a worker process is replaced once another is ready; none: never."),
     ] = None
     most_memory: Annotated[
         Count | None, Meta(description="With more MiB in memory a worker process is replaced; none: never.")

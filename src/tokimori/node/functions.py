@@ -156,7 +156,8 @@ def _app_of(settings: Settings, secret: str) -> AppSettings | None:
         stored=said.stored,
         processes=said.processes,
         concurrency=said.concurrency,
-        most_runs=said.most_runs,
+        max_runs_per_process=said.max_runs_per_process,
+        max_age=said.max_age,
         drain=settings.node.stop_grace if said.drain is None else said.drain,
         most_memory=None if said.most_memory is None else said.most_memory * 2**20,
     )

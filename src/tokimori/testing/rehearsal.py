@@ -74,7 +74,10 @@ class Rehearsal:
         with ExitStack() as stack:
             self._runs_dir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tokimori-rehearsal-")))
             self._threads = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="rehearsal"))
-            self._runner = stack.enter_context(asyncio.Runner())
+            self._runner, self._loop = stack.enter_context(asyncio.Runner()), asyncio.Runner()
+            stack.callback(lambda: self._threads.submit(self._loop.close).result())
+            self._threads.submit(lambda: self._loop.run(self.app.hooks.start())).result()
+            stack.callback(lambda: self._threads.submit(lambda: self._loop.run(self.app.hooks.stop())).result())
             handlers = tuple(route.handler for route in self.app.routes)
             self.node = ManualNode(
                 self._carry_out, start=self._start, seed=self._seed, concurrency=1, handlers=handlers
@@ -154,7 +157,7 @@ class Rehearsal:
         if not isinstance(task.target, Function):
             return Succeeded(0)
         try:
-            act = self.app.routes.find(task.target.name)
+            act = self.app.hooks.around(self.app.routes.find(task.target.name))
         except TokimoriError as fault:
             return Failed(fault.message)
         self._number += 1
@@ -162,7 +165,7 @@ class Rehearsal:
         attempt = RunningAttempt(begin, act, self._runs_dir, _nobody, rules=self.app.rules)
 
         def work() -> wire.FunctionEnded:
-            return (None if iscoroutinefunction(act) else attempt.run()) or asyncio.run(attempt.run_async())
+            return (None if iscoroutinefunction(act) else attempt.run()) or self._loop.run(attempt.run_async())
 
         with redirect_stdout(cast("TextIO", RunStream(sys.stdout))):
             ended = self._threads.submit(work).result()

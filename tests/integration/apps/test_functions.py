@@ -186,7 +186,7 @@ def waiting_without_processes(program: AppProgram, code: str, says: str, why: st
 
     The log of the node, and the reasons of the run, say that.
     """
-    node = program.work("--processes", "1", "--most-runs", "1")
+    node = program.work("--processes", "1", "--max-runs-per-process", "1")
     program.app.write_text(code)
     assert program.outcome("version")["result"] == '"one"'
     until(lambda: program.log.exists() and says in program.log.read_text())

@@ -361,7 +361,7 @@ def test_an_unknown_user_is_at_home_at_the_root(monkeypatch: pytest.MonkeyPatch)
     assert this_machine({}).home == Path("/")
 
 
-@pytest.mark.parametrize("name", ["most_runs", "most_memory"])
+@pytest.mark.parametrize("name", ["max_runs_per_process", "most_memory"])
 def test_a_setting_that_may_be_none_is_read_and_checked(machine: Machine, tmp_path: Path, name: str) -> None:
     """From a flag as from a variable; what it may be is said."""
     variable = f"TOKIMORI_APP_{name.upper()}"

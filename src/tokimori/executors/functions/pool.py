@@ -55,6 +55,8 @@ class Backoff:
 
 log = logging.getLogger(__name__)
 
+_LOOK = 0.02
+"""Seconds between two looks at processes that are ending."""
 SLOW_IMPORT = 10.0
 """Seconds after which somebody who waits for an app to be imported is told why nothing happens, again and again."""
 
@@ -174,6 +176,32 @@ class Pool(dict[int, WorkerProcess]):
         """Return the processes for one run each that have none yet, and how many more there may be."""
         idle = [each for each in self.alive(OWN) if not each.has_worked]
         return idle, most - sum(each.cell == OWN for each in self.values())
+
+    def fresh(self, generation: int, *, ready: bool = False) -> int:
+        """Return how many with this code work for all jobs, or are on their way, and are not too old."""
+        alive = (each for each in self.alive(COMMON) if each.is_ready or not ready)
+        return sum(each.generation == generation and not each.worn for each in alive)
+
+    def wear(self, before: float) -> bool:
+        """Mark those that were started before (seconds of CLOCK_BOOTTIME); return if there are any new ones."""
+        old = [each for each in self.alive(COMMON) if each.is_ready and not each.worn and each.since < before]
+        for process in old:
+            process.worn = True
+        return bool(old)
+
+    def relieved(self, generation: int, most: int) -> list[WorkerProcess]:
+        """Return those that were too old, once enough others are ready."""
+        enough = self.fresh(generation, ready=True) >= most
+        return [each for each in self.alive(COMMON) if each.worn and each.is_ready] if enough else []
+
+    async def let_stop(self, within: float) -> None:
+        """Ask those to leave that are idle and have hooks for their end; wait so many seconds for their exit."""
+        stopping = [each for each in self.values() if each.stops and not each.load]
+        for process in stopping:
+            process.leave()
+        until = boottime() + within
+        while any(each.is_on_line for each in stopping) and boottime() < until:  # noqa: ASYNC110  a node stops once
+            await asyncio.sleep(_LOOK)
 
     def hangs(self) -> bool:
         """Return if processes are on their way, all of which were started long ago."""

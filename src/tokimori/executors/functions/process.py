@@ -32,8 +32,9 @@ class AppSettings(Struct, frozen=True, kw_only=True):
 
     `app` is `MODULE:NAME` or `FILE.py:NAME`, `secret` a text that nobody can guess. Output goes below `runs_dir`;
     `environ` is the environment of a process, which works on `concurrency` runs at a time. `include` are folders where
-    its modules are looked for first, `require` modules that are imported before it. After `most_runs` runs, or with
-    more than `most_memory` bytes in memory, a process is replaced when nothing runs in it (None: never). `attached`:
+    its modules are looked for first, `require` modules that are imported before it. After `max_runs_per_process` runs,
+    or with more than `most_memory` bytes in memory, a process is replaced when nothing runs in it, and `max_age`
+    seconds after its start as soon as another one is ready (None: never). `attached`:
     another program runs the functions itself, and comes to the socket. `stored` are patterns of what jobs may name
     without the app: `app` may be empty then. Where a run does not end, the others of its process get `drain` seconds.
     """
@@ -47,7 +48,8 @@ class AppSettings(Struct, frozen=True, kw_only=True):
     concurrency: int = 16
     include: tuple[str, ...] = ()
     require: tuple[str, ...] = ()
-    most_runs: int | None = None
+    max_runs_per_process: int | None = None
+    max_age: float | None = None
     most_memory: int | None = None
     attached: bool = False
     stored: tuple[str, ...] = ()
@@ -146,6 +148,7 @@ class WorkerProcess:
     `generation` grows with each reload of the code. `blamed` is an attempt because of which it is drained, `overdue`
     are all whose time and grace are over, and at `drained_until` (seconds of CLOCK_BOOTTIME) it is `killed`. `exited`:
     it is no more; what it said last may still have to be read. `exits` is the attempt that has said that it ends it.
+    `worn`: it is replaced for its age; `stops`: its app has hooks for its end.
     `since` is when it was started (seconds of CLOCK_BOOTTIME), and `ended` how many attempts have ended in it.
     """
 
@@ -163,7 +166,7 @@ class WorkerProcess:
         self.exits: Assignment | None = None
         self.since = 0.0
         self.ended = 0
-        self.exited = False
+        self.exited = self.worn = self.stops = False
         self.silence: Silence | None = None
         self.stacks = -1
         self._concurrency = concurrency
@@ -231,9 +234,10 @@ class WorkerProcess:
         """Return whether anything in it has to end with the lease of the node."""
         return self._bound > 0
 
-    def connect(self, transport: asyncio.WriteTransport, pid: int, stacks: int = -1) -> None:
+    def connect(self, transport: asyncio.WriteTransport, pid: int, stacks: int = -1, *, stops: bool = False) -> None:
         """Note that it has said hello. `stacks` is the descriptor of its file of stacks."""
         self._transport, self.pid, self.stacks, self.phase = transport, pid, stacks, Phase.READY
+        self.stops = stops
 
     def give(self, attempt: Assignment, begin: Begin, now: float, lease: float = inf) -> None:
         """Have it run an attempt, which may begin until the `lease` is over; sent by `flush`."""

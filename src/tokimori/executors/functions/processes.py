@@ -25,6 +25,8 @@ KEPT_LOGS = 7 * 24 * 3600
 """Seconds for which such a file is kept."""
 LEAVES_WITHIN = 1.0
 """Seconds in which a process that has left the line to its node ends by itself; then it is killed."""
+STOPS_WITHIN = 5.0
+"""Seconds for the hooks of an app when its node stops."""
 LAST_WORDS = 0.5
 """Seconds for which is read what a process said that has exited: a child of it may hold the line for ever."""
 
@@ -99,8 +101,9 @@ class Processes:
         self._replenish()
 
     async def close(self) -> None:
-        """Kill them all, and the keeper."""
+        """Let those leave that have hooks to call, then kill them all, and the keepers."""
         self._closing = True
+        await self._processes.let_stop(STOPS_WITHIN)
         self._listener.close()
         for task in self._work:
             task.cancel()
@@ -145,7 +148,7 @@ class Processes:
         if self._tell_able():
             self._ready()
         self.drains.look_at(process)
-        most = self._app.most_runs
+        most = self._app.max_runs_per_process
         if (process.cell != COMMON and not process.load) or (most is not None and process.ended >= most):
             self._retire(process)
 
@@ -174,6 +177,8 @@ class Processes:
         if self._processes.hangs():
             self._telling.imports(self._app.app, self._generation, others=self._given_to < self._generation)
         self._tell_unable()
+        if self._app.max_age is not None and self._processes.wear(boottime() - self._app.max_age):
+            self._replenish()
         if (most := self._app.most_memory) is not None:  # another one that has done nothing would be as large
             for process in [each for each in self._processes.values() if each.has_worked and each.memory > most]:
                 self._retire(process)
@@ -185,9 +190,8 @@ class Processes:
     # Starting and replacing
 
     def _replenish(self) -> None:
-        """Start as many processes with the code of now as are missing."""
-        found = [each for each in self._processes.alive(COMMON) if each.generation == self._generation]
-        for _ in range(self._app.processes - len(found)):
+        """Start as many processes with the code of now as are missing, or too old."""
+        for _ in range(self._app.processes - self._processes.fresh(self._generation)):
             self._start(COMMON, self._backoff.pause)
         if self._take_over():
             self._ready()
@@ -227,7 +231,7 @@ class Processes:
         if process is None or process.phase is not Phase.STARTING or connection.transport is None:
             return False
         connection.room = process.room
-        process.connect(connection.transport, hello.pid, hello.stacks)
+        process.connect(connection.transport, hello.pid, hello.stacks, stops=hello.stops)
         self._backoff.loaded()
         if self._hello is not None and not self._hello.done():
             self._hello.set_result(hello)
@@ -235,6 +239,8 @@ class Processes:
             self._newest = hello
         if process.generation < self._given_to:
             self._retire(process)
+        for worn in self._processes.relieved(self._generation, self._app.processes):
+            self._retire(worn)
         self._take_over()
         self._tell_able()
         self._ready()

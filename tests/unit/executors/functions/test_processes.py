@@ -16,6 +16,7 @@ from tokimori.executors.functions.pool import SLOW_IMPORT
 from tokimori.executors.functions.process import OWN, AppSettings, Phase, WorkerProcess
 from tokimori.executors.functions.processes import LAST_WORDS, Processes
 from tokimori.executors.keeper import wire as keeper_wire
+from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.keeper_post import KeeperPost
 from tokimori.model.suspicion import COMMON
 from tokimori.turns import TurnsOfReaders
@@ -451,3 +452,22 @@ def test_what_a_process_says_is_logged_once() -> None:
         written += said
         grew = keeper_wire.OutputGrew(1, len(written), keeper_wire.to_text(written[-4096:].encode()))
         assert process.said_since(grew) == said[-4000:].strip()
+
+
+def test_a_process_that_is_old_goes_when_another_one_is_ready(tmp_path: Path) -> None:
+    """Its place is never empty: it is given runs until the newcomer says hello, and no third one is started."""
+
+    async def scenario() -> None:
+        pool = Pool(tmp_path, max_age=100.0)
+        old = pool.says_hello()
+        pool.pool._processes[old].since = boottime() - 99
+        pool.pool.renew(boottime())
+        assert pool.newest == old
+        pool.pool._processes[old].since = boottime() - 101
+        for _ in range(3):
+            pool.pool.renew(boottime())
+        assert (pool.newest, pool.given()) == (old + 1, old)
+        new = pool.says_hello()
+        assert (pool.given(), pool.phases([old])) == (new, {Phase.LEAVING})
+
+    run_virtually(scenario())
