@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import Final
+from urllib.parse import unquote
 
 from starlette.requests import Request
 from starlette.types import Scope
@@ -10,6 +11,7 @@ from starlette.types import Scope
 from tokimori.errors import Unauthorized
 from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.claims import Claims
+from tokimori.service.given import check_author
 from tokimori.service.operation import Async
 from tokimori.service.permitted import permitted
 from tokimori.service.service import Service
@@ -28,9 +30,24 @@ _AGAIN: Final = "tokimori.access.again"
 Again = Callable[[], Awaitable[Access | None]]
 
 
-def unknown_author(_: Request) -> str:
-    """Return the author of every request that brought the node's secret: who has it is anybody."""
-    return "http"
+AUTHOR: Final = "tokimori-author"
+"""Header in which whoever brings the node's secret says who orders."""
+
+
+def author_said(unsaid: str = "http") -> AuthorOf:
+    """Return the function that tells who has sent a request with the node's secret: the name that it says, or `unsaid`.
+
+    A name is said by the header, or was said at the login. It raises `InvalidInput` for one that can't be recorded.
+    """
+
+    def author_of(request: Request) -> str:
+        access: Access = request.scope[_ACCESS]
+        said = request.headers.get(AUTHOR, "").strip()
+        author = unquote(said) or access.author or unsaid
+        check_author(author)
+        return author
+
+    return author_of
 
 
 def let_in(scope: Scope, access: Access, again: Again) -> None:
@@ -52,6 +69,9 @@ async def is_still_let_in(request: Request) -> bool:
         return False
 
 
+_AUTHOR_SAID: Final = author_said()
+
+
 class Acting:
     """Gives each request the service and the claims as its sender may use them. Who was not let in gets neither.
 
@@ -61,7 +81,7 @@ class Acting:
     def __init__(
         self,
         service: Service,
-        author_of: AuthorOf = unknown_author,
+        author_of: AuthorOf = _AUTHOR_SAID,
         allowed: Allowed = NOTHING_SAID,
     ) -> None:
         self._service = service

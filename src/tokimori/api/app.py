@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp
 
-from tokimori.api.acting import Acting, AuthorOf, ClaimsFor, ServiceFor, unknown_author
+from tokimori.api.acting import Acting, AuthorOf, ClaimsFor, ServiceFor, author_said
 from tokimori.api.alarms import Alarms
 from tokimori.api.answers import RefusalPage, answer, error_answer, is_browser, refusal
 from tokimori.api.audit import AuditRoutes
@@ -107,7 +107,7 @@ def create_app(
     closed: RefusalPage | None = None,
     host_name: str | None = None,
     public_url: str | None = None,
-    author_of: AuthorOf = unknown_author,
+    author_of: AuthorOf | None = None,
     hear: Hear = unheard,
     guests: Guests = nobody,
     formats: Formats | None = None,
@@ -129,7 +129,7 @@ def create_app(
     this door, `rate` how often each client may ask, `path_prefix` below which path others know it, `streams` how
     many streams of events may be open.
     """
-    acting = Acting(service.within_bounds(OF_A_DOOR), author_of, allowed)
+    acting = Acting(service.within_bounds(OF_A_DOOR), author_of or author_said(), allowed)
     own = None if service._ground.place is None else acting.claims
     told = [*_probes(health, unready), *operations(acting.service, own, formats, streams)]
     told += [] if figures is None else MetricsPath(acting.service, figures).operations()

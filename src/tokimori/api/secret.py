@@ -11,7 +11,7 @@ import hmac
 import logging
 from functools import partial
 from typing import Final
-from urllib.parse import parse_qs, parse_qsl, unquote_plus, urlencode, urlsplit
+from urllib.parse import parse_qs, parse_qsl, quote, unquote, unquote_plus, urlencode, urlsplit
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
@@ -22,8 +22,9 @@ from tokimori.api.answers import RefusalPage, error_answer, refused, said
 from tokimori.api.queries import read_whole
 from tokimori.api.rates import Rates
 from tokimori.clock import Clock, Moment, format_moment
-from tokimori.errors import StoreError, TokimoriError, Unauthorized
+from tokimori.errors import InvalidInput, StoreError, TokimoriError, Unauthorized
 from tokimori.model.access_token import AccessToken
+from tokimori.service.given import check_author
 from tokimori.service.sessions import OWNER, Sessions
 from tokimori.service.sight import Access, access_of, owner
 from tokimori.service.tokens import Holders
@@ -33,19 +34,20 @@ LOGOUT: Final = "/logout"
 _FIELD: Final = "token"
 
 
-async def presented(scope: Scope, receive: Receive) -> str:
-    """Return the text in the form, empty for none. Raises `ClientDisconnect`."""
+async def presented(scope: Scope, receive: Receive) -> tuple[str, str]:
+    """Return the token and the name in the form, empty for none. Raises `ClientDisconnect`."""
     body = await read_whole(scope, receive) or b""
     given = parse_qs(body.decode("latin-1"), max_num_fields=10) if body.count(b"&") < 10 else {}
-    return given.get(_FIELD, [""])[0].strip()
+    token, name = (given.get(field, [""])[0].strip() for field in (_FIELD, AS))
+    return token, name.encode("latin-1", "replace").decode(errors="replace")
 
 
-def session_value(secret: str, token: AccessToken | None, session: str) -> str:
+def session_value(secret: str, token: AccessToken | None, session: str, author: str | None = None) -> str:
     """Return a browser's value in place of the token: it opens the doors of this state folder, as long as that does.
 
-    None: in place of the secret itself. `session` is what is ended by logging out.
+    None: in place of the secret itself, in the name of `author`. `session` is what is ended by logging out.
     """
-    name = "" if token is None else token.name
+    name = _OF_AUTHOR + quote(author, safe="") if author and token is None else "" if token is None else token.name
     told = f"the session {session} of {name} {'' if token is None else token.digest}"
     return f"{name}.{session}.{hmac.new(secret.encode(), told.encode(), hashlib.sha256).hexdigest()}"
 
@@ -60,6 +62,10 @@ log = logging.getLogger(__name__)
 
 PARAMETER = "secret"
 """The parameter of the page's address that carries the secret."""
+AS: Final = "as"
+"""The parameter, and the field of the login, with the name of whoever brings the secret."""
+_OF_AUTHOR: Final = "@"
+"""Before the author in a cookie of the owner: no token's name begins so."""
 COMMAND = "tokimori node address"
 """What prints the address with the secret."""
 OPEN_TO_ALL: Final = frozenset({"/healthz", "/readyz"})
@@ -143,32 +149,34 @@ class Secret:
         path = request.scope["path"]
         if path == "/" and self._is_entry(request):
             query = parse_qsl(request.url.query, keep_blank_values=True)
-            rest = urlencode([(name, value) for name, value in query if name != PARAMETER])
-            return owner(None), self._begun(request, None, f"/?{rest}" if rest else "/")
+            rest = urlencode([(name, value) for name, value in query if name not in (PARAMETER, AS)])
+            author = _author_in(dict(query).get(AS, ""))
+            return owner(author), self._begun(request, None, f"/?{rest}" if rest else "/", author)
         if request.method != "POST" or path not in (LOGIN, LOGOUT):
             return None
         if path == LOGOUT:
             await self._log_out(request)
             return None, _without_cookie(request)
-        text = await presented(request.scope, receive)
+        text, name = await presented(request.scope, receive)
         if _has([text], self._secret):
-            return owner(None), self._begun(request, None, "/")
+            author = _author_in(name)
+            return owner(author), self._begun(request, None, "/", author)
         token = None if self._holders is None else await self._holders.bearer(text)
         if token is None:
             self._wrong.note(request)
             return None, self._refusal(request)
         return await self._holder(token), self._begun(request, token, "/")
 
-    def _begun(self, request: Request, token: AccessToken | None, where: str) -> Response:
+    def _begun(self, request: Request, token: AccessToken | None, where: str, author: str | None = None) -> Response:
         session = NO_SESSION if self._sessions is None else self._sessions.new()
-        return _with_cookie(request, session_value(self._secret, token, session), where)
+        return _with_cookie(request, session_value(self._secret, token, session, author), where)
 
     async def _log_out(self, request: Request) -> None:
         """End the sessions that he brings: whoever has a copy of a cookie is out, too. Raises `StoreError`."""
         for value in _cookies(request, cookie_name(request))[:MOST_BROUGHT]:
             found = await self._session_of(value)
             if found is not None and self._sessions is not None:
-                await self._sessions.end(*found[1:])
+                await self._sessions.end(*found[2:])
 
     def _is_entry(self, request: Request) -> bool:
         """Return whether somebody opens the printed address."""
@@ -205,25 +213,27 @@ class Secret:
         found = await self._session_of(value)
         if found is None:
             return None
-        token, *session = found
+        token, author, *session = found
         try:
             if self._sessions is not None and await self._sessions.has_ended(*session):
                 return None
         except StoreError:  # the owner may look at a node whose store is away: it has nothing to tell
             if token is not None:
                 raise
-        return _OWNER if token is None else await self._holder(token)
+        return owner(author) if token is None else await self._holder(token)
 
-    async def _session_of(self, value: str) -> tuple[AccessToken | None, str, str] | None:
-        """Return whose session a cookie is (None: the owner's), its name and itself; None if it is none of ours."""
+    async def _session_of(self, value: str) -> tuple[AccessToken | None, str | None, str, str] | None:
+        """Return whose session a cookie is (None: the owner's, with an author), its name and itself; None: not ours."""
         parts = parts_of_session(value)
         if parts is None:
             return None
         name, session = parts
+        author = unquote(name[len(_OF_AUTHOR) :]) if name.startswith(_OF_AUTHOR) else None
+        name = "" if author else name
         token = await self._holders.named(name) if name and self._holders is not None else None
-        if (name and token is None) or not _has([value], session_value(self._secret, token, session)):
+        if (name and token is None) or not _has([value], session_value(self._secret, token, session, author)):
             return None
-        return token, name or OWNER, session
+        return token, author, name or OWNER, session
 
     async def _holder(self, token: AccessToken) -> Access:
         if self._holders is not None and token.is_over(await self._holders.now()):
@@ -255,6 +265,15 @@ class Secret:
         )
         response.headers["www-authenticate"] = 'Bearer realm="tokimori"'
         return response
+
+
+def _author_in(text: str) -> str | None:
+    """Return the name that somebody says at the entrance; None for one that can't be recorded."""
+    try:
+        check_author(text)
+    except InvalidInput:
+        return None
+    return text or None
 
 
 class WrongSecrets:

@@ -11,12 +11,13 @@ from starlette.types import ASGIApp
 
 from tokimori.api.acceptor import tls_context
 from tokimori.api.access_log import AccessLog
-from tokimori.api.acting import Acting
+from tokimori.api.acting import Acting, author_said
 from tokimori.api.app import Health, create_app
 from tokimori.api.connections import Limits, most_connections
 from tokimori.api.exchange import Formats, Named
 from tokimori.api.guards import Lenient
 from tokimori.api.server import HttpDoor, is_loopback
+from tokimori.client.recording import who
 from tokimori.clock import Clock
 from tokimori.config.http import HttpSettings
 from tokimori.config.settings import Settings
@@ -126,9 +127,9 @@ async def http_door(
     semaphores = None if semaphores is None else DoorOnDemand(semaphores)
     doors = await store.for_doors()
     service = service_of(doors, semaphores, place=place)
-    vitals = vitals_of(node, doors, service, settings, clock)
+    vitals, author_of = vitals_of(node, doors, service, settings, clock), author_said(who(None))
     http, secret, allowed = settings.http, make_secret(settings.state_dir), allowed_by(settings.http)
-    page = Page(Acting(service).service, clock, http.path_prefix or "")
+    page = Page(Acting(service, author_of).service, clock, http.path_prefix or "")
     kala = Acting(service, lambda _: "kala", allowed=allowed)
     if http.v1_open:
         check_open(http.interface, os.geteuid())
@@ -137,6 +138,7 @@ async def http_door(
         clock,
         interface=http.interface,
         secret=secret,
+        author_of=author_of,
         health=lambda: _health(node),
         unready=lambda: vitals.unready,
         pages=[*page.routes(), *kala_routes(kala.service, http.v1_default_owner)],

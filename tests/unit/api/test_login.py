@@ -166,3 +166,40 @@ async def test_no_page_of_others_logs_anybody_in_or_out(world: World, tab: Tab, 
     answer = await tab.log_in(text, header)
     assert answer.status == 403 and "set-cookie" not in answer.headers
     assert (await tab.ask("/logout", "POST", header)).status == 403
+
+
+async def test_who_has_the_secret_says_who_orders(tab: Tab, world: World) -> None:
+    """A name at the entrance or at the login is the author of what the browser orders; without one the node says it."""
+    await world.add({"noop": True}, "a")
+
+    async def paused_by() -> str:
+        kind, origin = ("content-type", "application/json"), ("origin", "http://127.0.0.1:8000")
+        answer = await tab.ask("/api/v2/jobs/a/pause", "POST", kind, origin, body=b"{}")
+        await world.service.jobs.resume("a")
+        by: str = answer.json["by"]
+        return by
+
+    entered = await tab.ask(f"/?secret={SECRET}&as=Zo%C3%AB&job=a")
+    tab.keep(entered)
+    assert entered.headers["location"] == "/?job=a"
+    assert await paused_by() == "Zoë"
+    kind = ("content-type", "application/x-www-form-urlencoded")
+    for name, author in (("ann b.c", "ann b.c"), ("", "http"), ("x" * 2_000, "http"), ("a\0", "http")):
+        tab.keep(await tab.ask("/login", "POST", kind, body=urlencode({"token": SECRET, "as": name}).encode()))
+        assert await paused_by() == author
+    tab.cookie = f"@eve{tab.cookie}"
+    assert (await tab.ask("/api/v2/jobs")).status == 401
+
+
+async def test_a_header_says_who_orders(tab: Tab, world: World) -> None:
+    """Programs with the secret name the author in a header; who has a token is named by that."""
+    await world.add({"noop": True}, "a")
+    token = (await world.service.tokens.create("c.i", "operate")).text
+    kind, said = ("content-type", "application/json"), ("tokimori-author", "Zo%C3%AB")
+    for text, author in ((SECRET, "Zoë"), (token, "c.i")):
+        bearer = ("authorization", f"Bearer {text}")
+        answer = await tab.ask("/api/v2/jobs/a/pause", "POST", kind, bearer, said, body=b"{}")
+        assert answer.json["by"] == author
+        await world.service.jobs.resume("a")
+    bearer, bad = ("authorization", f"Bearer {SECRET}"), ("tokimori-author", "a%00")
+    assert (await tab.ask("/api/v2/jobs/a/pause", "POST", kind, bearer, bad, body=b"{}")).status == 422
