@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
@@ -21,9 +21,9 @@ from tokimori.model.job import Job
 from tokimori.model.lanes import lane_of
 from tokimori.model.outcome import Failed, Outcome, Succeeded
 from tokimori.model.retention import Expiry, expiry_of
-from tokimori.model.transitions import RunState
-from tokimori.ports.store import RunFilter, Store
+from tokimori.ports.store import Store
 from tokimori.ports.working import Claim, Claimed, Verdict
+from tokimori.service.arguments import RunFilters
 from tokimori.service.service import Service
 
 AT_ONCE = 32
@@ -111,19 +111,18 @@ async def all_verbs(bench: Bench) -> None:
 
 async def _lists(bench: Bench) -> None:
     store, big = bench.store, bench.filled.big
-    failed, held, blocked = (frozenset({state}) for state in (RunState.FAILED, RunState.HELD, RunState.BLOCKED))
-    listed = {
-        "list: 100 newest runs": RunFilter(limit=100),
-        "list: 100 newest runs of the job": RunFilter(job_id=big.id, limit=100),
-        "list: 100 newest failed runs": RunFilter(states=failed, limit=100),
-        "list: 100 newest failed runs of the job": RunFilter(job_id=big.id, states=failed, limit=100),
-        "list: held runs, of which there are none": RunFilter(states=held, limit=100),
-        "list: held runs of the job": RunFilter(job_id=big.id, states=held, limit=100),
-        "list: blocked runs, of which there are none": RunFilter(states=blocked, limit=100),
-        "list: blocked runs of the job": RunFilter(job_id=big.id, states=blocked, limit=100),
+    listed: Mapping[str, RunFilters] = {
+        "list: 100 newest runs": {"limit": 100},
+        "list: 100 newest runs of the job": {"job_id": big.id, "limit": 100},
+        "list: 100 newest failed runs": {"state": "failed", "limit": 100},
+        "list: 100 newest failed runs of the job": {"job_id": big.id, "state": "failed", "limit": 100},
+        "list: held runs, of which there are none": {"state": "held", "limit": 100},
+        "list: held runs of the job": {"job_id": big.id, "state": "held", "limit": 100},
+        "list: blocked runs, of which there are none": {"state": "blocked", "limit": 100},
+        "list: blocked runs of the job": {"job_id": big.id, "state": "blocked", "limit": 100},
     }
     for verb, wanted in listed.items():
-        await bench.measure(verb, lambda wanted=wanted: bench.service.runs.list(wanted), SELDOM)  # type: ignore[misc]
+        await bench.measure(verb, lambda wanted=wanted: bench.service.runs.list(**wanted), SELDOM)  # type: ignore[misc]
     await bench.measure("list: 100 jobs", lambda: store.list_jobs(limit=100), SELDOM)
     await bench.measure("list: 1,000 queues", bench.service.queues.list, SELDOM)
     await bench.measure("list: nodes", store.list_nodes, SELDOM)

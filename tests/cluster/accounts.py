@@ -85,7 +85,10 @@ async def finish(fleet: Fleet, jobs: int, patience: float) -> Finish:
 
 
 async def _listed(store: Store | AsyncClient, wanted: RunFilter) -> Sequence[Run]:
-    return await (store.runs.list(wanted) if isinstance(store, AsyncClient) else store.list_runs(wanted))
+    if not isinstance(store, AsyncClient):
+        return await store.list_runs(wanted)
+    found = await store.runs.list(job_id=wanted.job_id, state=wanted.states, before=wanted.before, limit=wanted.limit)
+    return found.runs
 
 
 async def live_runs(store: Store | AsyncClient) -> list[Run]:

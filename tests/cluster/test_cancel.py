@@ -12,7 +12,6 @@ from tests.servers import mariadb, postgres, redis
 from tokimori.client.client import Client
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import RunFilter
 
 GRACE = 2.0
 STUBBORN = """
@@ -68,7 +67,7 @@ def test_what_runs_on_other_nodes_is_gone_in_time(fleet: tuple[Fleet, Order, str
                 client.jobs.trigger("stubborn")
             states(client, RunState.RUNNING, 2 * RUNS_EACH)
             wait_for_commands(nodes, 2 * RUNS_EACH * PROCESSES_EACH)
-            owners = {run.node_id for run in client.runs.list(RunFilter())}
+            owners = {run.node_id for run in client.runs.list()}
             before = time.monotonic()
             order(client)
             lasted = gone(nodes) - before
@@ -109,8 +108,7 @@ def gone(fleet: Fleet) -> float:
 def states(client: Client, state: RunState, count: int) -> Sequence[Run]:
     """So many runs, once they are in this state."""
     end = time.monotonic() + PATIENCE
-    wanted = RunFilter(states=frozenset({state}))
-    while len(runs := client.runs.list(wanted)) < count:
+    while len(runs := client.runs.list(state=state).runs) < count:
         assert time.monotonic() < end
         time.sleep(0.05)
     return runs

@@ -17,9 +17,7 @@ from tests.programs.forked import BARE
 from tests.servers import mariadb, postgres, redis
 from tests.servers.wrong_clock import WrongClock
 from tokimori.clock import SECOND, Moment
-from tokimori.model.ids import JobId
 from tokimori.model.run import Run
-from tokimori.ports.store import RunFilter
 
 DAY = 24 * 3600
 JOBS = {
@@ -87,7 +85,7 @@ def until(holds: Callable[[], object], patience: float) -> float:
 
 def runs_of(client: tokimori.Client, name: str, most: int) -> Sequence[Run]:
     """The newest runs of the job."""
-    return client.runs.list(RunFilter(job_id=JobId(name), limit=most))
+    return client.runs.list(job_id=name, limit=most).runs
 
 
 STORES = ("sqlite", "postgres", "mariadb", "redis")

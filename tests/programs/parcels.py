@@ -64,7 +64,7 @@ def states(client: tokimori.Client) -> list[tokimori.RunState]:
     client.jobs.add("stored", function="package.module:Class.method", retry={"attempts": 5})
     client.jobs.add("hook", url="https://shop.example/{{run_id}}", method="POST", expect=[200], callback_within=60)
     client.jobs.trigger("mail", payload={"to": "ann"}, debounce=3)
-    return [run.state for run in client.runs.list(tokimori.RunFilter(limit=nightly("south")))]
+    return [run.state for run in client.runs.list(limit=nightly("south"))]
 
 
 async def by_hand(client: tokimori.AsyncClient) -> None:

@@ -19,6 +19,7 @@ from tokimori.model.target import Unreadable
 from tokimori.schedules.zones import check_zone
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.definitions import definition_from, job_fields_of, runs_remaining_in
+from tokimori.service.finding import FoundJobs
 from tokimori.service.service import Service
 
 
@@ -128,16 +129,16 @@ class Exchange:
 
     async def as_json(self, request: Request, query: DefinitionQuery) -> Response:
         """Export as JSON what `set_apply` takes. Jobs whose definition this version can't read are left out."""
-        jobs, beside = await self._jobs(request, query), await self._beside(request, query)
-        return _page(request, query, jobs, ExportView(jobs=tuple(_fields(jobs, query.set)), **beside))
+        found, beside = await self._jobs(request, query), await self._beside(request, query)
+        return _page(request, found, ExportView(jobs=tuple(_fields(found.jobs, query.set)), **beside))
 
     async def as_toml(self, request: Request, query: DefinitionQuery) -> Response:
         """Return the same as TOML."""
-        jobs, beside = await self._jobs(request, query), await self._beside(request, query)
+        found, beside = await self._jobs(request, query), await self._beside(request, query)
         async with self._turn:
             top = None if query.after else query.set
-            text = await asyncio.to_thread(self._formats.write_toml, _fields(jobs, query.set), top, beside)
-        return _page(request, query, jobs, TomlView(toml=text))
+            text = await asyncio.to_thread(self._formats.write_toml, _fields(found.jobs, query.set), top, beside)
+        return _page(request, found, TomlView(toml=text))
 
     async def _beside(self, request: Request, query: DefinitionQuery) -> dict[str, Any]:
         """Return what there is beside jobs, with their first page."""
@@ -147,16 +148,16 @@ class Exchange:
 
     async def as_crontab(self, request: Request, query: CrontabQuery) -> Response:
         """Jobs as a crontab. A job that cron can't run becomes a comment, with the reason."""
-        zone, jobs = check_zone(query.time_zone, field="time_zone"), await self._jobs(request, query)
+        zone, found = check_zone(query.time_zone, field="time_zone"), await self._jobs(request, query)
         async with self._turn:
-            text, left_out = await asyncio.to_thread(self._formats.write_crontab, jobs, zone, query.system)
-        return _page(request, query, jobs, CrontabView(crontab=text, left_out=left_out))
+            text, left_out = await asyncio.to_thread(self._formats.write_crontab, found.jobs, zone, query.system)
+        return _page(request, found, CrontabView(crontab=text, left_out=left_out))
 
-    async def _jobs(self, request: Request, query: ExportQuery) -> Sequence[Job]:
+    async def _jobs(self, request: Request, query: ExportQuery) -> FoundJobs:
         service = self._service(request)
         if query.id:
-            return [await service.jobs.get(job_id) for job_id in query.id]
-        return await service.jobs.list(query.after, query.limit)
+            return FoundJobs(jobs=[await service.jobs.get(job_id) for job_id in query.id])
+        return await service.jobs.list(after=query.after, limit=query.limit)
 
 
 async def _definition(service: Service, place: int, fields: Mapping[str, Any]) -> tuple[str, Definition]:
@@ -178,7 +179,6 @@ def _fields(jobs: Sequence[Job], set_name: str | None) -> list[dict[str, Any]]:
     return [{"id": job.id, **job_fields_of(job)} for job in wanted]
 
 
-def _page(request: Request, query: ExportQuery, jobs: Sequence[Job], view: Struct) -> Response:
+def _page(request: Request, found: FoundJobs, view: Struct) -> Response:
     """Return the jobs as they are written; a `Link` names the next page, if there may be more."""
-    is_full = not query.id and len(jobs) == query.limit
-    return page_of(request, view, more=is_full, after=jobs[-1].id if jobs else None)
+    return page_of(request, view, more=found.next is not None, after=found.next)

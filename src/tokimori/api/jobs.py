@@ -14,19 +14,21 @@ from starlette.responses import Response
 from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, page_of, written
 from tokimori.api.operation import Fields, Handler, Operation
-from tokimori.api.queries import members_of
+from tokimori.api.queries import filters_of, members_of
 from tokimori.api.requests import NoRequest, PauseRequest, TriggerRequest, ask, made_once
 from tokimori.api.turns import in_steps
 from tokimori.clock import format_moment
 from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Outdated
-from tokimori.model.ids import JobId, check_job_id
+from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import Run
+from tokimori.ports.store import RunFilter
+from tokimori.service.arguments import JobFilters
 from tokimori.service.asking import MOST_LISTED, MOST_TRIES, checked
 from tokimori.service.definitions import JobFields, is_said
 from tokimori.service.deleting import MOST_DELETED
 from tokimori.service.edits import check_tag, tag_of
-from tokimori.service.finding import LONGEST, JobSearch, all_whole
+from tokimori.service.finding import LONGEST, all_whole
 from tokimori.service.service import Service
 from tokimori.service.shown import MOST_KEPT, Shown
 from tokimori.service.views.jobs import JobView, job_view
@@ -56,18 +58,6 @@ class JobQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     after: str | None = None
     limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 100
     last_runs: Annotated[int, Meta(ge=0, le=MOST_LISTED)] = 0
-
-    def search(self) -> JobSearch:
-        """Return the search as the service takes it. Raises `InvalidInput`."""
-        return JobSearch(
-            state=frozenset(self.state),
-            prefix=self.prefix,
-            label=self.label,
-            owner=self.owner,
-            queue=self.queue,
-            after=None if self.after is None else check_job_id(self.after, field="after"),
-            limit=self.limit,
-        )
 
 
 class DeleteQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -229,7 +219,7 @@ class JobRoutes:
         if query.last_runs:
             checked("last_runs", query.last_runs, MOST_LISTED // query.limit)
         service = self._service(request)
-        found = await service.jobs.find(query.search())
+        found = await service.jobs.list(**filters_of(query, JobFilters))
         jobs = found.jobs
         last = await _last_runs(service, jobs, query.last_runs) if query.last_runs else {}
         views = await in_steps(lambda job: job_view(job, last_runs=last.get(job.id)), jobs)
@@ -339,7 +329,11 @@ async def _last_runs(service: Service, jobs: Sequence[Job], limit: int) -> dict[
     """
     found = await service.runs.last([job.id for job in jobs], limit, longest=LONGEST)
     last: dict[JobId, list[Run]] = {job.id: [] for job in jobs}
-    for run in await all_whole(service.runs.list, [run for runs in found.values() for run in runs]):
+
+    async def listed(wanted: RunFilter) -> Sequence[Run]:
+        return (await service.runs.list(job_id=wanted.job_id, before=wanted.before, limit=wanted.limit)).runs
+
+    for run in await all_whole(listed, [run for runs in found.values() for run in runs]):
         last[run.job_id].append(run)
     return last
 

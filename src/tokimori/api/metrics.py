@@ -15,7 +15,6 @@ from tokimori.model.lanes import queue_of
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import NodeState
 from tokimori.service.asking import MOST_LISTED
-from tokimori.service.finding import RunSearch
 from tokimori.service.service import Service
 
 Figures = Callable[[StoreFigures], bytes]
@@ -47,7 +46,7 @@ async def standing_of(service: Service) -> StoreFigures:
     oldest = now
     for state in (each for each in RunState if each not in ENDS):
         limit = MOST_LISTED if state is RunState.READY else MOST_COUNTED
-        found = (await service.runs.find(RunSearch(state=frozenset({state}), limit=limit), longest=0)).runs
+        found = await service.runs.list(state=state, limit=limit, longest=0)
         runs[state.value] = len(found)
         if state is RunState.READY:
             ready.update("stopped" if run.lane is None else queue_of(run.lane) for run in found)

@@ -15,7 +15,6 @@ from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import NodeRecord
 from tokimori.ports.store import SchemaStatus
 from tokimori.service.doctor.finding import Diagnosis
-from tokimori.service.finding import RunSearch
 from tokimori.service.service import Service
 from tokimori.service.views.nodes import NodeView, node_view
 
@@ -120,8 +119,8 @@ async def live_runs(service: Service) -> dict[str, Number]:
     """Return the number of live runs by state. No text of them is read."""
     runs = {}
     for state in (each for each in RunState if each not in ENDS):
-        found = await service.runs.find(RunSearch(state=frozenset({state}), limit=MOST_COUNTED), longest=0)
-        runs[state.value] = Number(count=len(found.runs), more=found.next is not None)
+        found = await service.runs.list(state=state, limit=MOST_COUNTED, longest=0)
+        runs[state.value] = Number(count=len(found), more=found.next is not None)
     return runs
 
 

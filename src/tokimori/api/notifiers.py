@@ -12,9 +12,7 @@ from tokimori.api.operation import Fields, Operation
 from tokimori.api.requests import NoRequest, requested
 from tokimori.model.ids import JobId
 from tokimori.model.notifier import PREFIX, name_of
-from tokimori.service.asking import MOST_LISTED
 from tokimori.service.definitions import JobFields
-from tokimori.service.finding import JobSearch
 from tokimori.service.notified import id_of, notifier_fields, trial_payload
 from tokimori.service.views.jobs import JobView, job_view
 from tokimori.service.views.runs import RunView
@@ -77,8 +75,8 @@ class Notifiers:
 
     async def list(self, request: Request) -> Response:
         """Notifiers by id, at most 1,000."""
-        found = await self._service(request).jobs.find(JobSearch(prefix=PREFIX, limit=MOST_LISTED))
-        return answer([job_view(each) for each in found.jobs])
+        found = await self._service(request).jobs.list(prefix=PREFIX)
+        return answer([job_view(each) for each in found])
 
     async def add(self, request: Request, body: Fields) -> Response:
         """Add a notifier: its `name`, what it does (`url`, `email`, `command`, `function`), and `notifier`."""

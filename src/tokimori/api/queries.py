@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from msgspec import DecodeError, Meta, Struct, convert, to_builtins
-from msgspec.structs import fields
+from msgspec.structs import asdict, fields
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope
@@ -30,6 +30,11 @@ def members_of(views: Sequence[Struct], kind: type[Struct], names: Sequence[str]
             raise _unknown_member(name, known)
     plain = (to_builtins(view) for view in views)
     return [{name: view[name] for name in names if name in view} for view in plain]
+
+
+def filters_of(query: Struct, kind: type[Any]) -> dict[str, Any]:
+    """Return the parameters of a query that are filters of this kind (a `TypedDict`)."""
+    return {name: value for name, value in asdict(query).items() if name in kind.__annotations__}
 
 
 def _unknown_member(name: str, known: Sequence[str]) -> InvalidInput:

@@ -10,15 +10,13 @@ from starlette.responses import Response
 from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, page_of
 from tokimori.api.operation import Operation
-from tokimori.api.queries import members_of
+from tokimori.api.queries import filters_of, members_of
 from tokimori.api.requests import NoRequest, RunRequest, ask, key_of, requested
 from tokimori.api.turns import in_steps
 from tokimori.errors import NotFound
-from tokimori.model.ids import RunId, check_job_id, check_uuid
 from tokimori.model.transitions import STANDING_STILL, RunState
+from tokimori.service.arguments import RunFilters
 from tokimori.service.asking import MOST_LISTED
-from tokimori.service.finding import RunSearch
-from tokimori.service.given import moment_of
 from tokimori.service.runs import MOST_ATTEMPTS
 from tokimori.service.views.runs import AttemptView, OutputView, RunView, output_view, run_details_view, run_view
 from tokimori.service.why.reasons import Why
@@ -45,21 +43,6 @@ class RunQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     fields: tuple[str, ...] = ()
     before: str | None = None
     limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 100
-
-    def search(self, zone: str) -> RunSearch:
-        """Return the search as the service takes it. Raises `InvalidInput`."""
-        return RunSearch(
-            job_id=None if self.job_id is None else check_job_id(self.job_id, field="job_id"),
-            job_prefix=self.job_prefix,
-            state=frozenset(self.state),
-            label=self.label,
-            owner=self.owner,
-            queue=self.queue,
-            since=None if self.since is None else moment_of("since", self.since, zone),
-            until=None if self.until is None else moment_of("until", self.until, zone),
-            before=None if self.before is None else RunId(check_uuid(self.before, field="before")),
-            limit=self.limit,
-        )
 
 
 class AttemptsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -161,7 +144,7 @@ class RunRoutes:
         on.
         """
         service = self._service(request)
-        found = await service.runs.find(query.search(service.time_zone))
+        found = await service.runs.list(**filters_of(query, RunFilters))
         views = await in_steps(run_view, found.runs)
         return page_of(
             request, members_of(views, RunView, query.fields), more=found.next is not None, before=found.next

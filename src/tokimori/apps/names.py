@@ -52,16 +52,18 @@ from tokimori.model.statistics import Statistics
 from tokimori.model.target import Build, Command, Function, Http, Noop
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeRecord, NodeState
-from tokimori.ports.store import RunFilter, SchemaStatus
+from tokimori.ports.store import SchemaStatus
 from tokimori.schedules.explain import Explanation
 from tokimori.schedules.fluent import every, on
 from tokimori.service.arguments import (
     CalendarArguments,
     JobArguments,
+    JobFilters,
     NotifierArguments,
     PlainRequest,
     QueueArguments,
     RequestArguments,
+    RunFilters,
     SemaphoreArguments,
 )
 from tokimori.service.channels import FoundMessages
@@ -69,7 +71,7 @@ from tokimori.service.claimed import ClaimedRun, Heard
 from tokimori.service.copying import KindCopied
 from tokimori.service.deleting import DeletedJobs
 from tokimori.service.doctor.finding import Diagnosis
-from tokimori.service.finding import FoundJobs, FoundRuns, JobSearch, RunSearch
+from tokimori.service.finding import FoundJobs, FoundRuns
 from tokimori.service.imports import Imported, Start
 from tokimori.service.ledger import LedgerPage, Verified
 from tokimori.service.queues import Queue
@@ -130,9 +132,9 @@ __all__ = [
     "InvalidSchedule",
     "Job",
     "JobArguments",
+    "JobFilters",
     "JobFunction",
     "JobId",
-    "JobSearch",
     "JobState",
     "KindCopied",
     "LedgerPage",
@@ -160,9 +162,8 @@ __all__ = [
     "Resources",
     "Run",
     "RunDetails",
-    "RunFilter",
+    "RunFilters",
     "RunId",
-    "RunSearch",
     "RunState",
     "RunSummary",
     "SchemaMismatch",

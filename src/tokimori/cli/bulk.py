@@ -70,20 +70,16 @@ async def _matching(service: "Service", pattern: str) -> list[str]:
     """Return the ids that match. Only jobs are looked at whose ids begin as the pattern does. Raises `InvalidInput`."""
     from fnmatch import fnmatchcase
 
-    from tokimori.service.finding import JobSearch
+    from tokimori.service.finding import every_job
 
     beginning = pattern[: min(pattern.find(sign) for sign in _SIGNS if sign in pattern)]
-    wanted = JobSearch(prefix=beginning or None, limit=1_000)
     ids: list[str] = []
-    while True:
-        found = await service.jobs.find(wanted)
-        ids += [job.id for job in found.jobs if fnmatchcase(job.id, pattern)]
+    async for job in every_job(service.jobs.list, prefix=beginning or None):
+        ids += [job.id] if fnmatchcase(job.id, pattern) else []
         if len(ids) > MOST_MATCHING:
             message = f"id: more than {MOST_MATCHING} jobs match {pattern!r}"
             raise InvalidInput(message, field="id", value=pattern, allowed="a pattern that fewer jobs match")
-        if found.next is None:
-            return ids
-        wanted = JobSearch(prefix=wanted.prefix, limit=wanted.limit, after=found.next)
+    return ids
 
 
 async def _carried_out(

@@ -16,21 +16,19 @@ _MOST = 100
 
 def job_ids(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Ids of jobs that begin so."""
-    from tokimori.service.finding import JobSearch
 
     async def act(service: "Service") -> Sequence[str]:
-        return [job.id for job in (await service.jobs.find(JobSearch(prefix=incomplete or None, limit=_MOST))).jobs]
+        return [job.id for job in await service.jobs.list(prefix=incomplete or None, limit=_MOST)]
 
     return _found(act)
 
 
 def run_ids(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the ids of the newest runs that begin so."""
-    from tokimori.service.finding import RunSearch
 
     async def act(service: "Service") -> Sequence[str]:
-        found = await service.runs.find(RunSearch(limit=_MOST), longest=0)
-        return [run.id for run in found.runs if run.id.startswith(incomplete)]
+        found = await service.runs.list(limit=_MOST, longest=0)
+        return [run.id for run in found if run.id.startswith(incomplete)]
 
     return _found(act)
 

@@ -95,10 +95,9 @@ def _exported(job_ids: Sequence[str], name: str | None) -> "tuple[list[Job], dic
 async def _read(service: "Service", job_ids: Sequence[str]) -> "list[Job]":
     if job_ids:
         return [await service.jobs.get(job_id) for job_id in job_ids]
-    jobs: list[Job] = []
-    while page := await service.jobs.list(jobs[-1].id if jobs else None):
-        jobs += page
-    return jobs
+    from tokimori.service.finding import every_job
+
+    return [job async for job in every_job(service.jobs.list)]
 
 
 def _definitions(jobs: "Sequence[Job]") -> list[dict[str, Any]]:

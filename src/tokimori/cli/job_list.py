@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec import structs
 
 from tokimori.cli.command import Command, options
 from tokimori.cli.completing import job_ids
@@ -108,7 +107,6 @@ def bars(counts: Sequence[int]) -> str:
 
 if TYPE_CHECKING:
     from tokimori.model.job import Job
-    from tokimori.service.finding import JobSearch
     from tokimori.service.service import Service
 
 _STATES = ("enabled", "paused", "parked", "finished")
@@ -125,28 +123,19 @@ _COLUMNS = ("ID", "STATE", "SCHEDULE", "NEXT", "COMMAND")
 @listing(_COLUMNS)
 def list_jobs(**filters: Any) -> None:
     """List jobs by id: all of them, or those that have all that is said."""
-
-    from tokimori.model.job import JobState
-    from tokimori.service.finding import JobSearch
+    from tokimori.service.finding import every_job
     from tokimori.service.views.jobs import job_view
 
-    wanted = JobSearch(**{**filters, "state": frozenset(map(JobState, filters["state"]))}, limit=1_000)
-    jobs = in_service(lambda service: _all_jobs(service, wanted))
+    async def act(service: "Service") -> "list[Job]":
+        return [job async for job in every_job(service.jobs.list, **filters)]
+
+    jobs = in_service(act)
     print_list(_COLUMNS, [(each, [_row(each)]) for each in jobs], job_view, spare=("COMMAND", "SCHEDULE"))
 
 
 def _row(found: "Job") -> Row:
     shown = found.definition.name or _command(found)
     return (found.id, State(found.state.value), found.definition.schedule, _next(found), shown)
-
-
-async def _all_jobs(service: "Service", wanted: "JobSearch") -> "list[Job]":
-    found = await service.jobs.find(wanted)
-    jobs = list(found.jobs)
-    while found.next is not None:
-        found = await service.jobs.find(structs.replace(wanted, after=found.next))
-        jobs += found.jobs
-    return jobs
 
 
 def _next(found: "Job") -> At | str:

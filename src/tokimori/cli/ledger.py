@@ -104,23 +104,17 @@ def verify(job_ids: tuple[str, ...], first: str | None, last: str | None) -> int
     return RUN_FAILED if wrong else DONE
 
 
-async def _all(service: "Service") -> "AsyncIterator[Job]":
-    after: str | None = None
-    while page := await service.jobs.list(after, PAGE):
-        for job in page:
-            yield job
-        after = page[-1].id
-
-
 async def _verified(
     service: "Service", job_ids: Sequence[str], since: Moment | None, until: Moment | None
 ) -> "AsyncIterator[Verified]":
     """Return the parts of these jobs, or of all."""
+    from tokimori.service.finding import every_job
+
     for job_id in job_ids:
         async for part in _parts(service, job_id, since, until):
             yield part
     if not job_ids:
-        async for job in _all(service):
+        async for job in every_job(service.jobs.list):
             with suppress(NotFound):  # somebody has deleted it meanwhile
                 async for part in _parts(service, job.id, since, until):
                     yield part

@@ -40,20 +40,18 @@ def logs(*, job_id: str | None, since: str | None, follow: bool, count: int) -> 
 
     Of a long output the beginning and the end are kept. `tokimori run logs` prints one run as it is.
     """
-    from tokimori.service.finding import RunSearch
-
     checked = None if job_id is None else check_job_id(job_id)
 
     async def act(service: "Service") -> None:
         first = await past_or_none(service, "since", since)
         printer = Printer(service)
-        found = await service.runs.find(RunSearch(job_id=checked, since=first, limit=count))
+        found = await service.runs.list(job_id=checked, since=first, limit=count)
         await printer.print(list(reversed(found.runs)))
         begun: Moment | None = None
         while follow:
             await asyncio.sleep(_LOOK)
             begun = begun or (found.runs[0].created if found.runs else await service.store.now())
-            newer = await service.runs.find(RunSearch(job_id=checked, since=begun, limit=_MOST_FOLLOWED))
+            newer = await service.runs.list(job_id=checked, since=begun, limit=_MOST_FOLLOWED)
             await printer.go_on(list(reversed(newer.runs)))
 
     try:

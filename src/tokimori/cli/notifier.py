@@ -66,9 +66,8 @@ def _row(each: "Job") -> Row:
 
 async def _all(service: "Service") -> "Sequence[Job]":
     from tokimori.model.notifier import PREFIX
-    from tokimori.service.finding import JobSearch
 
-    return (await service.jobs.find(JobSearch(prefix=PREFIX, limit=1_000))).jobs
+    return (await service.jobs.list(prefix=PREFIX)).jobs
 
 
 @notifier.command()

@@ -33,8 +33,6 @@ async def whole_id(service: "Service", text: str, field: str = "run") -> str:
     """Return the id of the only run whose id begins so. Raises `NotFound`, and `InvalidInput` where several runs' ids
     do.
     """
-    from tokimori.service.finding import RunSearch
-
     digits = text.lower().replace("-", "")
     if _BEGINNING.match(digits) is None:
         raise InvalidInput(f"{field}: {text!r} is not the id of a run", field=field, value=text, allowed=_ALLOWED)
@@ -42,7 +40,7 @@ async def whole_id(service: "Service", text: str, field: str = "run") -> str:
         return str(UUID(digits))
     after = int(digits, 16) + 1 << 4 * (_DIGITS - len(digits))
     before = None if after >> 4 * _DIGITS else RunId(str(UUID(int=after)))
-    newest = (await service.runs.find(RunSearch(before=before, limit=_SHOWN), longest=0)).runs
+    newest = await service.runs.list(before=before, limit=_SHOWN, longest=0)
     found = [run.id for run in newest if run.id.replace("-", "").startswith(digits)]
     if not found:
         raise NotFound(f"no run's id begins with {text!r}", field=field, value=text, allowed=_ALLOWED)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec import structs
 
 from tokimori.cli.command import Command
 from tokimori.cli.completing import job_ids
@@ -13,12 +12,11 @@ from tokimori.cli.moment import AGO, past_or_none
 from tokimori.cli.run_id import whole_id
 from tokimori.cli.session import in_service
 from tokimori.cli.table import At, Id, State
-from tokimori.model.ids import RunId, check_job_id
+from tokimori.model.ids import check_job_id
 from tokimori.model.transitions import RunState
 
 if TYPE_CHECKING:
     from tokimori.model.run import Run
-    from tokimori.service.finding import RunSearch
     from tokimori.service.runs import RunSummary
     from tokimori.service.service import Service
 
@@ -71,24 +69,18 @@ def list_runs(
     `--text` and `--sort` are about the runs that are listed, of which there are as many as -n says.
     """
     from tokimori.cli.watching import watched
-    from tokimori.service.finding import RunSearch
     from tokimori.service.views.runs import run_view
 
-    wanted = RunSearch(
-        **traits,
-        job_id=None if job_id is None else check_job_id(job_id),
-        state=frozenset(map(RunState, states)),
-        limit=count,
-    )
+    wanted = {**traits, "job_id": None if job_id is None else check_job_id(job_id), "state": states}
 
     async def act(service: "Service") -> "Sequence[RunSummary]":
-        search = structs.replace(
-            wanted,
-            before=None if before is None else RunId(await whole_id(service, before, "before")),
-            since=await past_or_none(service, "since", since),
-            until=await past_or_none(service, "until", until),
-        )
-        return await service.runs.summaries(await _found(service, search))
+        said = {
+            **wanted,
+            "before": None if before is None else await whole_id(service, before, "before"),
+            "since": await past_or_none(service, "since", since),
+            "until": await past_or_none(service, "until", until),
+        }
+        return await service.runs.summaries(await _found(service, count, said))
 
     if watch:
         watched(act, lambda runs: (_COLUMNS, rows_of(_COLUMNS, _listed(runs)), _SPARE))
@@ -117,14 +109,13 @@ def _row(run: "Run", summary: "RunSummary") -> tuple[object, ...]:
     )
 
 
-async def _found(service: "Service", wanted: "RunSearch") -> "list[Run]":
-    """So many as are wanted, if there are: one answer looks at a bounded number of runs."""
-    found = await service.runs.find(wanted)
-    runs = list(found.runs)
-    while found.next is not None and len(runs) < wanted.limit:
-        left = structs.replace(wanted, before=found.next, limit=wanted.limit - len(runs))
-        found = await service.runs.find(left)
-        runs += found.runs
+async def _found(service: "Service", count: int, wanted: dict[str, Any]) -> "list[Run]":
+    """Return so many runs, if there are: one answer looks at a bounded number of them."""
+    found = await service.runs.list(**wanted, limit=count)
+    runs = list(found)
+    while found.next is not None and len(runs) < count:
+        found = await service.runs.list(**{**wanted, "before": found.next, "limit": count - len(runs)})
+        runs += found
     return runs
 
 

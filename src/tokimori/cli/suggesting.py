@@ -101,11 +101,9 @@ async def _job_meant(service: "Service", given: str) -> str | None:
 
     Each is a list with an end: of a million jobs not all are looked at.
     """
-    from tokimori.service.finding import JobSearch
-
     for length in dict.fromkeys((len(given) // 2, 1, 0)):
         prefix = given[:length] or None
-        found = await service.jobs.find(JobSearch(prefix=prefix, limit=_MOST_LOOKED_AT))
-        if (meant := nearest(given, [job.id for job in found.jobs])) is not None:
+        found = await service.jobs.list(prefix=prefix, limit=_MOST_LOOKED_AT)
+        if (meant := nearest(given, [job.id for job in found])) is not None:
             return meant
     return None

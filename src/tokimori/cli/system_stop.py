@@ -104,13 +104,12 @@ async def _in_hand(service: "Service", note: "Note") -> str:
     import socket
 
     from tokimori.model.transitions import RunState
-    from tokimori.ports.store import RunFilter
 
     host = socket.gethostname()
     ours = {
         node.id for node in await service.nodes.list() if node.runs_jobs and (node.host, node.pid) == (host, note.pid)
     }
-    running = await service.runs.list(RunFilter(states=frozenset({RunState.RUNNING}), limit=1000, longest=0))
+    running = await service.runs.list(state=RunState.RUNNING, limit=1000, longest=0)
     names = [f"run {run.id} of {run.job_id}" for run in running if run.node_id in ours]
     if not names:
         return ""

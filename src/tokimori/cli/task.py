@@ -230,14 +230,11 @@ def delete(name: str, *, now: bool) -> None:
 
 async def outlived(service: "Service", name: str) -> "Sequence[Run]":
     """Return the runs of a deleted job that still run, some of them if they are many."""
-    from tokimori.model.ids import JobId
     from tokimori.model.transitions import RunState
-    from tokimori.ports.store import RunFilter
 
     with suppress(NotFound):
         if (await service.jobs.get(name)).state.value == "deleted":
-            wanted = RunFilter(job_id=JobId(name), states=frozenset({RunState.RUNNING}), limit=_SHOWN, longest=0)
-            return await service.runs.list(wanted)
+            return (await service.runs.list(job_id=name, state=RunState.RUNNING, limit=_SHOWN, longest=0)).runs
     return ()
 
 

@@ -136,12 +136,10 @@ class _Followed:
             self._next[run.id] = (tried.number + 1, 0) if is_over else (tried.number, end)
 
     async def _runs(self) -> "Sequence[Run]":
-        from tokimori.model.ids import JobId
         from tokimori.model.run import LONGEST_ERROR
-        from tokimori.ports.store import RunFilter
 
-        wanted = RunFilter(job_id=JobId(self._name), limit=MOST_FOLLOWED, longest=LONGEST_ERROR)
-        return await self._service.runs.list(wanted)
+        found = await self._service.runs.list(job_id=self._name, limit=MOST_FOLLOWED, longest=LONGEST_ERROR)
+        return found.runs
 
     async def _last_event(self) -> int:
         events = (await self._service.tasks.get(self._name)).record.events

@@ -79,11 +79,10 @@ async def _look(service: "Service", state: State) -> ScreenContent:
     from tokimori.model.run import LONGEST_ERROR
     from tokimori.model.transitions import RunState
     from tokimori.ports.nodes import NodeState
-    from tokimori.ports.store import RunFilter
     from tokimori.service.outputs import whole
 
-    failed = RunFilter(states=frozenset({RunState.FAILED}), limit=20, longest=LONGEST_ERROR)
-    running = await service.runs.list(RunFilter(states=frozenset({RunState.RUNNING}), limit=_MOST_SHOWN, longest=0))
+    failed = await service.runs.list(state=RunState.FAILED, limit=20, longest=LONGEST_ERROR)
+    running = (await service.runs.list(state=RunState.RUNNING, limit=_MOST_SHOWN, longest=0)).runs
     told = [(await service.runs.get(run.id)).run for run in running[:20]]  # how far they are is noted beside them
     output = None if state.followed is None else await service.runs.output(state.followed)
     return ScreenContent(
@@ -92,7 +91,7 @@ async def _look(service: "Service", state: State) -> ScreenContent:
         nodes=[node for node in await service.nodes.list() if node.state is NodeState.ALIVE and node.runs_jobs],
         running=[*told, *running[20:]],
         upcoming=await service.schedules.upcoming(5),
-        failed=await service.runs.list(failed),
+        failed=failed.runs,
         output=None if output is None else whole(output),
     )
 

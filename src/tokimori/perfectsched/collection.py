@@ -176,7 +176,6 @@ def data_of(payload: str | None) -> Any:
         return payload
 
 
-PAGE = 1_000
 LONGEST_WAIT = 60.0
 """Seconds: what one poll may wait."""
 WITHOUT_END = 1_000_000
@@ -254,10 +253,11 @@ class ScheduleCollection:
 
     def list(self) -> Iterator[ScheduleWithMetadata]:
         """Yield all schedules by key, a thousand at a time."""
-        after: str | None = None
-        while jobs := self.client.jobs.list(after, PAGE):
+        after, is_all = None, False
+        while not is_all:
+            jobs = self.client.jobs.list(after=after)
             yield from (ScheduleWithMetadata.of_job(self, job) for job in jobs if self._has(job))
-            after = jobs[-1].id
+            after, is_all = jobs.next, jobs.next is None
 
     def job(self, key: str) -> Job:
         """Return the job of that key. Raises `NotFound` where there is none, or it is not the collection's."""

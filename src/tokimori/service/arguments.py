@@ -4,7 +4,7 @@ The fields of a job are described by `tokimori.model.job_fields`, the others at 
 finds a misspelt one. None always stands for the default.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from os import PathLike
 from types import MappingProxyType
@@ -53,6 +53,42 @@ ELSEWHERE: Mapping[str, str] = MappingProxyType(
     }
 )
 """Words of other schedulers, and what stands for them here."""
+
+
+class JobFilters(TypedDict, total=False):
+    """Filters of a list of jobs: those in one of these states, with an id that begins with `prefix`.
+
+    Each `label` is `KEY=VALUE`, or `KEY` for any value. `after`: only jobs behind this id. `limit`: how many at most.
+    """
+
+    state: str | Collection[str] | None
+    prefix: str | None
+    label: str | Collection[str] | None
+    owner: str | None
+    queue: str | None
+    after: str | None
+    limit: int
+
+
+class RunFilters(TypedDict, total=False):
+    """Filters of a list of runs: of one job, or of jobs with ids that begin with `job_prefix`, in one of these states.
+
+    `label` (`KEY=VALUE`, or `KEY`), `owner` and `queue` are those of the job as it is now: runs of a deleted job have
+    none. `since` and `until`: made then or later, and before. `before`: older than this run. `limit`: how many at most.
+    `longest`: texts such as payloads of more bytes are left out, with 0 all of them.
+    """
+
+    job_id: str | None
+    job_prefix: str | None
+    state: str | Collection[str] | None
+    label: str | Collection[str] | None
+    owner: str | None
+    queue: str | None
+    since: When | None
+    until: When | None
+    before: str | None
+    limit: int
+    longest: int | None
 
 
 class RetryArguments(TypedDict, total=False):

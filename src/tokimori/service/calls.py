@@ -24,7 +24,7 @@ from tokimori.service.service import table
 Method = Callable[..., Any]
 
 _FIELDS_OF_A_JOB = frozenset({"add", "add_since", "update"})
-_STRUCTURED = frozenset({"jobs", "record", "runs", "starts", "wanted"})
+_STRUCTURED = frozenset({"jobs", "record", "runs", "starts"})
 """Arguments that are values of ours: they are read by their annotation, all others by the method itself."""
 
 _OF_USERS = frozenset({"data", "message", "payload", "result"})

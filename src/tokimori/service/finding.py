@@ -3,9 +3,10 @@
 What a store finds by an index (the job of a run, its state, where to begin) it is asked for; the rest is compared here.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from enum import StrEnum
+from typing import Any, Generic, Protocol, TypeVar, overload
 from uuid import UUID
 
 from msgspec import Struct, structs
@@ -23,26 +24,29 @@ from tokimori.ports.ends import EndedRun
 from tokimori.ports.store import RunFilter
 from tokimori.service.asking import MOST_LISTED, checked, chosen
 from tokimori.service.given import many, moment_of
+from tokimori.spelling import hint
 
 PAGE = 200
 """So many rows are read at once: others have their turn between two pages."""
+MOST_PAGES = 20
+"""So many pages of a thousand runs are looked through for those of one job within a scope."""
 MOST_LOOKED_AT = 20_000
 """So many jobs or runs are looked at for one answer."""
-MOST_PAGES = 20
-"""So many pages of runs are looked through for those within a scope."""
 MOST_TEXT = 8_000_000
 """The runs of one answer, and those that were looked at for it, have payloads and results of so many characters."""
 LONGEST = 20_000
 """Texts of more bytes are read for those runs alone that are found, one by one: a payload may have a megabyte."""
 MOST_JOBS = 1_000
 """The jobs of so many runs are looked at for one answer: each is asked for by itself."""
+MOST_BYTES = 2**31 - 1
+"""The largest number for which every database can be asked."""
 _LABEL = "KEY=VALUE, or KEY for any value"
 
-ListJobs = Callable[[str | None, int], Awaitable[Sequence[Job]]]
 ListRuns = Callable[[RunFilter], Awaitable[Sequence[Run]]]
 JobOf = Callable[[str], Awaitable[Job]]
 Sees = Callable[[Job], bool]
 SeesRun = Callable[[Run | EndedRun], Awaitable[bool]]
+_L = TypeVar("_L")
 EVERY_ID = ("", "\x7f")
 """Between these are all ids of jobs."""
 
@@ -86,6 +90,7 @@ class RunSearch(Traits, frozen=True, kw_only=True):
 
     They were made at `since` or later, and before `until` (microseconds since 1970), and are older than the run
     `before`. What is said of a job holds for the job as it is now: runs of one that is deleted have none of it.
+    `longest`: of texts such as payloads those of more bytes are left out, with 0 all of them; None: all are there.
     """
 
     job_id: JobId | None = None
@@ -94,6 +99,7 @@ class RunSearch(Traits, frozen=True, kw_only=True):
     since: Moment | None = None
     until: Moment | None = None
     before: RunId | None = None
+    longest: int | None = None
 
 
 class EventSearch(Traits, frozen=True, kw_only=True):
@@ -107,31 +113,68 @@ class EventSearch(Traits, frozen=True, kw_only=True):
     job_prefix: str | None = None
 
 
-class FoundJobs(Struct, frozen=True, kw_only=True):
+class Paged(Struct, Generic[_L], frozen=True, kw_only=True):
+    """Page of a list: it is counted, indexed and walked through as the things of its first field are."""
+
+    @property
+    def _listed(self) -> Sequence[_L]:
+        listed: Sequence[_L] = getattr(self, self.__struct_fields__[0])
+        return listed
+
+    def __iter__(self) -> Iterator[_L]:
+        return iter(self._listed)
+
+    def __len__(self) -> int:
+        return len(self._listed)
+
+    @overload
+    def __getitem__(self, place: int) -> _L: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[_L]: ...
+    def __getitem__(self, place: int | slice) -> _L | Sequence[_L]:
+        return self._listed[place]
+
+
+class FoundJobs(Paged[Job], frozen=True, kw_only=True):
     """Jobs by id. `next`: there may be more behind this id (it need not be that of one of them); None: that is all."""
 
     jobs: Sequence[Job]
     next: JobId | None = None
 
 
-class FoundRuns(Struct, frozen=True, kw_only=True):
+class FoundRuns(Paged[Run], frozen=True, kw_only=True):
     """Runs, newest first. `next`: there may be more before this id; None: that is all."""
 
     runs: Sequence[Run]
     next: RunId | None = None
 
 
+class ListJobs(Protocol):
+    """A list of jobs by id."""
+
+    def __call__(self, *, after: JobId | None, limit: int) -> Awaitable[Sequence[Job]]:
+        """Return the first jobs behind an id."""
+        ...
+
+
 _Search = TypeVar("_Search", bound=Traits)
 
 
-async def find_jobs(
-    list_jobs: ListJobs, job_of: JobOf, given: object, sees: Sees | None = None, span: tuple[str, str] = EVERY_ID
-) -> FoundJobs:
-    """Return the jobs that are wanted, of those that somebody sees (None: of all): none is outside the span of ids.
+async def every_job(list_jobs: Callable[..., Awaitable[FoundJobs]], **filters: Any) -> AsyncIterator[Job]:
+    """Yield all jobs of `jobs.list` with these filters, a page at a time."""
+    found = await list_jobs(**filters)
+    while True:
+        for job in found:
+            yield job
+        if found.next is None:
+            return
+        found = await list_jobs(**filters, after=found.next)
 
-    Raises `InvalidInput`.
-    """
-    wanted = _checked_jobs(given)
+
+async def find_jobs(
+    list_jobs: ListJobs, job_of: JobOf, wanted: JobSearch, sees: Sees | None = None, span: tuple[str, str] = EVERY_ID
+) -> FoundJobs:
+    """Return the jobs that are wanted, of those that somebody sees (None: of all): none is outside the span of ids."""
     found = [job for job in await _named(job_of, wanted) if _is_wanted(job, wanted, sees)]
     prefix = wanted.prefix or ""
     after = JobId(max(wanted.after or "", prefix, span[0])) or None
@@ -139,7 +182,7 @@ async def find_jobs(
     for _ in range(MOST_LOOKED_AT // PAGE):
         if len(found) == wanted.limit:
             return FoundJobs(jobs=found, next=after)
-        page = await list_jobs(after, size)
+        page = await list_jobs(after=after, limit=size)
         for job in page:
             if not job.id.startswith(prefix) or job.id > span[1]:
                 return FoundJobs(jobs=found)
@@ -153,14 +196,9 @@ async def find_jobs(
     return FoundJobs(jobs=found, next=after)
 
 
-async def find_runs(
-    list_runs: ListRuns, job_of: JobOf, given: object, sees: SeesRun | None = None, *, longest: int | None = None
-) -> FoundRuns:
-    """Return the runs that are wanted, of jobs that somebody sees (None: of all). Raises `InvalidInput`.
-
-    `longest`: of texts such as payloads those of more bytes are left out, with 0 all of them; None: all are there.
-    """
-    wanted = _checked_runs(given)
+async def find_runs(list_runs: ListRuns, job_of: JobOf, wanted: RunSearch, sees: SeesRun | None = None) -> FoundRuns:
+    """Return the runs that are wanted, of jobs that somebody sees (None: of all)."""
+    longest = wanted.longest
     jobs = JobsOfRuns(job_of, wanted, sees)
     oldest, before = None if wanted.since is None else first_id_at(wanted.since), _newest(wanted)
     size = min(PAGE, wanted.limit)
@@ -184,32 +222,6 @@ async def find_runs(
     return FoundRuns(runs=found, next=before)
 
 
-async def seen_runs(list_runs: ListRuns, wanted: RunFilter, sees: SeesRun) -> list[Run]:
-    """Return the runs of a list, newest first, of jobs that somebody sees.
-
-    Raises `Refused` where too many runs of others lie between.
-    """
-    limit = checked("limit", wanted.limit, MOST_LISTED)
-    size = MOST_LISTED if wanted.job_id is None else limit  # mostly all runs of a job are within the scope
-    asked = structs.replace(wanted, limit=size, longest=LONGEST if wanted.longest is None else wanted.longest)
-    found: list[Run] = []
-    for _ in range(MOST_PAGES):
-        page = await list_runs(asked)
-        for run in page:
-            if await sees(run):
-                found.append(run if wanted.longest is not None else await whole(list_runs, run))
-            if len(found) == limit:
-                return found
-        if len(page) < asked.limit:
-            return found
-        asked = structs.replace(asked, before=page[-1].id, limit=MOST_LISTED)
-    raise Refused(
-        f"job_id: of the newest {MOST_PAGES * MOST_LISTED} runs too few are within the scope of this token",
-        field="job_id",
-        allowed="the id of a job",
-    )
-
-
 async def as_of_now(list_runs: ListRuns, wanted: RunFilter, newest: Sequence[Run], now: Moment) -> list[Run]:
     """Return the newest runs; those that a clock made which was ahead come behind all others, which they would hide."""
     soon = first_id_at(Moment(now + AHEAD))
@@ -226,7 +238,7 @@ async def whole(list_runs: ListRuns, run: Run) -> Run:
     return found[0] if [each.id for each in found] == [run.id] else run
 
 
-async def all_whole(list_runs: ListRuns, runs: Sequence[Run]) -> list[Run]:
+async def all_whole(list_runs: ListRuns, runs: Iterable[Run]) -> list[Run]:
     """Return these runs of a list, with their long texts. Raises `Refused` where these are too long for one answer."""
     found, written = [], 0
     for run in runs:
@@ -311,54 +323,67 @@ def _has(labels: dict[str, str], wanted: str) -> bool:
     return key in labels and (not sign or labels[key] == value)
 
 
-def _checked_jobs(given: object) -> JobSearch:
-    wanted = _of_kind(JobSearch, given)
+def searched_jobs(given: Mapping[str, Any]) -> JobSearch:
+    """Return the search of jobs with these filters. Raises `InvalidInput`."""
+    wanted = _search(JobSearch, JobState, {"limit": MOST_LISTED, **given})
     return structs.replace(
         wanted,
-        state=frozenset(chosen(JobState, "state", each) for each in many("state", wanted.state, "states of jobs")),
         prefix=None if wanted.prefix is None else check_job_id(wanted.prefix, field="prefix"),
         after=None if wanted.after is None else check_job_id(wanted.after, field="after"),
     )
 
 
-def _checked_runs(given: object) -> RunSearch:
-    wanted = _of_kind(RunSearch, given)
+def searched_runs(given: Mapping[str, Any], zone: str) -> RunSearch:
+    """Return the search of runs with these filters; times without offset are in this zone. Raises `InvalidInput`."""
+    wanted = _search(RunSearch, RunState, given)
     return structs.replace(
         wanted,
         job_id=None if wanted.job_id is None else check_job_id(wanted.job_id, field="job_id"),
-        state=frozenset(chosen(RunState, "state", each) for each in many("state", wanted.state, "states of runs")),
         job_prefix=None if wanted.job_prefix is None else check_job_id(wanted.job_prefix, field="job_prefix"),
-        since=None if wanted.since is None else moment_of("since", wanted.since, "UTC"),
-        until=None if wanted.until is None else moment_of("until", wanted.until, "UTC"),
+        since=None if wanted.since is None else moment_of("since", wanted.since, zone),
+        until=None if wanted.until is None else moment_of("until", wanted.until, zone),
         before=None if wanted.before is None else RunId(check_uuid(wanted.before, field="before")),
+        longest=longest_of(wanted.longest),
     )
 
 
-def checked_events(given: Mapping[str, Any]) -> EventSearch:
-    """Return the search with these fields. Raises `InvalidInput`."""
-    said = {**given, **{name: tuple(many(name, given.get(name) or (), "texts")) for name in ("state", "label")}}
-    wanted = _of_kind(EventSearch, EventSearch(**said))
-    states = frozenset(chosen(RunState, "state", each) for each in wanted.state)
-    for state in sorted(states - ENDS):
+def searched_events(given: Mapping[str, Any]) -> EventSearch:
+    """Return the search of events with these filters. Raises `InvalidInput`."""
+    wanted = _search(EventSearch, RunState, given)
+    for state in sorted(wanted.state - ENDS):
         allowed = ", ".join(sorted(ENDS))
         raise InvalidInput(f"state: no run ends as {state}", field="state", value=state, allowed=allowed)
     return structs.replace(
         wanted,
         job_id=None if wanted.job_id is None else check_job_id(wanted.job_id, field="job_id"),
         job_prefix=None if wanted.job_prefix is None else check_job_id(wanted.job_prefix, field="job_prefix"),
-        state=states,
     )
 
 
-def _of_kind(kind: type[_Search], given: object) -> _Search:
-    if not isinstance(given, kind):
-        allowed = f"a {kind.__name__}"
-        raise InvalidInput(f"wanted: {given!r} is no {kind.__name__}", field="wanted", value=given, allowed=allowed)
-    labels = tuple(_label(each) for each in many("label", given.label, "labels"))
-    for name, text in (("owner", given.owner), ("queue", given.queue)):
-        if text is not None:
-            check_text(name, text)
-    return structs.replace(given, label=labels, limit=checked("limit", given.limit, MOST_LISTED))
+def longest_of(given: object) -> int | None:
+    """Return the bytes that texts may have, as `RunSearch.longest`. Raises `InvalidInput`."""
+    return None if given is None else checked("longest", given, MOST_BYTES, least=0)
+
+
+def _search(kind: type[_Search], states: type[StrEnum], given: Mapping[str, Any]) -> _Search:
+    """Return the search of this kind; None is as if nothing was said. Raises `InvalidInput`."""
+    said = {name: value for name, value in given.items() if value is not None}
+    for name in said.keys() - set(kind.__struct_fields__):
+        message = f"{name}: there is no such filter{hint(name, kind.__struct_fields__)}"
+        raise InvalidInput(message, field=name, value=said[name], allowed=", ".join(kind.__struct_fields__))
+    said["state"] = frozenset(chosen(states, "state", each) for each in _some("state", said.get("state", ())))
+    said["label"] = tuple(_label(each) for each in _some("label", said.get("label", ())))
+    for name in ("owner", "queue"):
+        if name in said:
+            check_text(name, said[name])
+    if "limit" in said:
+        checked("limit", said["limit"], MOST_LISTED)
+    return kind(**said)
+
+
+def _some(name: str, given: object) -> Sequence[object]:
+    """Return the members of a list; one text is a list of one. Raises `InvalidInput`."""
+    return (given,) if isinstance(given, str) else many(name, given, "texts")
 
 
 def _label(given: object) -> str:

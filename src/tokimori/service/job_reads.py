@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
+from typing import Unpack
 
 from msgspec.structs import replace
 
@@ -20,9 +21,10 @@ from tokimori.model.statistics import Statistics, statistics
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
 from tokimori.schedules.explain import Explanation, explained
+from tokimori.service.arguments import JobFilters
 from tokimori.service.aside import AT_ONCE
 from tokimori.service.asking import MOST_LISTED, checked, known_job
-from tokimori.service.finding import EVERY_ID, MOST_PAGES, FoundJobs, JobSearch, find_jobs
+from tokimori.service.finding import EVERY_ID, MOST_PAGES, FoundJobs, find_jobs, searched_jobs
 from tokimori.service.given import When, moment_of
 from tokimori.service.graph import around, check_few, direct, how
 from tokimori.service.ground import Caller, Ground
@@ -31,7 +33,7 @@ from tokimori.service.ledger import LedgerOf, LedgerPage, Verified, check_range
 from tokimori.service.operation import M, Part, operation
 from tokimori.service.queues import binding
 from tokimori.service.shown import Facts, Shown
-from tokimori.service.sight import JOB, OPEN, Sight, by_id, no_job
+from tokimori.service.sight import JOB, OPEN, Sight, no_job
 from tokimori.service.why.job import overdue, what_is_lost, why_job
 from tokimori.service.why.reader import WhyReader
 from tokimori.service.why.reading import WhyReading
@@ -59,30 +61,18 @@ class JobReads(Part[M]):
         return await known_job(self._store, job_id)
 
     @operation(Role.READ, OPEN)
-    async def list(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[Job]:
-        """Jobs by id, from the first one behind `after`."""
-        first = None if after is None else check_job_id(after, field="after")
-        return await self._store.list_jobs(after=first, limit=checked("limit", limit, MOST_LISTED))
+    async def list(self, **filters: Unpack[JobFilters]) -> FoundJobs:
+        """Return the jobs with all that `help(tokimori.JobFilters)` describes, by id, at most 1,000.
+
+        At most 20,000 are looked at: the answer may be short, and says in `next` where to go on (`after`).
+        """
+        return await find_jobs(self._store.list_jobs, self.get, searched_jobs(filters))
 
     @list.within
-    async def _list_within(self, sight: Sight, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[Job]:
-        async def sees(job: Job) -> bool:
-            return sight.sees(job)
-
-        return await by_id(sight, self.list, lambda job: job.id, sees, after=after, limit=limit)
-
-    @operation(Role.READ, OPEN)
-    async def find(self, wanted: JobSearch) -> FoundJobs:
-        """Return the jobs that are wanted, by id. At most 20,000 are looked at: it may find few, and say where to go
-        on.
-        """
-        return await find_jobs(self.list, self.get, wanted)
-
-    @find.within
-    async def _find_within(self, sight: Sight, wanted: JobSearch) -> FoundJobs:
+    async def _list_within(self, sight: Sight, **filters: Unpack[JobFilters]) -> FoundJobs:
         ids = sight.scope.jobs
         span = (min(ids)[:-1], f"{max(ids)}\x7f") if ids else EVERY_ID
-        return await find_jobs(self.list, self.get, wanted, sight.sees, span)
+        return await find_jobs(self._store.list_jobs, self.get, searched_jobs(filters), sight.sees, span)
 
     @operation(Role.READ, JOB)
     async def shown(self, job_id: str, n: int = 5) -> Shown:

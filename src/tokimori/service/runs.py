@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,9 +17,9 @@ from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.sizes import check_reason
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
-from tokimori.service.arguments import RequestArguments
-from tokimori.service.asking import MOST_LISTED, cancel_run, checked, chosen, known_job, retried
-from tokimori.service.finding import FoundRuns, RunSearch, as_of_now, find_runs, seen_runs
+from tokimori.service.arguments import RequestArguments, RunFilters
+from tokimori.service.asking import MOST_LISTED, cancel_run, checked, known_job, retried
+from tokimori.service.finding import FoundRuns, as_of_now, find_runs, longest_of, searched_runs
 from tokimori.service.given import Span, flag_of, many, seconds_of
 from tokimori.service.ground import Caller, Ground
 from tokimori.service.job_reads import reader_on
@@ -35,7 +35,7 @@ POLLS = (0.05, 0.25)
 """Seconds between two looks at a run for which somebody waits: at first, and at last."""
 _AT_ONCE = 50
 """Of so many jobs one question to the store asks the newest runs."""
-_LONGEST = MOST_ATTEMPTS = 2**31 - 1
+MOST_ATTEMPTS = 2**31 - 1
 """The largest number of an attempt for which every database can be asked."""
 SHOWN_ATTEMPTS = 100
 """So many attempts of a run are shown at once: each may have 64 KiB of an error."""
@@ -127,35 +127,19 @@ class Runs(Part[M]):
         return replace(run, details=shown_of(run, notes))
 
     @operation(Role.READ, OPEN)
-    async def list(self, wanted: RunFilter) -> Sequence[Run]:
-        """Return the runs that the filter wants, newest first."""
-        return await self._store.list_runs(_checked_filter(wanted))
+    async def list(self, **filters: Unpack[RunFilters]) -> FoundRuns:
+        """Return the runs with all that `help(tokimori.RunFilters)` describes, newest first, at most 100 by default.
+
+        At most 20,000 are looked at, 8 MB of them, and 1,000 jobs: the answer may be short, and says in `next` where
+        to go on (`before`).
+        """
+        return await find_runs(self._store.list_runs, self._job_of, searched_runs(filters, self._caller.time_zone))
 
     @list.within
-    async def _list_within(self, sight: Sight, wanted: RunFilter) -> Sequence[Run]:
-        """Return runs, newest first. Raises `Refused` if too many runs of others lie between."""
-        try:
-            found = await seen_runs(self.list, wanted, sight.sees_run)
-        except Refused:
-            await sight.check_there(wanted.job_id)
-            raise
-        if not found:
-            await sight.check_there(wanted.job_id)
-        return found
-
-    @operation(Role.READ, OPEN)
-    async def find(self, wanted: RunSearch, *, longest: int | None = None) -> FoundRuns:
-        """Return the runs that are wanted, newest first. At most 20,000 are looked at, 8 MB of them, and 1,000 jobs.
-
-        `longest`: of texts such as payloads those of more bytes are left out, with 0 all of them.
-        """
-        return await find_runs(self.list, self._job_of, wanted, longest=longest)
-
-    @find.within
-    async def _find_within(self, sight: Sight, wanted: RunSearch, *, longest: int | None = None) -> FoundRuns:
-        """Return the runs of a search. A job that is named has to be in scope, or runs of it."""
-        job_of = jobs_within(sight.scope, self._job_of)
-        found = await find_runs(self.list, job_of, wanted, sight.sees_run, longest=longest)
+    async def _list_within(self, sight: Sight, **filters: Unpack[RunFilters]) -> FoundRuns:
+        """Return the runs within the scope. A job that is named has to be in scope, or runs of it."""
+        job_of, wanted = jobs_within(sight.scope, self._job_of), searched_runs(filters, self._caller.time_zone)
+        found = await find_runs(self._store.list_runs, job_of, wanted, sight.sees_run)
         if not found.runs:
             await sight.check_there(wanted.job_id)
         return found
@@ -177,7 +161,7 @@ class Runs(Part[M]):
         checked("job_ids", max(1, len(ids)), MOST_LISTED)
         checked("limit", limit, MOST_LISTED // max(1, len(ids)))
         found: dict[JobId, list[Run]] = {job_id: [] for job_id in ids}
-        bound = _bound(longest)
+        bound = longest_of(longest)
         for first in range(0, len(ids), _AT_ONCE):
             for run in await self._store.last_runs(ids[first : first + _AT_ONCE], limit, bound):
                 found[run.job_id].append(run)
@@ -197,8 +181,10 @@ class Runs(Part[M]):
         found = dict(await self.last(job_ids, limit, longest=longest))
         for job_id, runs in found.items():
             if not all([await sight.sees_run(run) for run in runs]):
-                wanted = RunFilter(job_id=job_id, limit=limit, longest=longest)
-                found[job_id] = await self._list_within(sight, wanted)
+                seen = await self._list_within(sight, job_id=job_id, limit=limit, longest=longest)
+                if seen.next is not None and len(seen) < limit:
+                    raise out_of_scope("job_ids: most runs of this job", job_id)
+                found[job_id] = seen.runs
         return found
 
     @operation(Role.READ, OPEN)
@@ -373,24 +359,6 @@ def _checked_run(run: object) -> Run:
     if isinstance(run, Run):
         return run
     raise InvalidInput(f"runs: {run!r} is not a run", field="runs", value=run, allowed="runs, as `list` gives them")
-
-
-def _checked_filter(wanted: object) -> RunFilter:
-    """Return the filter as stores take it. Raises `InvalidInput`."""
-    if not isinstance(wanted, RunFilter):
-        raise InvalidInput(f"wanted: {wanted!r} is not a filter", field="wanted", value=wanted, allowed="a RunFilter")
-    states = many("states", wanted.states, "states of runs")
-    return RunFilter(
-        job_id=None if wanted.job_id is None else check_job_id(wanted.job_id, field="job_id"),
-        states=frozenset(chosen(RunState, "states", each) for each in states),
-        before=None if wanted.before is None else _run_id(wanted.before, field="before"),
-        limit=checked("limit", wanted.limit, MOST_LISTED),
-        longest=_bound(wanted.longest),
-    )
-
-
-def _bound(longest: int | None) -> int | None:
-    return None if longest is None else checked("longest", longest, _LONGEST, least=0)
 
 
 def _run_id(text: str, *, field: str = "run") -> RunId:

@@ -243,8 +243,8 @@ class Tasks(Part[M]):
         if details.job is None:
             return None
         wanted = RunFilter(job_id=details.job.id, states=states, limit=1)
-        newest = await self._runs.list(wanted)
-        found = await as_of_now(self._runs.list, wanted, newest, await self._now())
+        newest = await self._store.list_runs(wanted)
+        found = await as_of_now(self._store.list_runs, wanted, newest, await self._now())
         return next((run for run in found if details.job and run.incarnation == details.job.incarnation), None)
 
     @operation(Role.OPERATE, TASK, audit=STATE, event="paused")
@@ -276,7 +276,7 @@ class Tasks(Part[M]):
         job = details.job
         if job is None:
             return details
-        runs = [run for run in await self._runs.list(running) if run.incarnation == job.incarnation]
+        runs = [run for run in await self._store.list_runs(running) if run.incarnation == job.incarnation]
         for run in runs:
             await self._runs.cancel(run.id, "its task was restarted")
         if runs and job.state is JobState.ENABLED:
@@ -316,7 +316,7 @@ class Tasks(Part[M]):
         most, details = checked("lines", lines, MOST_LINES), await self.get(name)
         wanted = RunFilter(job_id=JobId(name), limit=MOST_RUNS, longest=LONGEST_ERROR)
         job = details.job
-        runs = [] if job is None else await self._runs.list(wanted)
+        runs = [] if job is None else await self._store.list_runs(wanted)
         found: list[tuple[Run | Attempt, Sequence[TimedLine]]] = []
         lines_found, bytes_found = 0, 0
         for run in runs:

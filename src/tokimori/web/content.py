@@ -1,15 +1,13 @@
 """The content of the page: it is read from the service, and becomes texts for the templates."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tokimori.clock import Clock, Moment
 from tokimori.errors import InvalidInput, NotFound, StoreUnavailable
-from tokimori.model.ids import RunId, check_job_id, check_uuid
 from tokimori.model.job import Job, JobState
 from tokimori.model.lanes import Pause
 from tokimori.model.transitions import STANDING_STILL
-from tokimori.ports.store import RunFilter
 from tokimori.service.graph import tree
 from tokimori.service.service import Service
 from tokimori.service.views.alarms import sentence
@@ -56,9 +54,10 @@ class PageContent(NamedTuple):
 async def content(service: Service, clock: Clock, view: View) -> PageContent:
     """Return the content of the page for this view. Raises `InvalidInput`, `NotFound` and `StoreError`."""
     now = clock.now()
-    jobs = await service.jobs.list(view.after, JOBS_SHOWN)
+    jobs = await service.jobs.list(after=view.after, limit=JOBS_SHOWN)
     chosen = await _chosen(service, view.job, jobs)
-    runs = await service.runs.summaries(await service.runs.list(_filter(view)))
+    found = await service.runs.list(job_id=view.job, before=view.before, limit=RUNS_SHOWN, longest=0)
+    runs = await service.runs.summaries(found.runs)
     nodes = [node for node in await service.nodes.list() if node.runs_jobs]
     pauses = await service.queues.pauses()
     return PageContent(
@@ -66,9 +65,9 @@ async def content(service: Service, clock: Clock, view: View) -> PageContent:
         pauses=[pause_row(pause, service.time_zone, now) for pause in pauses],
         alarms=[sentence(alarm) for alarm in await service.expectations.alarms(limit=ALARMS_SHOWN)],
         jobs=await _jobs(service, [*chosen, *jobs], pauses, now),
-        more_jobs=view.link(after=jobs[-1].id) if len(jobs) == JOBS_SHOWN else None,
+        more_jobs=None if jobs.next is None else view.link(after=jobs.next),
         runs=[run_row(each.run, each.time_zone, now, is_job_deleted=each.is_job_deleted) for each in runs],
-        more_runs=view.link(before=runs[-1].run.id) if len(runs) == RUNS_SHOWN else None,
+        more_runs=None if found.next is None else view.link(before=found.next),
         panel=None if view.run is None else await _panel(service, view.run, view.attempt, now),
         nodes=[node_row(node, service.time_zone, now) for node in nodes],
         semaphores=await _semaphores(service),
@@ -80,7 +79,7 @@ async def content(service: Service, clock: Clock, view: View) -> PageContent:
     )
 
 
-async def _chosen(service: Service, job_id: str | None, jobs: Sequence[Job]) -> Sequence[Job]:
+async def _chosen(service: Service, job_id: str | None, jobs: Iterable[Job]) -> Sequence[Job]:
     """Return the job whose runs are listed, where it is not among those of this page: it comes first."""
     if job_id is None or any(job.id == job_id for job in jobs):
         return ()
@@ -138,15 +137,6 @@ async def _of_text(service: Service, text: str, zone: str | None, now: Moment) -
 
 def _unread(zone: str, fault: InvalidInput) -> Preview:
     return Preview(zone, "", (), (), fault.message, fault.allowed)
-
-
-def _filter(view: View) -> RunFilter:
-    return RunFilter(
-        job_id=None if view.job is None else check_job_id(view.job),
-        before=None if view.before is None else RunId(check_uuid(view.before, field="before")),
-        limit=RUNS_SHOWN,
-        longest=0,
-    )
 
 
 async def _panel(service: Service, run_id: str, attempt: str | None, now: Moment) -> RunPanel:

@@ -11,7 +11,6 @@ from tests.programs.forked import PROGRAM
 from tokimori.client.client import Client
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.ports.store import RunFilter
 
 PATIENCE = 40
 LIVE = frozenset(RunState) - ENDS
@@ -31,7 +30,7 @@ class Workplace:
 
     def runs(self, job_id: str) -> Sequence[Run]:
         """The job's runs, the oldest first."""
-        return list(self.client.runs.list(RunFilter(job_id=job_id)))[::-1]  # type: ignore[arg-type]
+        return list(self.client.runs.list(job_id=job_id))[::-1]
 
     def states(self, *job_ids: str) -> list[list[str]]:
         """The states of each job's runs, once none of them goes on: children are there when their parent has ended."""

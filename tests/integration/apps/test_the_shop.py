@@ -17,8 +17,6 @@ import tokimori
 from tests.integration.apps.conftest import until
 from tests.integration.cli.conftest import Program, stop
 from tests.programs.forked import PROGRAM, ROOT
-from tokimori.model.ids import JobId
-from tokimori.ports.store import RunFilter
 
 pytestmark = [pytest.mark.prove, pytest.mark.timeout(300)]
 
@@ -158,7 +156,7 @@ def check(shop: Shop) -> None:
     with tokimori.open(shop.environment["TOKIMORI_STORE"]) as client:
 
         def runs_of(job: str) -> list[Any]:
-            return list(client.runs.list(RunFilter(job_id=JobId(job), limit=1000)))
+            return list(client.runs.list(job_id=job, limit=1000))
 
         def rest() -> bool:
             orders, bills = runs_of("order"), runs_of("bill")

@@ -47,13 +47,13 @@ def test_jobs_and_runs_are_found_over_http(site: Site) -> None:
         for job_id in ("find-a", "find-b"):
             client.jobs.add(job_id, noop=True, owner="eve", labels={"eu": "yes"}, queue="far")
             client.jobs.pause(job_id)
-        first = client.jobs.find(tokimori.JobSearch(owner="eve", label=("eu=yes",), limit=1))
+        first = client.jobs.list(owner="eve", label=("eu=yes",), limit=1)
         assert (first.jobs, first.next) == ([client.jobs.get("find-a")], "find-a")
         paused = frozenset({tokimori.JobState.PAUSED})
-        behind = client.jobs.find(tokimori.JobSearch(owner="eve", state=paused, after=first.next))
+        behind = client.jobs.list(owner="eve", state=paused, after=first.next)
         assert ([job.id for job in behind.jobs], behind.next) == (["find-b"], None)
         run = client.jobs.trigger("find-b", force=True)
-        found = client.runs.find(tokimori.RunSearch(label=("eu",), since=run.created))
+        found = client.runs.list(label=("eu",), since=run.created)
         assert [each.id for each in found.runs] == [run.id]
 
 

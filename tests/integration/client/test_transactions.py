@@ -20,7 +20,6 @@ from tokimori.client.client import Client, open_async
 from tokimori.client.client import open as open_client
 from tokimori.errors import InvalidInput, NotFound, Refused
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import RunFilter
 
 PATIENCE = 30.0
 
@@ -77,7 +76,7 @@ def orders(shop: Shop) -> list[Any]:
 
 def runs(client: Client) -> list[str]:
     """The ids of all runs."""
-    return [run.id for run in client.runs.list(RunFilter())]
+    return [run.id for run in client.runs.list()]
 
 
 @pytest.mark.parametrize("shop", EACH, indirect=True)
@@ -281,7 +280,7 @@ async def test_asynchronous_programs_have_transactions_too(place: Callable[[str]
             run = await client.within(connection).jobs.trigger("deliver")
             await connection.commit()
         await engine.dispose()
-        assert [each.id for each in await client.runs.list(RunFilter())] == [run.id] != [undone.id]
+        assert [each.id for each in await client.runs.list()] == [run.id] != [undone.id]
 
 
 async def test_what_is_no_known_connection_is_refused(place: Callable[[str], str]) -> None:

@@ -16,7 +16,6 @@ from tokimori.client.client import open as open_client
 from tokimori.errors import NotFound
 from tokimori.model.target import Function
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import RunFilter
 
 SERVERS: dict[str, Any] = {"postgres": postgres.loans, "mariadb": mariadb.loans, "redis": redis.loans}
 
@@ -109,9 +108,9 @@ def test_in_a_transaction_too(url: str) -> None:
         client.store.migrate()
         program.execute("SELECT 1")
         run = app.sell.asked(connection=program.connection).enqueue(5)
-        assert client.runs.list(RunFilter()) == []
+        assert client.runs.list().runs == []
         program.commit()
-        assert [found.id for found in client.runs.list(RunFilter())] == [run.id]
+        assert [found.id for found in client.runs.list()] == [run.id]
     program.close()
     app.app.client.close()
 

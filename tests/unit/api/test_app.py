@@ -154,7 +154,7 @@ async def test_a_bug_that_the_page_meets_is_in_the_log(
 ) -> None:
     """What goes wrong while the page is made is no page, but a line in the log."""
 
-    async def fail(*_: object) -> None:
+    async def fail(**_: object) -> None:
         raise Bug("a rule of ours does not hold")
 
     monkeypatch.setattr(world.service.jobs, "list", fail)

@@ -399,7 +399,7 @@ async def test_all_jobs_are_deleted_in_pieces(world: World, door: Asker) -> None
     first = (await door.ask("DELETE", piece, headers=[("host", "localhost")])).json
     assert first == {"deleted": ["a", "b"], "kept": {}, "until": preview["until"], "next": "b"}
     last = await door.ask("DELETE", f"{piece}&after=b", headers=[("host", "localhost")])
-    assert (last.json["deleted"], last.json["next"], await world.service.jobs.list()) == (["c"], None, [])
+    assert (last.json["deleted"], last.json["next"], len(await world.service.jobs.list())) == (["c"], None, 0)
 
 
 async def test_a_run_goes_on_in_the_trace_of_the_request(door: Asker) -> None:

@@ -61,7 +61,7 @@ def test_nothing_is_imported_before_it_is_used() -> None:
 import sys, tokimori
 assert [name for name in sys.modules if name.startswith("tokimori")] == ["tokimori"]
 from tokimori import *
-print(len({Client, NotFound, RunFilter, open}), tokimori.__version__)
+print(len({Client, NotFound, RunFilters, open}), tokimori.__version__)
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True, timeout=60)
     assert ended.stdout == f"4 {tokimori.__version__}\n"

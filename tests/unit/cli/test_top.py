@@ -13,7 +13,6 @@ from tests.unit.service.world import World
 from tokimori.cli.top_screen import Order, ScreenContent, State, Subject, Verb, chosen, keys_in, pressed, screen
 from tokimori.model.run import Details
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import RunFilter
 
 A, B = Subject("run-a", "job-a"), Subject("run-b", "job-b")
 
@@ -64,7 +63,7 @@ async def test_the_screen_fits_the_terminal(world: World) -> None:
     for _ in range(30):
         await world.service.jobs.trigger("j" * 255)
     await world.begin(30)
-    running = await world.service.runs.list(RunFilter(states=frozenset({RunState.RUNNING}), limit=50))
+    running = (await world.service.runs.list(state=RunState.RUNNING, limit=50)).runs
     for run in running[:3]:
         await world.service.runs.cancel(run.id, "x")
     seen = ScreenContent(

@@ -18,7 +18,7 @@ from tokimori.locks.program import Program
 from tokimori.model.job import JobState
 from tokimori.model.target import Command
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import RunFilter, SchemaStatus
+from tokimori.ports.store import SchemaStatus
 from tokimori.stores.memory.store import MemoryStore
 
 
@@ -108,7 +108,7 @@ def test_runs_are_asked_for_and_waited_for(client: Client) -> None:
     """A call returns when the service has."""
     client.jobs.add("j", noop=True)
     run = client.jobs.trigger("j", payload="p")
-    assert client.runs.list(RunFilter()) == [run]
+    assert client.runs.list().runs == [run]
     client.runs.cancel(run.id)
     assert client.runs.wait(run.id).state is RunState.CANCELLED
 

@@ -18,9 +18,8 @@ from tokimori.client.client import open as open_client
 from tokimori.clock import parse_moment
 from tokimori.errors import InvalidInput, TokimoriError
 from tokimori.ports.store import RunFilter
-from tokimori.service.arguments import CalendarArguments, JobArguments, RequestArguments
+from tokimori.service.arguments import CalendarArguments, JobArguments, JobFilters, RequestArguments, RunFilters
 from tokimori.service.definitions import definition_from
-from tokimori.service.finding import JobSearch, RunSearch
 from tokimori.service.operation import members_in
 from tokimori.service.service import PARTS as ALL_PARTS
 
@@ -110,8 +109,8 @@ def calls(client: Client) -> Iterator[tuple[str, Callable[..., object], dict[str
                 if each.default is each.empty and each.kind is not each.VAR_KEYWORD
             }
             needs |= {"noop": True} if name in ("add", "add_since") and part == "jobs" else {}
-            needs |= {"wanted": {"jobs": JobSearch(), "runs": RunSearch()}[part]} if name == "find" else {}
-            kinds = CalendarArguments if part == "calendars" else ARGUMENTS.get(name, JobArguments)
+            filters = {"jobs.list": JobFilters, "runs.list": RunFilters}.get(f"{part}.{name}", JobArguments)
+            kinds = CalendarArguments if part == "calendars" else ARGUMENTS.get(name, filters)
             for each in given:
                 names = kinds.__annotations__ if each.kind is each.VAR_KEYWORD else (each.name,)
                 yield from ((f"{part}.{name}({arg})", method, needs, arg) for arg in names)
@@ -241,13 +240,13 @@ def test_a_dict_as_payload_is_written_as_json(client: Client) -> None:
 
 
 def test_runs_are_filtered_by_texts(client: Client) -> None:
-    """States are words; one that is none is named, and so is a text in place of a list."""
+    """A state is a word or several; one that is none is named."""
     run = client.jobs.trigger("j")
-    assert client.runs.list(RunFilter(states=frozenset({"ready"}))) == [run]  # type: ignore[arg-type]
-    for states in ("ready", ["redy"]):
+    assert client.runs.list(state="ready").runs == [run]
+    for states in ("redy", ["redy"]):
         with pytest.raises(InvalidInput) as caught:
-            client.runs.list(RunFilter(states=states))  # type: ignore[arg-type]
-        assert caught.value.field == "states"
+            client.runs.list(state=states)
+        assert caught.value.field == "state"
 
 
 def test_locks_check_what_they_are_given(client: Client) -> None:

@@ -14,9 +14,8 @@ from tokimori.model.access_token import Role, Scope
 from tokimori.model.outcome import Failed
 from tokimori.model.run import Run
 from tokimori.ports.ends import EndedRun
-from tokimori.ports.store import RunFilter
 from tokimori.service import finding
-from tokimori.service.finding import RunSearch, all_whole, find_runs, seen_runs
+from tokimori.service.finding import RunSearch, all_whole, find_runs
 from tokimori.service.permitted import permitted
 from tokimori.service.sight import Access
 from tokimori.web.content import content
@@ -87,10 +86,10 @@ async def test_a_search_reads_long_texts_as_far_as_its_answer_goes(
             await world.service.jobs.trigger(job_id, payload=PAYLOAD)
     read: list[Run] = []
     _note(world, "list_runs", read, monkeypatch)
-    first = await find_runs(world.service.runs.list, world.service.jobs.get, RunSearch(job_prefix="a"))
+    first = await find_runs(world.store.list_runs, world.service.jobs.get, RunSearch(job_prefix="a"))
     assert [run.payload for run in first.runs] == [PAYLOAD] * 3
     assert sum(map(size_of, read)) < 3_200
-    rest = await world.service.runs.find(RunSearch(job_prefix="a", before=first.next))
+    rest = await world.service.runs.list(job_prefix="a", before=first.next)
     assert ([run.payload for run in rest.runs], rest.next) == ([PAYLOAD], None)
 
 
@@ -105,7 +104,7 @@ async def test_a_search_reads_no_text_that_nobody_wants(world: World, monkeypatc
     _note(world, "list_runs", read, monkeypatch)
     some = Access(author="ci", role=Role.READ, scope=Scope(jobs=("a",)))
     for service in (world.service, permitted(world.service, some)):
-        found = await service.runs.find(RunSearch(), longest=0)
+        found = await service.runs.list(longest=0)
         assert [run.payload for run in found.runs] == [None] * 3
     assert (len(read), sum(map(size_of, read))) == (6, 0)
 
@@ -117,11 +116,11 @@ async def test_what_is_too_long_for_one_answer_is_refused(world: World, monkeypa
     for _ in range(3):
         world.pass_seconds(1)
         await world.service.jobs.trigger("j", payload=PAYLOAD)
-    found = await world.service.runs.list(RunFilter(longest=100))
+    found = await world.service.runs.list(longest=100)
     assert {run.payload for run in found} == {"(long)"}
-    assert await all_whole(world.service.runs.list, found[1:]) == (await world.service.runs.list(RunFilter()))[1:]
+    assert await all_whole(world.store.list_runs, found[1:]) == (await world.service.runs.list())[1:]
     with pytest.raises(Refused, match="over 2,500 characters"):
-        await all_whole(world.service.runs.list, found)
+        await all_whole(world.store.list_runs, found)
 
 
 async def test_a_list_of_what_somebody_sees_asks_for_no_job_behind_its_end(world: World) -> None:
@@ -136,5 +135,5 @@ async def test_a_list_of_what_somebody_sees_asks_for_no_job_behind_its_end(world
         asked.append(run.job_id)
         return run.job_id != "c"
 
-    (run,) = await seen_runs(world.service.runs.list, RunFilter(limit=1), sees)
+    (run,) = await find_runs(world.store.list_runs, world.service.jobs.get, RunSearch(limit=1), sees)
     assert (run.job_id, asked) == ("b", ["c", "b"])

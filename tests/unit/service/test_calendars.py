@@ -12,7 +12,6 @@ from tokimori.errors import AlreadyExists, InvalidInput, InvalidSchedule, NotFou
 from tokimori.model.calendar import Calendar, encode_calendar
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import SkipReason
-from tokimori.ports.store import RunFilter
 from tokimori.service.arguments import CalendarArguments
 
 WEEKEND: CalendarArguments = {"weekdays": ["sat", "sun"], "dates": ["2030-01-01"]}
@@ -83,7 +82,7 @@ async def test_an_edit_of_a_calendar_reaches_its_jobs(world: World) -> None:
     edited = await world.service.jobs.get("job")
     assert (edited.version, edited.anchor) == (job.version + 1, job.anchor)
     assert (await world.service.jobs.get("untouched")) == untouched
-    (run,) = await world.service.runs.list(RunFilter())
+    (run,) = await world.service.runs.list()
     skips = await world.service.jobs.skips("job")
     assert format_moment(run.nominal) == "2030-01-02T09:00:00Z"
     assert [(format_moment(skip.first), skip.reason) for skip in skips] == [

@@ -11,7 +11,6 @@ import pytest
 from tokimori.client.door import error_of, kinds_of
 from tokimori.clock import Moment
 from tokimori.errors import ClaimLost, InvalidInput, Refused, TokimoriError
-from tokimori.ports.store import RunFilter
 from tokimori.service.calls import Call, arguments, offered, result_of, written
 from tokimori.service.definitions import definition_from
 from tokimori.service.imports import Start
@@ -59,8 +58,9 @@ def test_values_arrive_as_the_method_takes_them() -> None:
         "time_zone": "Europe/Paris",
         "retry": {"delay": 3.0},
     }
-    wanted = RunFilter(job_id=None, limit=3)
-    assert sent("runs.list", wanted) == ([wanted], {})
+    since = datetime(2030, 1, 1, tzinfo=UTC)
+    nothing, filters = sent("runs.list", state={"failed"}, since=since, limit=3)
+    assert (nothing, filters) == ([], {"state": ["failed"], "since": "2030-01-01T00:00:00+00:00", "limit": 3})
     jobs = [("a", definition_from({"noop": True, "queue": "q"}))]
     (given,), _ = sent("jobs.import_all", jobs)
     assert list(given) == jobs  # type: ignore[call-overload]
@@ -90,8 +90,8 @@ def test_arguments_that_a_method_does_not_have() -> None:
         with pytest.raises(InvalidInput, match="arguments"):
             arguments(offered()["jobs.get"], call)
     with pytest.raises(InvalidInput) as refused:
-        arguments(offered()["runs.list"], Call(args=[{"states": 7}]))
-    assert refused.value.field == "wanted"
+        arguments(offered()["runs.summaries"], Call(args=[{"states": 7}]))
+    assert refused.value.field == "runs"
 
 
 def test_errors_keep_their_kind() -> None:

@@ -8,7 +8,6 @@ import pytest
 from tests.unit.service.world import World
 from tokimori.errors import Refused
 from tokimori.model.ids import JobId
-from tokimori.ports.store import RunFilter
 from tokimori.service import job_writer
 
 
@@ -33,7 +32,7 @@ async def test_an_edit_waits_a_bounded_time_for_what_the_job_has_missed(
     assert len(reached) > 2
     assert reached == sorted(set(reached))
     assert edited.definition.schedule == "0 9 * * *"
-    assert len(await world.service.runs.list(RunFilter(job_id=edited.id, limit=200))) == 100
+    assert len(await world.service.runs.list(job_id=edited.id, limit=200)) == 100
 
 
 @pytest.mark.parametrize("verb", ["resume", "update"])

@@ -459,7 +459,7 @@ async def test_an_idle_place_leaves(place: Place) -> None:
     assert len(await place.store.list_nodes()) == 1
     await let_pass(70)
     assert await place.store.list_nodes() == []
-    assert len(await place.service.runs.list(RunFilter())) == 0
+    assert len(await place.service.runs.list()) == 0
 
 
 @virtually

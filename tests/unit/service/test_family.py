@@ -144,7 +144,7 @@ async def test_a_large_family_is_deleted_job_by_job(world: World, parent_of: Cal
         await add(world, str(n), str(parent_of(n)))
     reads, deleted = world.count("family"), world.count("delete_job")
     await world.service.jobs.delete("0", cascade=True)
-    assert await world.service.jobs.list() == []
+    assert (await world.service.jobs.list()).jobs == []
     assert (len(deleted), len(reads)) == (200, 2)
 
 

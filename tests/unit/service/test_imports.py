@@ -64,4 +64,4 @@ async def test_a_start_that_can_not_be_is_refused(world: World, starts: Any) -> 
     """Nothing is added."""
     with pytest.raises(InvalidInput):
         await world.service.jobs.import_all([("j", world.define({"noop": True}))], starts=starts)
-    assert await world.service.jobs.list() == []
+    assert (await world.service.jobs.list()).jobs == []

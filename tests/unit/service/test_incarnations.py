@@ -11,9 +11,8 @@ from tokimori.model.access_token import Role, Scope
 from tokimori.model.audit import KIND, decode_entry
 from tokimori.model.outcome import Failed
 from tokimori.model.run import Run
-from tokimori.ports.store import RunFilter
+from tokimori.service.arguments import RunFilters
 from tokimori.service.audited import audited
-from tokimori.service.finding import RunSearch
 from tokimori.service.permitted import permitted
 from tokimori.service.service import Service
 from tokimori.service.sight import Access
@@ -50,8 +49,8 @@ async def moved(world: World) -> None:
 async def told(service: Service, run: Run) -> list[Any]:
     """Whatever a token may ask of a job."""
     log: list[Any] = [await service.jobs.statistics("payroll"), await service.jobs.counts("payroll")]
-    log += [await service.runs.list(RunFilter(job_id=run.job_id)), await service.runs.list(RunFilter())]
-    log += [(await service.runs.find(RunSearch(job_id=run.job_id))).runs, (await service.runs.find(RunSearch())).runs]
+    log += [await service.runs.list(job_id=run.job_id), await service.runs.list()]
+    log += [(await service.runs.list(job_id=run.job_id)).runs, (await service.runs.list()).runs]
     log += [(await service.runs.last(["payroll"]))[run.job_id], await service.jobs.skips("payroll")]
     log += [(await service.jobs.ledger("payroll")).lines, await service.jobs.why("payroll")]
     log += [await service.expectations.get("payroll"), await service.expectations.alarms()]
@@ -78,7 +77,7 @@ async def test_what_was_of_another_queue_is_not_told(world: World, became: Any) 
         with pytest.raises(Forbidden):
             await service.jobs.trigger("payroll", "key")
     mine = await service.jobs.trigger("payroll")
-    assert [each.id for each in await service.runs.list(RunFilter(job_id=run.job_id))] == [mine.id]
+    assert [each.id for each in await service.runs.list(job_id=run.job_id)] == [mine.id]
     assert (await service.runs.get(mine.id)).run.id == mine.id
 
 
@@ -90,7 +89,7 @@ async def test_what_was_of_a_queue_stays_of_it(world: World, became: Any) -> Non
     await world.service.jobs.update("payroll", time_zone="Asia/Tokyo")
     new = await world.service.jobs.trigger("payroll")
     service = of_queue(world, "qb")
-    assert [each.id for each in await service.runs.list(RunFilter(job_id=run.job_id))] == [run.id]
+    assert [each.id for each in await service.runs.list(job_id=run.job_id)] == [run.id]
     found = await service.runs.get(run.id)
     assert (found.run.error, found.run.payload, found.is_job_deleted) == (SECRET, f'"{SECRET}"', True)
     assert found.time_zone == world.service.time_zone
@@ -141,7 +140,7 @@ async def test_what_is_ordered_of_a_job_leaves_the_runs_of_another(world: World)
     service = of_queue(world, "qa")
     assert await service.jobs.cancel("payroll") == 0
     assert (await world.store.get_run(run.id)).cancel is None
-    assert [each.id for each in await of_queue(world, "qb").runs.list(RunFilter())] == [run.id]
+    assert [each.id for each in await of_queue(world, "qb").runs.list()] == [run.id]
 
 
 async def test_a_stopped_job_hides_no_run_of_its_own(world: World) -> None:
@@ -149,14 +148,14 @@ async def test_a_stopped_job_hides_no_run_of_its_own(world: World) -> None:
     await world.add({"noop": True, "queue": "qb"}, "payroll")
     await world.trigger("payroll")
     await world.service.jobs.pause("payroll")
-    (old,) = await world.service.runs.list(RunFilter())
+    (old,) = await world.service.runs.list()
     assert old.lane is None
     await world.service.runs.cancel(old.id)
     world.pass_seconds(1)
     service = of_queue(world, "qb")
-    assert [each.id for each in await service.runs.list(RunFilter())] == [old.id]
+    assert [each.id for each in await service.runs.list()] == [old.id]
     await world.update("payroll", {"queue": "qa"})
-    assert await of_queue(world, "qa").runs.list(RunFilter()) == []
+    assert (await of_queue(world, "qa").runs.list()).runs == []
 
 
 async def test_a_task_is_of_the_job_that_runs_its_builds(world: World) -> None:
@@ -199,7 +198,8 @@ async def test_a_search_says_nothing_of_the_job_that_has_the_id_now(world: World
     await moved(world)
     await world.service.jobs.update("payroll", owner=SECRET, labels={"team": SECRET})
     service, owner = of_queue(world, "qb"), world.service
-    for wanted in (RunSearch(owner=SECRET), RunSearch(label=(f"team={SECRET}",)), RunSearch(queue="qa")):
-        assert [each.id for each in (await owner.runs.find(wanted)).runs] == [run.id]
-        assert (await service.runs.find(wanted)).runs == []
-    assert [each.id for each in (await service.runs.find(RunSearch())).runs] == [run.id]
+    filters: tuple[RunFilters, ...] = ({"owner": SECRET}, {"label": f"team={SECRET}"}, {"queue": "qa"})
+    for wanted in filters:
+        assert [each.id for each in (await owner.runs.list(**wanted)).runs] == [run.id]
+        assert (await service.runs.list(**wanted)).runs == []
+    assert [each.id for each in (await service.runs.list()).runs] == [run.id]

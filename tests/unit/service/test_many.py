@@ -10,7 +10,6 @@ from tokimori.model.ids import JobId
 from tokimori.model.job import Definition
 from tokimori.model.target import Noop
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import RunFilter
 from tokimori.service import requesting
 from tokimori.service.requests import Request
 
@@ -36,7 +35,7 @@ async def test_each_request_gets_what_it_says(world: World) -> None:
     assert (runs[0].priority, runs[0].parent_id, runs[1].id) == (5, known.id, known.id)
     assert (runs[2].state, runs[2].parent_id) == (RunState.WAITING, PARENT)
     assert runs[3] == runs[4]
-    assert len(await world.service.runs.list(RunFilter())) == 4
+    assert len(await world.service.runs.list()) == 4
     assert await world.service.jobs.trigger_many("j", []) == []
 
 
@@ -64,7 +63,7 @@ async def test_one_wrong_request_makes_no_run(world: World, wrong: Any) -> None:
     with pytest.raises(InvalidInput, match="number 1") as caught:
         await world.service.jobs.trigger_many("j", [{}, wrong])
     assert (caught.value.field, bool(caught.value.allowed)) == ("requests", True)
-    assert await world.service.runs.list(RunFilter()) == []
+    assert (await world.service.runs.list()).runs == []
 
 
 async def test_a_lost_reply_makes_no_run_twice(world: World) -> None:
@@ -72,7 +71,7 @@ async def test_a_lost_reply_makes_no_run_twice(world: World) -> None:
     await world.add(ON_DEMAND, "j")
     world.store.lose_replies = 1
     runs = await world.service.jobs.trigger_many("j", [{}, {}])
-    assert {run.id for run in runs} == {run.id for run in await world.service.runs.list(RunFilter())}
+    assert {run.id for run in runs} == {run.id for run in await world.service.runs.list()}
 
 
 async def test_a_refusal_on_the_way_says_what_was_made(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,9 @@ from tests.unit.service.world import NODE, World
 from tokimori.errors import Forbidden, InvalidInput, NotFound, Refused
 from tokimori.model.access_token import EVERYTHING, Role, Scope
 from tokimori.model.calendar import Calendar
-from tokimori.model.ids import JobId, NodeId, PermitId
+from tokimori.model.ids import NodeId, PermitId
 from tokimori.model.outcome import Succeeded
 from tokimori.ports.semaphores import UnitWish
-from tokimori.ports.store import RunFilter
-from tokimori.service.finding import MOST_PAGES
 from tokimori.service.operation import Member
 from tokimori.service.permitted import permitted
 from tokimori.service.service import PARTS, Service, table
@@ -81,8 +79,8 @@ async def test_lists_leave_out_what_is_not_within_the_scope(two: World, scope: S
     await two.add({"noop": True, "queue": "web", "parents": [{"job": "other"}]}, "mail-child")
     service = acting(two, Role.READ, scope)
     assert [job.id for job in await service.jobs.list()] == ["mail-child", "mail-in"]
-    assert [job.id for job in await service.jobs.list("mail-child", 1)] == ["mail-in"]
-    runs = await service.runs.list(RunFilter())
+    assert [job.id for job in await service.jobs.list(after="mail-child", limit=1)] == ["mail-in"]
+    runs = (await service.runs.list()).runs
     assert (
         [run.job_id for run in runs] == ["mail-in"] == [each.run.job_id for each in await service.runs.summaries(runs)]
     )
@@ -98,7 +96,7 @@ async def test_lists_leave_out_what_is_not_within_the_scope(two: World, scope: S
 async def test_what_is_not_within_the_scope_is_not_there(two: World, scope: Scope) -> None:
     """Whatever one asks of it, the answer is as for a job that nobody added."""
     service = acting(two, Role.READ, scope)
-    run = (await two.service.runs.list(RunFilter(job_id=(await two.service.jobs.get("other")).id)))[0]
+    run = (await two.service.runs.list(job_id=(await two.service.jobs.get("other")).id))[0]
     reads: list[Callable[[str], Awaitable[object]]] = [
         service.jobs.get,
         service.jobs.counts,
@@ -111,7 +109,7 @@ async def test_what_is_not_within_the_scope_is_not_there(two: World, scope: Scop
         service.jobs.too_heavy,
         service.jobs.graph,
         lambda job_id: service.runs.last([job_id]),
-        lambda job_id: service.runs.list(RunFilter(job_id=JobId(job_id))),
+        lambda job_id: service.runs.list(job_id=job_id),
     ]
     for read in reads:
         await read("mail-in")
@@ -130,7 +128,7 @@ async def test_what_is_not_within_the_scope_is_not_there(two: World, scope: Scop
 async def test_what_is_not_within_the_scope_is_not_changed(two: World, scope: Scope) -> None:
     """Nor is what is everybody's, nor a job made into one that is not within it."""
     service = acting(two, Role.OPERATE, scope)
-    run = (await two.service.runs.list(RunFilter()))[0]
+    run = (await two.service.runs.list())[0]
     changes: list[Callable[[], Awaitable[object]]] = [
         lambda: service.jobs.update("other", name="x"),
         lambda: service.jobs.delete("other"),
@@ -285,12 +283,18 @@ async def test_who_holds_units_is_told_within_the_scope(two: World) -> None:
 
 
 async def test_a_list_of_runs_does_not_walk_without_end(two: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where too few are within the scope it says so."""
-    monkeypatch.setattr("tokimori.service.finding.MOST_LISTED", 1)
-    for _ in range(MOST_PAGES):
-        await two.trigger("other")
-    with pytest.raises(Refused, match="too few are within the scope"):
-        await acting(two, Role.READ, MAIL).runs.list(RunFilter(limit=1))
+    """If too few are within the scope the answer is short, and says where to go on; `last` is refused."""
+    for limit in ("PAGE", "MOST_LOOKED_AT"):
+        monkeypatch.setattr(f"tokimori.service.finding.{limit}", 1)
+    others = [await two.trigger("other") for _ in range(3)]
+    service = acting(two, Role.READ, MAIL)
+    found = await service.runs.list(limit=1)
+    assert (found.runs, found.next) == ([], others[-1].id)
+    await two.work(Succeeded())
+    await two.service.jobs.update("mail-in", queue="new")
+    await two.trigger("mail-in")
+    with pytest.raises(Forbidden, match="most runs of this job"):
+        await acting(two, Role.READ, Scope(queues=("new",))).runs.last(["mail-in"], 2)
 
 
 WRONG: Mapping[str, tuple[Callable[[Any], Awaitable[object]], str]] = {

@@ -155,7 +155,7 @@ async def test_they_are_within_a_scope_and_recorded(world: World) -> None:
     await boss.runs.retry(run.id)
     log = {(each.entry.what, each.entry.of) for each in await world.service.audit.list() if each.entry.who == "boss"}
     assert log == {("jobs.copy", "job c"), ("jobs.rename", "job c"), ("runs.retry", f"run {run.id}")}
-    assert len(await world.service.runs.list(RunFilter(job_id=(await world.service.jobs.get("mail-a")).id))) == 2
+    assert len(await world.service.runs.list(job_id=(await world.service.jobs.get("mail-a")).id)) == 2
 
 
 async def test_a_renamed_job_leaves_out_what_was_fired_ahead(world: World) -> None:

@@ -12,7 +12,6 @@ from tokimori.clock import SECOND, Moment
 from tokimori.errors import InvalidInput, Refused
 from tokimori.model.job_fields import LONGEST
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import RunFilter
 from tokimori.service.requests import Became
 from tokimori.service.service import service_for
 
@@ -37,7 +36,7 @@ async def test_debounce(world: World) -> None:
     assert first is Became.MADE
     world.pass_seconds(4)
     assert await ask(world, key="k", debounce=5, payload="2") == (run_id, Became.DEBOUNCED)
-    (run,) = await world.service.runs.list(RunFilter())
+    (run,) = await world.service.runs.list()
     assert (run.due, run.payload, run.state) == (seconds(9), "2", RunState.WAITING)
 
 
@@ -58,7 +57,7 @@ async def test_a_request_that_says_a_delay_keeps_it(world: World, said: dict[str
     """So that a clock that was ahead does not put it off for long; one for a moment, or of a shared run, has none."""
     await world.add(ON_DEMAND, "j")
     await ask(world, **said)
-    (run,) = await world.service.runs.list(RunFilter())
+    (run,) = await world.service.runs.list()
     assert run.details.delay == (None if delay is None else delay * SECOND)
 
 
@@ -80,7 +79,7 @@ async def test_replace(world: World) -> None:
     run_id, _ = await ask(world, key="k", replace=True, at=seconds(60))
     again = await ask(world, key="k", replace=True, payload="p", priority=9, at=Moment(NEW_YEAR + SECOND))
     assert again == (run_id, Became.REPLACED)
-    (run,) = await world.service.runs.list(RunFilter())
+    (run,) = await world.service.runs.list()
     assert (run.due, run.payload, run.priority, run.rank) == (seconds(1), "p", 9, seconds(1 - 9 * 60))
 
 
@@ -91,7 +90,7 @@ async def test_a_lost_reply_changes_nothing_twice(world: World) -> None:
     run_id, first = await ask(world, key="k", debounce=5)
     world.store.lose_replies = 1
     assert (first, await ask(world, key="k", debounce=6)) == (Became.MADE, (run_id, Became.DEBOUNCED))
-    assert len(await world.service.runs.list(RunFilter())) == 1
+    assert len(await world.service.runs.list()) == 1
 
 
 async def test_force(world: World) -> None:
@@ -136,7 +135,7 @@ async def test_what_can_not_be_asked(world: World, fields: dict[str, object], fi
         await ask(world, **fields)
     assert refused.value.field == field
     assert refused.value.allowed
-    assert await world.service.runs.list(RunFilter()) == []
+    assert (await world.service.runs.list()).runs == []
 
 
 async def test_a_run_goes_on_in_the_trace_of_who_asks(world: World) -> None:

@@ -242,7 +242,7 @@ async def test_what_is_invalid_changes_nothing(world: World, said: dict[str, Any
     with pytest.raises(InvalidInput) as caught:
         await applied(world, {"new": {"noop": True}}, **said)
     assert caught.value.field == field
-    assert await world.service.jobs.list() == []
+    assert (await world.service.jobs.list()).jobs == []
 
 
 async def test_weights_are_judged_by_the_limits_to_be(world: World) -> None:

@@ -22,7 +22,6 @@ from tokimori.model.policies import Misfire
 from tokimori.model.run import Skip, SkipReason
 from tokimori.model.target import Noop
 from tokimori.ports.planning import ALL, Share
-from tokimori.ports.store import RunFilter
 from tokimori.service.asking import MOST_TRIES
 from tokimori.service.imports import Imported
 
@@ -58,7 +57,7 @@ async def test_a_schedule_without_a_future_is_refused(world: World, schedule: st
     with pytest.raises(InvalidSchedule) as caught:
         await world.add(Definition(target=Noop(), schedule=schedule), "j")
     assert caught.value.allowed
-    assert await world.service.jobs.list() == []
+    assert (await world.service.jobs.list()).jobs == []
 
 
 @pytest.mark.parametrize(("job_id", "zone"), [("-j", "UTC"), ("a b", "UTC"), ("", "UTC"), ("j", "Europe/Pariss")])
@@ -66,14 +65,14 @@ async def test_a_bad_id_or_zone_is_refused(world: World, job_id: str, zone: str)
     """Nothing is added."""
     with pytest.raises(InvalidInput):
         await world.add(every_minute(time_zone=zone), job_id)
-    assert await world.service.jobs.list() == []
+    assert (await world.service.jobs.list()).jobs == []
 
 
 async def test_a_lost_reply_to_add_strands_nothing(world: World) -> None:
     """The second try finds the first one's job to be ours."""
     world.store.lose_replies = 1
     job = await world.add(ON_DEMAND, "j")
-    assert await world.service.jobs.list() == [job]
+    assert (await world.service.jobs.list()).jobs == [job]
 
 
 async def test_a_store_that_stays_away_is_reported(world: World) -> None:
@@ -110,7 +109,7 @@ async def test_one_bad_job_stops_the_whole_import(world: World, bad: tuple[str, 
     """A bad id, the same id twice, a bad schedule: nothing is added."""
     with pytest.raises((InvalidInput, AlreadyExists)):
         await world.service.jobs.import_all([("a", ON_DEMAND), bad])
-    assert await world.service.jobs.list() == []
+    assert (await world.service.jobs.list()).jobs == []
 
 
 async def test_a_lost_reply_to_an_import_counts_what_it_did(world: World) -> None:
@@ -127,7 +126,7 @@ async def test_an_edit_first_decides_by_the_old_definition(world: World) -> None
     await world.add(every_minute(max_running=0), "j")
     world.pass_seconds(50 + 60)
     job = await world.update("j", {"schedule": "@hourly"})
-    assert len(await world.service.runs.list(RunFilter())) == 1
+    assert len(await world.service.runs.list()) == 1
     assert (job.version, job.fired_through, job.anchor) == (2, seconds(110), seconds(110))
     assert job.next_due == NEW_YEAR + 60 * MINUTE
     assert await world.service.jobs.skips("j") == []
@@ -138,7 +137,7 @@ async def test_what_a_full_catch_up_leaves_is_skipped_by_the_edit(world: World) 
     await world.add(every_minute(misfire=Misfire.ALL), "j")
     world.pass_seconds(60 * 3000)
     await world.update("j", {"schedule": "@hourly"})
-    runs = await world.service.runs.list(RunFilter(limit=1000))
+    runs = await world.service.runs.list(limit=1000)
     (skip,) = await world.service.jobs.skips("j")
     assert (len(runs), skip.reason) == (1000, SkipReason.MISFIRE)
     assert len(runs) + skip.count == 3000
@@ -168,7 +167,7 @@ async def test_a_bad_edit_changes_nothing(world: World) -> None:
         with pytest.raises(InvalidInput):
             await world.update("j", changes)
     assert await world.service.jobs.get("j") == job
-    assert await world.service.runs.list(RunFilter()) == []
+    assert (await world.service.runs.list()).runs == []
 
 
 async def test_an_edit_of_a_paused_job_leaves_it_paused(world: World) -> None:
@@ -239,7 +238,7 @@ async def test_lost_replies_to_edits_strand_nothing(world: World) -> None:
     assert (await world.service.jobs.resume("j")).state is JobState.ENABLED
     world.store.lose_replies = 1
     await world.service.jobs.delete("j")
-    assert await world.service.jobs.list() == []
+    assert (await world.service.jobs.list()).jobs == []
 
 
 # Pausing
@@ -262,9 +261,9 @@ async def test_what_runs_goes_on_after_a_pause_unless_it_is_to_be_now(world: Wor
     running = [claimed.run for claimed in await world.begin(3)]
     waiting = await world.service.jobs.trigger("j")
     await world.service.jobs.pause("j", "release")
-    assert [run.cancel for run in await world.service.runs.list(RunFilter())] == [None] * 4
+    assert [run.cancel for run in await world.service.runs.list()] == [None] * 4
     assert (await world.service.jobs.pause("j", "release", now=True)).state is JobState.PAUSED
-    cancels = {run.id: run.cancel for run in await world.service.runs.list(RunFilter())}
+    cancels = {run.id: run.cancel for run in await world.service.runs.list()}
     ordered = "its job was paused: release"
     assert [cancels[run.id] for run in running] == [ordered if run.job_id == "j" else None for run in running]
     assert cancels[waiting.id] is None
@@ -279,9 +278,9 @@ async def test_what_runs_goes_on_after_a_deletion_unless_it_is_to_be_now(world: 
         await world.service.jobs.trigger(job_id)
     await world.begin(2)
     await world.service.jobs.delete("j", cascade=True, now=now)
-    cancels = [run.cancel for run in await world.service.runs.list(RunFilter())]
+    cancels = [run.cancel for run in await world.service.runs.list()]
     assert cancels == (["its job was deleted"] * 2 if now else [None] * 2)
-    assert await world.service.jobs.list() == []
+    assert (await world.service.jobs.list()).jobs == []
 
 
 async def test_a_refused_deletion_leaves_the_job_as_it_was(world: World) -> None:
@@ -293,7 +292,7 @@ async def test_a_refused_deletion_leaves_the_job_as_it_was(world: World) -> None
     with pytest.raises(Refused):
         await world.service.jobs.delete("j", now=True)
     assert (await world.service.jobs.get("j")).state is JobState.ENABLED
-    assert [run.cancel for run in await world.service.runs.list(RunFilter())] == [None]
+    assert [run.cancel for run in await world.service.runs.list()] == [None]
 
 
 async def test_runs_of_an_earlier_job_of_that_id_go_on(world: World) -> None:
@@ -304,7 +303,7 @@ async def test_runs_of_an_earlier_job_of_that_id_go_on(world: World) -> None:
     await world.service.jobs.delete("j")
     await world.add(ON_DEMAND, "j")
     await world.service.jobs.pause("j", now=True)
-    assert [run.cancel for run in await world.service.runs.list(RunFilter())] == [None]
+    assert [run.cancel for run in await world.service.runs.list()] == [None]
 
 
 async def test_an_edit_decides_a_long_absence_before(world: World) -> None:
@@ -325,7 +324,7 @@ async def test_a_resumed_job_records_what_it_missed_without_catch_up(world: Worl
     job = await world.service.jobs.resume("j")
     await world.fire()
     assert (job.state, job.reason, job.by, job.next_due) == (JobState.ENABLED, None, None, seconds(360))
-    assert await world.service.runs.list(RunFilter()) == []
+    assert (await world.service.runs.list()).runs == []
     expected = Skip(first=seconds(60), last=seconds(300), count=5, reason=SkipReason.PAUSED)
     assert await world.service.jobs.skips("j") == [expected]
 
@@ -383,7 +382,7 @@ async def test_jobs_are_listed_by_id_in_pages(world: World) -> None:
 @pytest.mark.parametrize("limit", [0, -1, 1001])
 async def test_limits_are_bounded(world: World, limit: int) -> None:
     """The error says the range."""
-    for call in (world.service.jobs.list(limit=limit), world.service.runs.list(RunFilter(limit=limit))):
+    for call in (world.service.jobs.list(limit=limit), world.service.runs.list(limit=limit)):
         with pytest.raises(InvalidInput) as caught:
             await call
         assert caught.value.allowed == "1..1000"

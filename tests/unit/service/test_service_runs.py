@@ -16,7 +16,6 @@ from tokimori.model.policies import Misfire, Retry
 from tokimori.model.target import Noop
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import Beat
-from tokimori.ports.store import RunFilter
 from tokimori.service.reboot import trigger_reboot
 from tokimori.service.views.runs import run_details_view
 
@@ -42,7 +41,7 @@ async def test_a_lost_reply_to_a_trigger_makes_no_second_run(world: World) -> No
     await world.add(ON_DEMAND, "j")
     world.store.lose_replies = 1
     run = await world.service.jobs.trigger("j")
-    assert await world.service.runs.list(RunFilter()) == [run]
+    assert (await world.service.runs.list()).runs == [run]
 
 
 async def test_the_last_run_is_none_of_a_clock_that_was_ahead(world: World) -> None:
@@ -66,7 +65,7 @@ async def test_a_bad_key_is_refused(world: World, key: str) -> None:
     await world.add(ON_DEMAND, "j")
     with pytest.raises(InvalidInput):
         await world.service.jobs.trigger("j", key)
-    assert await world.service.runs.list(RunFilter()) == []
+    assert (await world.service.runs.list()).runs == []
 
 
 async def test_a_paused_job_is_not_triggered(world: World) -> None:
@@ -88,10 +87,10 @@ async def test_reboot_jobs_run_once_for_each_host_and_boot(world: World) -> None
     await world.service.jobs.pause("paused")
 
     async def started(host: str, boot: str) -> list[str]:
-        before = len(await world.service.runs.list(RunFilter()))
+        before = len(await world.service.runs.list())
         runs = await trigger_reboot(world.store, world.service, host, boot, lambda lane: serves({"host": host}, lane))
-        assert len(await world.service.runs.list(RunFilter())) - before <= len(runs)
-        new = len(await world.service.runs.list(RunFilter())) - before
+        assert len(await world.service.runs.list()) - before <= len(runs)
+        new = len(await world.service.runs.list()) - before
         return [run.job_id for run in runs] if new else []
 
     assert await started("h1", "b1") == ["anywhere"]

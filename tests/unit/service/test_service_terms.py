@@ -139,7 +139,7 @@ async def test_terms_that_mean_nothing_are_refused(world: World, terms: dict[str
         await world.add({**MINUTELY, **terms}, "j")
     assert caught.value.field == field
     assert caught.value.allowed
-    assert await world.service.jobs.list() == []
+    assert (await world.service.jobs.list()).jobs == []
 
 
 # Delay

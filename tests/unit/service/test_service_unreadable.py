@@ -10,7 +10,6 @@ from tests.unit.service.world import ON_DEMAND, World
 from tokimori.errors import Refused
 from tokimori.model.encoding import stored_definition
 from tokimori.model.target import Unreadable
-from tokimori.ports.store import RunFilter
 from tokimori.service.reboot import trigger_reboot
 from tokimori.service.service import Service
 from tokimori.service.views.jobs import job_view
@@ -58,7 +57,7 @@ async def test_it_is_left_alone_paused_and_deleted_but_not_resumed(world: World)
     await a_newer_job(world, next_due=seconds(60))
     world.pass_seconds(60)
     await world.fire()
-    assert [run.job_id for run in await world.service.runs.list(RunFilter())] == ["plain"]
+    assert [run.job_id for run in await world.service.runs.list()] == ["plain"]
     paused = await world.service.jobs.pause("newer", "later")
     assert isinstance(paused.definition.target, Unreadable)
     assert paused.definition.target.text == ROCKET

@@ -13,7 +13,6 @@ from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.lanes import Pause
 from tokimori.model.outcome import Failed, RetryIn, Succeeded
 from tokimori.model.run import Output
-from tokimori.ports.store import RunFilter
 from tokimori.service import runs
 from tokimori.web.page import KINDS, Page
 
@@ -176,7 +175,7 @@ async def test_a_run_of_a_parent(world: World, door: Asker) -> None:
     await add(world, "child", parents=[{"job": "hello"}])
     parent = await world.service.jobs.trigger("hello")
     await world.work(Succeeded())
-    (child,) = await world.service.runs.list(RunFilter(job_id=JobId("child")))
+    (child,) = await world.service.runs.list(job_id="child")
     page = elements(await door.get(f"/?run={child.id}"))
     assert re.search(r"ready child due .* parent", page.text)
     assert f"/?run={parent.id}" in [link.get("href") for link in page.named("a")]

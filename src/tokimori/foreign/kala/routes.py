@@ -20,9 +20,9 @@ from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
 from tokimori.model.retention import DailyCount
 from tokimori.model.run import Run
-from tokimori.ports.store import RunFilter
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.deleting import CONFIRMED
+from tokimori.service.finding import every_job
 from tokimori.service.service import Service
 
 log = logging.getLogger(__name__)
@@ -137,13 +137,13 @@ class Kala:
     async def _known(self, job_id: str) -> KnownJob:
         job = await self._job(job_id)
         runs, counts, edges = await asyncio.gather(
-            self._service.runs.list(RunFilter(job_id=job.id, limit=MOST_LISTED, longest=0)),
+            self._service.runs.list(job_id=job.id, limit=MOST_LISTED, longest=0),
             self._service.jobs.counts(job.id),
             self._service.jobs.graph(job.id),
         )
         below = [edge.child for edge in edges if edge.parent == job.id and edge.declared_by == edge.child]
         children = [await self._service.jobs.get(child) for child in below]
-        return KnownJob(job=job, runs=_of(job, runs), counts=counts, children=_in_order(children))
+        return KnownJob(job=job, runs=_of(job, runs.runs), counts=counts, children=_in_order(children))
 
     async def _all(self) -> list[KalaJob]:
         jobs = await self._listed()
@@ -172,8 +172,8 @@ class Kala:
     async def _listed(self) -> list[Job]:
         """Return all jobs. Raises `Refused` where there are too many for one answer."""
         jobs: list[Job] = []
-        while page := await self._service.jobs.list(jobs[-1].id if jobs else None):
-            jobs += page
+        async for job in every_job(self._service.jobs.list):
+            jobs.append(job)
             if len(jobs) > MOST_JOBS:
                 raise Refused(
                     f"there are over {MOST_JOBS} jobs, and this API has no pages",
@@ -202,7 +202,7 @@ class Kala:
     async def _ended(self, run: Run) -> None:
         await self._service.runs.wait(run.id)
         for child in {edge.child for edge in await self._service.jobs.graph(run.job_id) if edge.parent == run.job_id}:
-            for found in await self._service.runs.list(RunFilter(job_id=child, limit=MOST_LISTED, longest=0)):
+            for found in await self._service.runs.list(job_id=child, limit=MOST_LISTED, longest=0):
                 if found.parent_id == run.id:
                     await self._ended(found)
 

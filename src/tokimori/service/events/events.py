@@ -19,7 +19,7 @@ from tokimori.service.events.feed import Feed, Stops
 from tokimori.service.events.merging import Looked, Strand, look
 from tokimori.service.events.position import BETWEEN, Position, both_of
 from tokimori.service.events.trail import Trail
-from tokimori.service.finding import EventSearch, JobOf, JobsOfRuns, checked_events
+from tokimori.service.finding import EventSearch, JobOf, JobsOfRuns, searched_events
 from tokimori.service.given import Span, seconds_of
 from tokimori.service.operation import Async, M, Part, operation, stream
 from tokimori.service.sight import OPEN, Sight, jobs_within, sight_of_runs
@@ -329,7 +329,7 @@ def _search(filters: Mapping[str, object]) -> EventSearch:
     for name in filters.keys() - Filters.__annotations__.keys():
         allowed = ", ".join(Filters.__annotations__)
         raise InvalidInput(f"{name}: there is no such filter", field=name, value=filters[name], allowed=allowed)
-    return checked_events(filters)
+    return searched_events(filters)
 
 
 def gone(after: str | None) -> Refused:
