@@ -170,3 +170,12 @@ def still_private(opened: int, path: str, like: str) -> int:
     now = open_private(path, like)
     os.close(opened)
     return now
+
+
+def state_of(file: Path) -> tuple[int, ...] | None:
+    """Return what changes when a file does, or the end of a chain of links; None: it can't be seen."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size

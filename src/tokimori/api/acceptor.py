@@ -4,12 +4,10 @@ import asyncio
 import logging
 import select
 import socket
-import ssl
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import inf
-from pathlib import Path
 from ssl import SSLContext
 from time import monotonic
 from typing import Final
@@ -18,40 +16,6 @@ from msgspec import json
 
 from tokimori.api.connections import Connections
 from tokimori.api.http_connection import HttpConnection
-from tokimori.errors import Refused
-
-
-def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """Return the TLS context of the door: 1.2 or later, with the chain in the one file and the key in the other.
-
-    Raises `Refused` for files that can't be read, are not PEM, do not fit together, or need a password.
-    """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
-    for name, file in (("http.tls_cert", certificate), ("http.tls_key", key)):
-        try:
-            file.read_bytes()
-        except OSError as fault:
-            message = f"{name}: the file {file} can't be read: {fault.strerror}"
-            raise Refused(message, field=name, value=str(file), allowed="a file that the node may read") from None
-    try:
-        context.load_cert_chain(certificate, key, password=_no_password)
-    except (ssl.SSLError, ValueError) as fault:
-        why = getattr(fault, "reason", None) or str(fault)
-        raise Refused(
-            f"http.tls_cert: {certificate} and {key} are no certificate and its key: {why}",
-            field="http.tls_cert",
-            value=str(certificate),
-            allowed="PEM files: the certificate with those that vouch for it, and its key without a password",
-        ) from None
-    return context
-
-
-def _no_password() -> str:
-    """Else OpenSSL asks at the terminal, and the node waits."""
-    raise ValueError("the key needs a password")
-
 
 HELD: Final = 6.0
 """Seconds without a sign of the loop after which the thread answers."""

@@ -41,6 +41,7 @@ from tokimori.api.queues import QueueRoutes
 from tokimori.api.router import DirectRouter, PathPrefix
 from tokimori.api.runs import RunRoutes
 from tokimori.api.schedules import ScheduleRoutes
+from tokimori.api.secret import Secrets
 from tokimori.api.secrets import SecretRoutes
 from tokimori.api.semaphores import SemaphoreRoutes
 from tokimori.api.sets import Sets
@@ -99,7 +100,7 @@ def create_app(
     clock: Clock,
     *,
     interface: str,
-    secret: str,
+    secret: Secrets,
     health: Callable[[], Health],
     unready: Callable[[], str | None] = lambda: None,
     pages: Sequence[BaseRoute] = (),

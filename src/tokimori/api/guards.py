@@ -19,7 +19,7 @@ from tokimori.api.answers import RefusalPage, refusal, refused, said
 from tokimori.api.finishing import Finished
 from tokimori.api.queries import MOST_BODY, read_whole
 from tokimori.api.rates import Rates
-from tokimori.api.secret import Secret
+from tokimori.api.secret import Secret, Secrets
 from tokimori.api.turns import Turns
 from tokimori.clock import Clock
 from tokimori.model.rate import Rate
@@ -51,7 +51,7 @@ def guarded(
     clock: Clock,
     interface: str,
     host_name: str,
-    secret: str,
+    secret: Secrets,
     public_url: str | None = None,
     holders: Holders | None = None,
     sessions: Sessions | None = None,

@@ -9,6 +9,7 @@ does not have the file.
 import hashlib
 import hmac
 import logging
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 from urllib.parse import parse_qs, parse_qsl, quote, unquote, unquote_plus, urlencode, urlsplit
@@ -80,6 +81,10 @@ COMPLAINT_EVERY = 60.0
 """Seconds between two lines of the log about wrong secrets, however many come."""
 
 
+Secrets = str | Callable[[], Sequence[str]]
+"""The secret of a door, or a function that returns those that let in now, the newest first. That one makes cookies."""
+
+
 class Secret:
     """Answers 401 to whoever does not bring the secret or a token, in a header or as a cookie.
 
@@ -91,7 +96,7 @@ class Secret:
     def __init__(
         self,
         app: ASGIApp,
-        secret: str,
+        secret: Secrets,
         clock: Clock,
         page: RefusalPage | None = None,
         *,
@@ -103,7 +108,7 @@ class Secret:
         self._app = app
         self._rates = rates
         self._open_below = open_below
-        self._secret = secret
+        self._secrets = (lambda: (secret,)) if isinstance(secret, str) else secret
         self._sessions = sessions
         self._wrong = WrongSecrets(clock)
         self._page = page
@@ -158,7 +163,7 @@ class Secret:
             await self._log_out(request)
             return None, _without_cookie(request)
         text, name = await presented(request.scope, receive)
-        if _has([text], self._secret):
+        if _has([text], *self._secrets()):
             author = _author_in(name)
             return owner(author), self._begun(request, None, "/", author)
         token = None if self._holders is None else await self._holders.bearer(text)
@@ -169,7 +174,7 @@ class Secret:
 
     def _begun(self, request: Request, token: AccessToken | None, where: str, author: str | None = None) -> Response:
         session = NO_SESSION if self._sessions is None else self._sessions.new()
-        return _with_cookie(request, session_value(self._secret, token, session, author), where)
+        return _with_cookie(request, session_value(self._secrets()[0], token, session, author), where)
 
     async def _log_out(self, request: Request) -> None:
         """End the sessions that he brings: whoever has a copy of a cookie is out, too. Raises `StoreError`."""
@@ -185,7 +190,7 @@ class Secret:
         given = given_in(request.scope["query_string"].decode("latin-1"))
         if not given:
             return False
-        return _has(given, self._secret) or self._is_wrong(request)
+        return _has(given, *self._secrets()) or self._is_wrong(request)
 
     async def _known(self, request: Request) -> Access | None:
         """Return the sender's rights; None if nobody knows him. Raises `Unauthorized` and `StoreError`.
@@ -195,7 +200,7 @@ class Secret:
         headers = said(request.scope, b"authorization")
         given = [value.strip() for scheme, _, value in (each.partition(" ") for each in headers) if _is_bearer(scheme)]
         brought = given or _cookies(request, cookie_name(request))
-        if _has(given, self._secret):
+        if _has(given, *self._secrets()):
             return _OWNER
         for text in brought[:MOST_BROUGHT]:
             found = await self._by_token(text) if given else await self._in_session(text)
@@ -231,7 +236,8 @@ class Secret:
         author = unquote(name[len(_OF_AUTHOR) :]) if name.startswith(_OF_AUTHOR) else None
         name = "" if author else name
         token = await self._holders.named(name) if name and self._holders is not None else None
-        if (name and token is None) or not _has([value], session_value(self._secret, token, session, author)):
+        valid = [session_value(each, token, session, author) for each in self._secrets()]
+        if (name and token is None) or not _has([value], *valid):
             return None
         return token, author, name or OWNER, session
 
@@ -349,11 +355,11 @@ def _cookies(request: Request, name: str) -> list[str]:
     return [value.strip() for found, _, value in pairs if found.strip() == name]
 
 
-def _has(given: list[str], right: str) -> bool:
-    """Return whether one of them is right. All are compared, in a time that does not depend on how much of one is
+def _has(given: list[str], *right: str) -> bool:
+    """Return whether one of them is a right one. All are compared, in a time that does not depend on how much of one is
     right.
     """
-    return any([hmac.compare_digest(each.encode(), right.encode()) for each in given])  # noqa: C419 all of them
+    return any([hmac.compare_digest(each.encode(), one.encode()) for each in given for one in right])  # noqa: C419
 
 
 def _is_bearer(scheme: str) -> bool:

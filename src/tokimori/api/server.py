@@ -44,7 +44,7 @@ class HttpDoor:
     ) -> None:
         self._interface = interface
         self._insecure = insecure
-        self._tls = tls
+        self.tls = tls
         self._wanted = port
         self._port_fixed = port_fixed
         self._sockets: Sequence[socket.socket] = ()
@@ -77,21 +77,21 @@ class HttpDoor:
     def url(self) -> str:
         """Return the address for a browser on this machine."""
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._interface, self._interface)  # noqa: S104 compared
-        scheme = "http" if self._tls is None else "https"
+        scheme = "http" if self.tls is None else "https"
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}/"
 
     async def start(self) -> None:
         """Begin to listen. Raises `InvalidInput`, and `Refused` if the port is taken or others reach the interface."""
         self._sockets = listening_sockets(self._interface, self._wanted, port_fixed=self._port_fixed)
-        if self._tls is None and not all(_is_loopback(each) for each in self._sockets):
+        if self.tls is None and not all(_is_loopback(each) for each in self._sockets):
             self._go_beyond_the_machine()
         self._server.config.load()
         self._server.lifespan = LifespanOff(self._server.config)
         self._server.servers = []  # uvicorn's own would take any number of connections
-        if self._tls is None:
+        if self.tls is None:
             self._stand_in = StandIn(self._sockets)
             self._stand_in.start()
-        self._acceptors = [Acceptor(each, self.connections, self._connection, self._tls) for each in self._sockets]
+        self._acceptors = [Acceptor(each, self.connections, self._connection, self.tls) for each in self._sockets]
 
     def _connection(self) -> HttpConnection:
         return HttpConnection(self.connections, self._server.config, self._server.server_state)

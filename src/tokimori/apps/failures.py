@@ -1,6 +1,6 @@
 """Rules of a function for what it raises: which errors are tried again, and after how long."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -53,13 +53,15 @@ def rule_of(fields: dict[str, Any]) -> FailureRule:
 
     Raises `InvalidInput`.
     """
+    given = fields.get("retry")
+    retry = given if isinstance(given, Mapping) else {}
     retry_on, never_on, backoff = (fields.pop(name, None) for name in ("retry_on", "never_on", "backoff"))
     rule = FailureRule(
         None if retry_on is None else _errors("retry_on", retry_on),
         () if never_on is None else _errors("never_on", never_on),
-        None if backoff is None else _backoff(backoff, fields),
+        None if backoff is None else _backoff(backoff, fields, retry),
     )
-    attempts = fields.get("attempts") or (fields.get("retry") or {}).get("attempts", 1)
+    attempts = fields.get("attempts") or retry.get("attempts", 1)
     if (rule.retry_on is not None or backoff is not None) and attempts == 1:
         name, value = ("backoff", backoff) if rule.retry_on is None else ("retry_on", retry_on)
         message = f"{name}: nothing is tried again, as the job has one attempt"
@@ -76,16 +78,16 @@ def _errors(field: str, given: object) -> tuple[type[BaseException], ...]:
     return errors
 
 
-def _backoff(given: object, fields: dict[str, Any]) -> Backoff | None:
+def _backoff(given: object, fields: dict[str, Any], retry: Mapping[str, Any]) -> Backoff | None:
     if callable(given):
         return given
-    if fields.get("retry_backoff") is not None or "backoff" in (fields.get("retry") or {}):
+    if fields.get("retry_backoff") is not None or "backoff" in retry:
         message = "backoff: the job says retry_backoff too"
         raise InvalidInput(message, field="backoff", value=given, allowed="one of backoff, retry_backoff")
-    if fields.get("retry_delay") is None and "delay" not in (fields.get("retry") or {}):
+    if fields.get("retry_delay") is None and "delay" not in retry:
         fields["retry_delay"] = 1
     if given == "linear":
-        delay = seconds_of("retry_delay", fields.get("retry_delay") or fields["retry"]["delay"])
+        delay = seconds_of("retry_delay", fields.get("retry_delay") or retry["delay"])
         return lambda attempt, _: delay * attempt
     growth = _WORDS.get(given) if isinstance(given, str) else given
     if isinstance(growth, bool) or not isinstance(growth, int | float) or not growth >= 1:

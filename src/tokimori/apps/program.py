@@ -9,6 +9,7 @@ from typing import Any
 
 from tokimori.apps.task import task_in_hand
 from tokimori.config.machine import check_linux
+from tokimori.config.secret_files import overridden
 from tokimori.errors import Refused
 
 _LOADER = "tokimori.apps.loading"
@@ -46,7 +47,7 @@ def become_node(app: object, url: str | None, options: Sequence[str]) -> None:
     said = place_of(app)
     sys.stdout.flush()
     sys.stderr.flush()
-    environment = os.environ if url is None else {**os.environ, "TOKIMORI_STORE": url}
+    environment = os.environ if url is None else overridden(os.environ, {"TOKIMORI_STORE": url})
     command = [sys.executable, "-P", "-m", "tokimori", "serve", "--app", said, *options]
     os.execve(sys.executable, command, environment)  # noqa: S606  there is nothing for a shell to read
 

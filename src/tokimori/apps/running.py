@@ -22,6 +22,7 @@ from tokimori.apps.routes import AppFunctions
 from tokimori.apps.streams import kept_streams
 from tokimori.apps.worker_process import WorkerProcess, WorkerStart
 from tokimori.client.opening import load_store
+from tokimori.config.secret_files import overridden
 from tokimori.errors import Refused
 from tokimori.executors.functions.stacks import Stacks
 from tokimori.executors.functions.wire import by_descriptor
@@ -147,7 +148,7 @@ class Running:
         said |= {"TOKIMORI_NODE_CONCURRENCY": str(self._concurrency)}
         self._node = node = subprocess.Popen(  # noqa: ASYNC220
             [sys.executable, "-P", "-m", "tokimori", "serve", "--no-http"],
-            env={**os.environ, **said},
+            env=overridden(os.environ, said),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,

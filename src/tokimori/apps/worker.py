@@ -19,6 +19,7 @@ from tokimori.apps.app import App
 from tokimori.apps.program import is_imported, place_of
 from tokimori.config.file import PREFIX
 from tokimori.config.machine import check_linux
+from tokimori.config.secret_files import overridden
 from tokimori.config.settings import load_settings
 from tokimori.errors import InvalidConfig, TokimoriError
 
@@ -94,7 +95,7 @@ class Worker:
         if loaded.settings.app.attached is not None or {"app.load", "app.only"} & given.keys():
             raise InvalidConfig(["app: a worker has the app that it was given; allowed: other settings"])
         said = {PREFIX + name.upper().replace(".", "_"): _text(value) for name, value in given.items()}
-        return {**os.environ, **said}
+        return overridden(os.environ, said)
 
     def _started(self, command: list[str], environ: Mapping[str, str]) -> "subprocess.Popen[str]":
         """Return a new node, in a session of its own: what a terminal sends to the program is passed on once."""

@@ -18,6 +18,7 @@ class Options(Struct, frozen=True, kw_only=True):
 
     server: str | None = None
     context: str | None = None
+    cacert: str | None = None
     store: str | None
     semaphore_store: str | None
     config: Path | None
@@ -47,6 +48,7 @@ def options() -> Options:
     return Options(
         server=meta.get("server"),
         context=meta.get("context"),
+        cacert=meta.get("cacert"),
         store=meta.get("store"),
         semaphore_store=meta.get("semaphore_store"),
         config=None if config is None else Path(config),

@@ -54,6 +54,13 @@ def global_options() -> list[click.Parameter]:
         click.Option(
             ["--context"], metavar="NAME", expose_value=False, callback=_keep("context"), help="The same, by its name."
         ),
+        click.Option(
+            ["--cacert"],
+            metavar="FILE",
+            expose_value=False,
+            callback=_keep("cacert"),
+            help="Certificates that vouch for it.",
+        ),
         click.Option(["--store"], metavar="URL", expose_value=False, callback=_keep("store"), help="The store to use."),
         click.Option(
             ["--semaphore-store"],

@@ -78,10 +78,11 @@ def address(*, header: bool) -> None:
     """
     from tokimori.errors import NotFound
     from tokimori.node.open_doors import entry, open_doors
-    from tokimori.node.secret_file import read_secret
+    from tokimori.node.secret_file import secret_of
 
-    folder = load().settings.state_dir
-    secret = read_secret(folder)
+    settings = load().settings
+    folder = settings.state_dir
+    secret = secret_of(settings.http, folder)
     if header:
         line = f"Authorization: Bearer {secret}"
         print_json(line) if options().as_json else print_lines(line)

@@ -24,6 +24,15 @@ def contexts_file() -> Path:
 
 
 def server() -> str | None:
+    """Return the address of `_server`, with the certificates that --cacert names. Raises `InvalidInput`."""
+    from urllib.parse import quote
+
+    if (url := _server()) is None or (cacert := options().cacert) is None:
+        return url
+    return f"{url}{'&' if '?' in url else '?'}cacert={quote(str(Path(cacert).absolute()), safe='')}"
+
+
+def _server() -> str | None:
     """Return the address of the node, with its secret: by --server or --context, else of the context in use. None: the
     store.
 

@@ -96,6 +96,7 @@ if TYPE_CHECKING:
 @click.option("--processes", type=int, metavar="N", help="Worker processes of the app.")
 @click.option("--concurrency", type=int, metavar="N", help="Runs at a time in each of them.")
 @click.option("--max-load", type=float, metavar="LOAD", help="Claim nothing while the load average is above this.")
+@click.option("--json-logs", is_flag=True, help="Write the log to standard output, as JSON, and nothing else there.")
 @click.option("-d", "--daemon", is_flag=True, help="Go into the background and print the process id.")
 def serve(
     *,
@@ -113,6 +114,7 @@ def serve(
     processes: int | None,
     concurrency: int | None,
     max_load: float | None,
+    json_logs: bool,
     daemon: bool,
 ) -> int:
     """Run a node: fire schedules, run jobs, answer over HTTP.
@@ -138,6 +140,8 @@ def serve(
             "app.load": app,
             "app.processes": processes,
             "app.concurrency": concurrency,
+            "log.format": "json" if json_logs else None,
+            "log.stdout": True if json_logs else None,
         },
     )
     settings = read().settings
@@ -177,8 +181,10 @@ def run_node(settings: "Settings", tell: Callable[[str], None], read: Callable[[
         rotation=Rotation(max_size=said.max_size, max_age=said.max_age, keep=said.keep, compress=said.compress)
         if said.rotate
         else None,
-        stderr=STANDARD_ERROR if said.stderr else None,
+        stderr=STDOUT if said.stdout else STANDARD_ERROR if said.stderr else None,
+        announced=said.stdout,
     )
+    tell = _nobody if said.stdout else tell
     starter = starter_of(os.environ)
     name_myself(b"tokimori")
     Title().show(f"tokimori: server {' '.join(sys.argv[1:])}")
@@ -188,6 +194,7 @@ def run_node(settings: "Settings", tell: Callable[[str], None], read: Callable[[
             def joined() -> None:
                 begin(TOO_LONG)
                 starter.tell_ready()
+                starter.keep_telling(runner.get_loop().call_later)
 
             return runner.run(
                 serve_node(
@@ -202,6 +209,10 @@ def run_node(settings: "Settings", tell: Callable[[str], None], read: Callable[[
             )
     finally:
         log.stop()
+
+
+def _nobody(_: str) -> None:
+    """Show nothing: the log has it."""
 
 
 def _check_store() -> None:

@@ -83,6 +83,8 @@ def _spawn(loaded: "Loaded", arguments: Sequence[str], listener: str) -> _Child:
         opened = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_APPEND, PRIVATE)
     except OSError as fault:
         raise _not_written("start.log", told.parent, fault) from None
+    from tokimori.config.secret_files import overridden
+
     try:
         process = subprocess.Popen(
             [sys.executable, "-m", "tokimori", "serve", *arguments],
@@ -90,7 +92,7 @@ def _spawn(loaded: "Loaded", arguments: Sequence[str], listener: str) -> _Child:
             stdout=opened,
             stderr=opened,
             start_new_session=True,
-            env={**os.environ, **_settings_for(loaded), "NOTIFY_SOCKET": listener},
+            env={**overridden(os.environ, _settings_for(loaded)), "NOTIFY_SOCKET": listener},
         )
     finally:
         os.close(opened)

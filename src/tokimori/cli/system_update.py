@@ -155,9 +155,11 @@ def _comes_up(settings: "Settings", timeout: float, arguments: Sequence[str] | N
 
 def _python(*arguments: str, longest: float = _LONGEST) -> "subprocess.CompletedProcess[str]":
     """Return a command of this environment, however it ends."""
+    from tokimori.config.secret_files import overridden
+
     given = options()
     named = {"TOKIMORI_STORE": given.store, "TOKIMORI_DATASOURCE_SEMAPHORE_URL": given.semaphore_store}
-    environment = {**os.environ, **{name: value for name, value in named.items() if value is not None}}
+    environment = overridden(os.environ, {name: value for name, value in named.items() if value is not None})
     try:
         return subprocess.run(
             [sys.executable, *arguments], capture_output=True, text=True, check=False, env=environment, timeout=longest

@@ -20,6 +20,7 @@ from tokimori.config.machine import check_linux
 @click.option("-r", "--require", multiple=True, metavar="MODULE", help="Import this module before the app.")
 @click.option("--reload", is_flag=True, help="For development: let new code take over whenever a Python file changes.")
 @click.option("--max-load", type=float, metavar="LOAD", help="Claim nothing while the load average is above this.")
+@click.option("--json-logs", is_flag=True, help="Write the log to standard output, as JSON, and nothing else there.")
 @click.option("--max-runs-per-process", type=int, metavar="N", help="Replace a worker process after so many runs.")
 @click.option("--max-age", type=Length(), metavar="LENGTH", help="Replace a worker process so long after its start.")
 @click.option("--most-memory", type=int, metavar="MIB", help="Replace a worker process that takes more memory.")
@@ -32,6 +33,7 @@ def worker(
     require: tuple[str, ...],
     reload: bool,
     max_load: float | None,
+    json_logs: bool,
     max_runs_per_process: int | None,
     max_age: float | None,
     most_memory: int | None,
@@ -56,6 +58,8 @@ def worker(
             "node.max_load": max_load,
             "app.max_runs_per_process": max_runs_per_process,
             "app.max_age": max_age,
+            "log.format": "json" if json_logs else None,
+            "log.stdout": True if json_logs else None,
             "app.most_memory": most_memory,
         },
     )

@@ -1,5 +1,6 @@
 """A node's door, as a client knows it: its address, its secret, and how its answers are read."""
 
+import os
 from collections.abc import Callable, Iterator
 from copy import copy
 from pathlib import Path
@@ -13,6 +14,8 @@ from tokimori.service.calls import Method, result_of, written
 from tokimori.service.views.errors import ErrorView
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     import aiohttp
 
 SCHEMES = ("http://", "https://")
@@ -33,11 +36,14 @@ class NodeAddress(msgspec.Struct, frozen=True, kw_only=True):
 
     url: str
     secret: str
+    cacert: str | None = None
+    """The file with the certificates that vouch for the node's; None: those of this machine."""
 
 
 def address_of(url: str, state_dir: Path) -> NodeAddress:
-    """Return the address in the URL, whose secret is in it (`?secret=`) or in the state folder. Raises
-    `InvalidInput`.
+    """Return the address in the URL, whose secret is in it (`?secret=`) or in the state folder.
+
+    `?cacert=` or TOKIMORI_CACERT names the certificates that are trusted. Raises `InvalidInput`.
     """
     parts = urlsplit(url)
     try:
@@ -47,9 +53,10 @@ def address_of(url: str, state_dir: Path) -> NodeAddress:
     if not named or parts.username is not None:
         shown = urlunsplit(parts._replace(query="", netloc=parts.netloc.rpartition("@")[2]))
         raise InvalidInput(f"url: {shown!r} is no node's address", field="url", value=shown, allowed=_ALLOWED)
-    given = parse_qs(parts.query).get("secret")
+    said = parse_qs(parts.query)
+    given, cacert = said.get("secret"), said.get("cacert", [os.environ.get("TOKIMORI_CACERT", "")])[-1]
     prefix, secret = parts.path.rstrip("/"), given[-1] if given else _kept(state_dir, parts.netloc)
-    return NodeAddress(url=f"{parts.scheme}://{parts.netloc}{prefix}", secret=secret)
+    return NodeAddress(url=f"{parts.scheme}://{parts.netloc}{prefix}", secret=secret, cacert=cacert or None)
 
 
 def _kept(state_dir: Path, where: str) -> str:
@@ -92,8 +99,10 @@ class Door:
         """Make ready; nothing is connected yet."""
         import aiohttp  # noqa: PLC0415  a program on a store needs none of it
 
+        trusted = True if self._address.cacert is None else _trusting(self._address.cacert)
         self._sessions.append(
             aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=trusted),
                 headers={"Authorization": f"Bearer {self._address.secret}", "Content-Type": "application/json"},
                 timeout=aiohttp.ClientTimeout(total=LONGEST_CALL),
             )
@@ -146,6 +155,16 @@ class Door:
             value=self._address.url,
             allowed="a node of this version",
         )
+
+
+def _trusting(file: str) -> "SSLContext":
+    import ssl  # noqa: PLC0415  most programs ask a store
+
+    try:
+        return ssl.create_default_context(cafile=file)
+    except (OSError, ssl.SSLError) as fault:
+        message = f"cacert: {file} holds no certificates: {fault.strerror or fault}"
+        raise InvalidInput(message, field="cacert", value=file, allowed="a PEM file with certificates") from None
 
 
 def error_of(code: str, message: str, field: str | None, value: object, allowed: str | None) -> TokimoriError:

@@ -20,6 +20,7 @@ _NOT_SETTINGS = frozenset(
         "CONFIG_PATH",
         "ENV",
         "DEBUG",
+        "CACERT",
         "SECRETS_KEYS",
         # what a job gets to know of its own run (DESIGN §7), and hands on to a tokimori that it starts
         "JOB_ID",

@@ -29,6 +29,20 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
     insecure: Annotated[
         bool, Meta(description="Whether it may listen without TLS on an address that other machines reach.")
     ] = False
+    secret: Annotated[
+        Annotated[str, Meta(min_length=43, max_length=512, pattern="^[A-Za-z0-9_-]+$")] | None,
+        Meta(
+            description="The secret that lets in whoever brings it, 43 to 512 of A-Z a-z 0-9 _ -: nodes behind one"
+            " address share it; none: that of the file `secret` in state_dir, which the first node makes."
+        ),
+    ] = None
+    secret_file: Annotated[
+        Path | None,
+        Meta(
+            description="A file that holds the secret. It is read again when it changes, and the secret before lets in"
+            " for five minutes more."
+        ),
+    ] = None
     tls_cert: Annotated[
         Path | None,
         Meta(description="A PEM file with the certificate of the HTTP server; with it and its key it speaks TLS."),
@@ -109,6 +123,8 @@ def http_faults(http: HttpSettings) -> Iterator[str]:
     if (http.tls_cert is None) != (http.tls_key is None):
         missing = "tls_cert" if http.tls_cert is None else "tls_key"
         yield f"http.{missing}: it is missing, and the other is said; allowed: both files, or neither"
+    if http.secret is not None and http.secret_file is not None:
+        yield "http.secret: it and http.secret_file are both said; allowed: one of them"
     url = http.public_url
     if url is not None and not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", url):
         yield f"http.public_url: {url!r} is not an address; allowed: http://host:port or https://host:port"

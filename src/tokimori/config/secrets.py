@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from msgspec import Meta, Struct
 
-from tokimori.errors import Refused, StoreUnavailable
+from tokimori.config.secret_files import KEYS, SUFFIX, read_secret_file
+from tokimori.errors import InvalidInput, Refused, StoreUnavailable
 from tokimori.model.secret import no_key
 from tokimori.ownership import others_reach
 
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
 
-VARIABLE: Final = "TOKIMORI_SECRETS_KEYS"
+VARIABLE: Final = KEYS
 """Variable with keys, separated by commas, which come before those of the file."""
 _ALLOWED: Final = "keys as `tokimori secret key` writes them, one a line"
 _MOST: Final = 64 * 1024
@@ -43,9 +44,9 @@ class Keyring:
     The file is read each time, so that a running node knows a new key at once.
     """
 
-    def __init__(self, file: Path | None, keys: str = "") -> None:
+    def __init__(self, file: Path | None, keys: str = "", keys_file: Path | None = None) -> None:
         self._file = file
-        self._keys = keys
+        self._keys, self._keys_file = keys, keys_file
 
     def seal(self, content: bytes) -> str:
         """See `tokimori.ports.secrets.Cipher`."""
@@ -64,7 +65,8 @@ class Keyring:
     def _ciphers(self) -> "MultiFernet":
         from cryptography.fernet import Fernet, MultiFernet  # noqa: PLC0415
 
-        texts = [*self._keys.replace(",", " ").split(), *([] if self._file is None else read_keys(self._file))]
+        keys = self._keys if self._keys_file is None else read_secret_file(VARIABLE + SUFFIX, self._keys_file)[0]
+        texts = [*keys.replace(",", " ").split(), *([] if self._file is None else read_keys(self._file))]
         if not texts:
             raise no_key()
         try:
@@ -76,8 +78,12 @@ class Keyring:
 
 
 def keyring_of(settings: SecretsSettings, environ: Mapping[str, str]) -> Keyring:
-    """Return the keys of this process. Nothing is read yet."""
-    return Keyring(settings.key_file, environ.get(VARIABLE, ""))
+    """Return the keys of this process. Nothing is read yet. Raises `InvalidInput` if they are said twice."""
+    said, named = environ.get(VARIABLE, ""), environ.get(VARIABLE + SUFFIX)
+    if said and named:
+        message = f"{VARIABLE}: it and {VARIABLE}{SUFFIX} are both set"
+        raise InvalidInput(message, field=VARIABLE, allowed="one of them")
+    return Keyring(settings.key_file, said, Path(named) if named else None)
 
 
 def read_keys(file: Path) -> list[str]:

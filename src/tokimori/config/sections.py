@@ -137,6 +137,9 @@ class LogSettings(Struct, frozen=True, kw_only=True):
     format: Annotated[Literal["text", "json"], Meta(description="Lines for people, or JSON for programs.")] = "text"
     file: Annotated[Path | None, Meta(description="A file to which messages are written too.")] = None
     stderr: Annotated[bool, Meta(description="Whether messages are written to standard error.")] = True
+    stdout: Annotated[
+        bool, Meta(description="Whether they are written to standard output instead, and nothing else is.")
+    ] = False
     rotate: Annotated[
         bool, Meta(description="Whether a new file is begun where log.file is full or old (Keiji: ROTATE_LOGS).")
     ] = False

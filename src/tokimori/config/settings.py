@@ -1,7 +1,7 @@
 """The settings, with name, type, default and meaning, and their sources."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, get_type_hints
@@ -12,6 +12,7 @@ from msgspec.structs import fields
 from tokimori.config.file import ENV, PREFIX, find_file, flattened, from_variables, read_content
 from tokimori.config.http import HttpSettings, http_faults
 from tokimori.config.machine import Machine, this_machine
+from tokimori.config.secret_files import KEYS, SUFFIX, read_files, variables_with_files
 from tokimori.config.secrets import SecretsSettings
 from tokimori.config.sections import (
     AppSettings,
@@ -188,11 +189,14 @@ def load_settings(
     machine = machine or this_machine(environ)
     table = {setting.name: setting for setting in settings_table()}
     found = find_file(config, environ, cwd, machine)
-    variables, warnings = from_variables(environ, table)
-    faults = list(found.faults)
+    secret = variables_with_files(table) - {KEYS, "TOKIMORI_HTTP_SECRET"}  # these files are read again and again
+    from_files = read_files(environ, secret)
+    variables, warnings = from_variables(_without_files(environ, secret), table)
+    faults = [*found.faults, *from_files.faults]
     env = environ.get(ENV) or None
     layers = [] if faults else list(_layers_of(found.path, env, table, faults))
     layers.append(_Layer(variables, None, cwd, is_text=True))
+    layers.append(_Layer(from_variables(from_files.values, table)[0], None, cwd, is_text=True, suffix=SUFFIX))
     layers.append(_Layer(flags, FLAG, cwd, is_text=False))
     values: dict[str, object] = {}
     origins: dict[str, str] = {}
@@ -208,7 +212,8 @@ def load_settings(
     if settings is None or (faults := _contradictions(settings)):
         raise InvalidConfig(faults)
     origins = {name: origin for name, origin in origins.items() if name in values}
-    return Loaded(settings, {name: origins.get(name, DEFAULT) for name in table}, (*found.warnings, *warnings), env)
+    warned = (*found.warnings, *warnings, *from_files.warnings)
+    return Loaded(settings, {name: origins.get(name, DEFAULT) for name in table}, warned, env)
 
 
 def settings_table() -> tuple[Setting, ...]:
@@ -236,9 +241,16 @@ class _Layer(NamedTuple):
     base: Path
     is_text: bool
     in_force: bool = True
+    suffix: str = ""
 
     def origin_of(self, name: str) -> str:
-        return self.origin or PREFIX + name.upper().replace(".", "_")
+        return self.origin or PREFIX + name.upper().replace(".", "_") + self.suffix
+
+
+def _without_files(environ: Mapping[str, str], secret: Collection[str]) -> Mapping[str, str]:
+    """Return the environment without the variables that name files of these."""
+    files = {name + SUFFIX for name in (*secret, KEYS)}
+    return {name: text for name, text in environ.items() if name not in files}
 
 
 def _layers_of(path: Path | None, env: str | None, table: Mapping[str, Setting], faults: list[str]) -> Iterator[_Layer]:

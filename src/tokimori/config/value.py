@@ -65,7 +65,7 @@ def read_value(
 
 def redacted(name: str, value: object) -> object:
     """Return the value of a setting without passwords; in place of a URL, nothing that may be one."""
-    if name.rpartition(".")[2] == "password":
+    if name.rpartition(".")[2] in ("password", "secret"):
         return MASK if value is not None else None
     if name in URLS:
         return _redacted_url(value) if isinstance(value, str) else MASK if value is not None else None

@@ -118,14 +118,17 @@ def start_logging(
     file: Path | None = None,
     rotation: Rotation | None = None,
     stderr: int | None = STANDARD_ERROR,
+    announced: bool = False,
 ) -> Log:
     """Write every message of at least this level to the file descriptor `stderr`, and to the file if one is given.
+
+    `announced`: those, too, that a person sees elsewhere.
 
     A thread writes, so that a blocked reader delays no one. The file is opened again after it was moved away, as by
     logrotate, and rotated by `rotation`. Raises `InvalidInput` if the file can't be written.
     """
     formatter = JsonFormatter() if format == "json" else TextFormatter()
-    outputs: list[logging.Handler] = [] if stderr is None else [DescriptorHandler(stderr)]
+    outputs: list[logging.Handler] = [] if stderr is None else [DescriptorHandler(stderr, announced=announced)]
     if file is not None:
         outputs.append(_file_handler(file, rotation, stderr, formatter))
     for output in outputs:
@@ -217,13 +220,14 @@ class DescriptorHandler(logging.Handler):
     """Handler that writes to a file descriptor directly: a blocked writer would hold the lock of `sys.stderr` at
     exit."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, *, announced: bool = False) -> None:
         super().__init__()
         self._descriptor = descriptor
+        self._announced = announced
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write the whole line; an error is ignored, as it can't be reported."""
-        if record.__dict__.get(_ANNOUNCED):
+        if record.__dict__.get(_ANNOUNCED) and not self._announced:
             return
         try:
             self._write(self.format(record).encode(errors="backslashreplace") + b"\n")

@@ -11,9 +11,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from tokimori.clock import Clock
-from tokimori.config.secrets import VARIABLE
-from tokimori.config.settings import Settings
-from tokimori.errors import TokimoriError
+from tokimori.config.secret_files import KEYS, SUFFIX, variables_with_files
+from tokimori.config.settings import Settings, load_settings, settings_table
+from tokimori.errors import InvalidConfig, TokimoriError
 from tokimori.executors.functions.executor import FunctionExecutor
 from tokimori.executors.functions.process import AppSettings
 from tokimori.executors.functions.wire import Hello
@@ -164,9 +164,25 @@ def _app_of(settings: Settings, secret: str) -> AppSettings | None:
 
 
 def environ_of(settings: Settings, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the environment of functions: that of the node with its store, and without the keys of secrets."""
-    own = {name: text for name, text in environ.items() if name != VARIABLE}
-    return {**own, **(_NO_BYTECODE if settings.app.reload else {}), "TOKIMORI_STORE": settings.job_store}
+    """Return the environment of functions: that of the node with its store, and without its other secrets.
+
+    A store that a file names is named by that file there, too: its address is in no environment.
+    """
+    secret = variables_with_files([each.name for each in settings_table()])
+    own = {name: text for name, text in environ.items() if name.removesuffix(SUFFIX) not in secret}
+    own |= _NO_BYTECODE if settings.app.reload else {}
+    files = {name + SUFFIX: environ.get(name + SUFFIX, "") for name in secret - {KEYS, "TOKIMORI_HTTP_SECRET"}}
+    named = {name: text for name, text in files.items() if text}
+    if named and _store_of({**own, **named}) == settings.job_store:
+        return own | named
+    return own | {"TOKIMORI_STORE": settings.job_store}
+
+
+def _store_of(environ: Mapping[str, str]) -> str | None:
+    try:
+        return load_settings({}, environ, cwd=Path.cwd()).settings.job_store
+    except InvalidConfig:
+        return None
 
 
 async def declare_jobs(service: Service, app: Hello | None) -> None:

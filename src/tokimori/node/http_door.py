@@ -9,7 +9,6 @@ from typing import NamedTuple, Protocol
 
 from starlette.types import ASGIApp
 
-from tokimori.api.acceptor import tls_context
 from tokimori.api.access_log import AccessLog
 from tokimori.api.acting import Acting, author_said
 from tokimori.api.app import Health, create_app
@@ -17,6 +16,7 @@ from tokimori.api.connections import Limits, most_connections
 from tokimori.api.exchange import Formats, Named
 from tokimori.api.guards import Lenient
 from tokimori.api.server import HttpDoor, is_loopback
+from tokimori.api.tls import followed, tls_context
 from tokimori.client.recording import who
 from tokimori.clock import Clock
 from tokimori.config.http import HttpSettings
@@ -32,7 +32,7 @@ from tokimori.model.job import Job
 from tokimori.model.rate import parse_rate
 from tokimori.node.node import Node
 from tokimori.node.open_doors import noted_door, told_at_start
-from tokimori.node.secret_file import make_secret
+from tokimori.node.secret_file import DoorSecret
 from tokimori.node.vitals import vitals_of
 from tokimori.ports.store import Store
 from tokimori.service.allowed import Allowed
@@ -128,16 +128,16 @@ async def http_door(
     doors = await store.for_doors()
     service = service_of(doors, semaphores, place=place)
     vitals, author_of = vitals_of(node, doors, service, settings, clock), author_said(who(None))
-    http, secret, allowed = settings.http, make_secret(settings.state_dir), allowed_by(settings.http)
+    http, secrets = settings.http, DoorSecret(settings.http, settings.state_dir, clock)
     page = Page(Acting(service, author_of).service, clock, http.path_prefix or "")
-    kala = Acting(service, lambda _: "kala", allowed=allowed)
+    kala = Acting(service, lambda _: "kala", allowed=allowed_by(http))
     if http.v1_open:
         check_open(http.interface, os.geteuid())
     app = create_app(
         service,
         clock,
         interface=http.interface,
-        secret=secret,
+        secret=secrets,
         author_of=author_of,
         health=lambda: _health(node),
         unready=lambda: vitals.unready,
@@ -150,7 +150,7 @@ async def http_door(
         guests=callbacks.guests.bearer,
         formats=formats(clock),
         figures=lambda standing: metrics.text(standing, node.lease_left, vitals.broken, node.identity.blocking),
-        allowed=allowed,
+        allowed=allowed_by(http),
         rate=None if http.rate is None else parse_rate(http.rate, field="http.rate"),
         path_prefix=http.path_prefix or "",
         streams=http.streams,
@@ -160,11 +160,11 @@ async def http_door(
     await door.start()
     here = http.below_prefix(door.url)
     callbacks.guests.open(here)
-    callbacks.open(here if http.public_url is None else http.below_prefix(http.public_url), secret)
+    callbacks.open(here if http.public_url is None else http.below_prefix(http.public_url), secrets()[0])
     try:
         with noted_door(settings.state_dir, here):
-            async with vitals.watched():
-                yield OpenDoor(here, secret)
+            async with vitals.watched(), followed(door.tls, http.tls_cert, http.tls_key):
+                yield OpenDoor(here, secrets()[0])
     finally:
         await door.stop()
 

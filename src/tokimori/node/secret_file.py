@@ -1,22 +1,81 @@
 """Secret of a node: a file in its state folder, readable by its user only. It gives all rights."""
 
+import logging
 import os
 import pwd
 import re
 import secrets
 import stat
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 
-from tokimori.errors import NotFound, Refused
+from tokimori.clock import Clock
+from tokimori.config.http import HttpSettings
+from tokimori.config.secret_files import read_secret_file
+from tokimori.errors import InvalidInput, NotFound, Refused
+from tokimori.ownership import state_of
+
+log = logging.getLogger(__name__)
 
 NAME = "secret"
 """The name of the file."""
 ALLOWED = "43 to 512 of A-Z a-z 0-9 _ -, on one line"
+HOLDS = 300
+"""Seconds for which the secret before lets in."""
 _BYTES = 32
 _MOST = 512
 _SECRET = re.compile(rf"[A-Za-z0-9_-]{{43,{_MOST}}}\Z", re.ASCII)
+
+
+class DoorSecret:
+    """The secret of a door, and for five minutes the one before, if its file has changed.
+
+    A program or a person that has the old one goes on meanwhile. The file is looked at once a second at most.
+    """
+
+    def __init__(self, http: HttpSettings, state_dir: Path, clock: Clock) -> None:
+        self._file, self._clock = http.secret_file, clock
+        self._now = http.secret or (make_secret(state_dir) if self._file is None else self._read(self._file))
+        self._before, self._until, self._looked = "", 0.0, clock.monotonic()
+        self._state = None if self._file is None else state_of(self._file)
+
+    def __call__(self) -> Sequence[str]:
+        """Return the secrets that let in, the newest first."""
+        now = self._clock.monotonic()
+        if self._file is not None and now >= self._looked + 1:
+            self._looked = now
+            self._look_at(self._file)
+        return (self._now, self._before) if now < self._until else (self._now,)
+
+    def _look_at(self, file: Path) -> None:
+        if (state := state_of(file)) == self._state:
+            return
+        self._state = state
+        try:
+            found = self._read(file)
+        except (Refused, InvalidInput) as fault:
+            log.warning("the secret of before goes on: %s", fault)
+            return
+        if found != self._now:
+            self._now, self._before, self._until = found, self._now, self._clock.monotonic() + HOLDS
+            log.info("http.secret_file has changed: the secret before it lets in for %d s more", HOLDS)
+
+    def _read(self, file: Path) -> str:
+        secret, readable = read_secret_file("http.secret_file", file)
+        if readable:
+            log.warning("%s", readable)
+        if not _SECRET.match(secret):
+            raise _refused(file, f"{file} holds no secret", ALLOWED)
+        return secret
+
+
+def secret_of(http: HttpSettings, state_dir: Path) -> str:
+    """Return the secret of nodes with these settings and this state folder. Raises as `read_secret` does."""
+    if http.secret is not None:
+        return http.secret
+    return read_secret(state_dir) if http.secret_file is None else read_secret_file("http.secret", http.secret_file)[0]
 
 
 def make_secret(state_dir: Path) -> str:

@@ -2,31 +2,48 @@
 
 import os
 import socket
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 VARIABLE: Final = "NOTIFY_SOCKET"
 READY: Final = b"READY=1"
+ALIVE: Final = b"WATCHDOG=1"
 
 
 class Starter:
     """Starter of this process that wants to be notified."""
 
-    def __init__(self, address: str | None) -> None:
+    def __init__(self, address: str | None, every: float | None = None) -> None:
         self._address = address
+        self._every = every
+        """Seconds between two signs of life, if it wants any: half of those after which it would end this process."""
 
     def tell_ready(self) -> None:
         """Report readiness to the starter, if it still exists."""
+        self._tell(READY)
+
+    def keep_telling(self, call_later: Callable[[float, Callable[[], None]], object]) -> None:
+        """Report from now on that the loop goes on, if the starter wants to know; `call_later` is the loop's."""
+        if self._every is not None:
+            self._tell(ALIVE)
+            call_later(self._every, partial(self.keep_telling, call_later))
+
+    def _tell(self, said: bytes) -> None:
         if not self._address:
             return
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
-            sender.sendto(READY, _path(self._address))
+            sender.setblocking(False)  # a starter that is stuck must not hold the loop
+            sender.sendto(said, _path(self._address))
 
 
 def starter_of(environ: MutableMapping[str, str]) -> Starter:
     """Remove and return the starter in the environment: children of this process have nothing to report to it."""
-    return Starter(environ.pop(VARIABLE, None))
+    address, micros = environ.pop(VARIABLE, None), environ.pop("WATCHDOG_USEC", "")
+    is_ours = environ.pop("WATCHDOG_PID", None) in (None, str(os.getpid()))
+    wants = is_ours and micros.isdecimal() and int(micros) > 0
+    return Starter(address, int(micros) / 2_000_000 if wants else None)
 
 
 class Listener:

@@ -15,9 +15,10 @@ import pytest
 from tests.integration.cli.conftest import Program
 from tests.integration.http.site import site_of
 from tests.integration.http.test_server import hello
-from tokimori.api.acceptor import tls_context
+from tokimori.api import tls
 from tokimori.api.connections import Limits
 from tokimori.api.server import HttpDoor
+from tokimori.api.tls import tls_context
 from tokimori.errors import Refused
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")
@@ -87,6 +88,44 @@ async def test_tls_begins_in_time_or_not_at_all(pair: Pair) -> None:
     await door.start()
     with socket.create_connection(("127.0.0.1", door.port)) as silent:
         assert await asyncio.to_thread(_ended, silent)
+    await door.stop()
+
+
+async def test_a_renewed_certificate_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """New connections get it without a restart, one that is half written changes nothing, and no request is lost."""
+    monkeypatch.setattr(tls, "EVERY", 0.05)
+    certificate, key = made(tmp_path)
+    (later := tmp_path / "later").mkdir()
+    renewed = made(later)
+    trusted = [ssl.create_default_context(cafile=certificate), ssl.create_default_context(cafile=renewed[0])]
+    door = HttpDoor(hello, interface="127.0.0.1", port=0, port_fixed=False, tls=tls_context(certificate, key))
+    await door.start()
+    asked = True
+
+    async def keep_asking() -> int:
+        count = 0
+        both = ssl.create_default_context(cadata=certificate.read_text() + renewed[0].read_text())
+        while asked:
+            assert (await ask(door.port, both)).endswith(b"hello")
+            count += 1
+        return count
+
+    async with tls.followed(door.tls, certificate, key):
+        asking = asyncio.ensure_future(keep_asking())
+        await asyncio.sleep(0.2)
+        renewed[0].replace(certificate)
+        await asyncio.sleep(0.2)
+        assert (await ask(door.port, trusted[0])).endswith(b"hello")
+        renewed[1].replace(key)
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    assert (await ask(door.port, trusted[1])).endswith(b"hello")
+                    break
+                except ssl.SSLCertVerificationError:
+                    await asyncio.sleep(0.05)
+        asked = False
+        assert await asking > 0
     await door.stop()
 
 

@@ -122,7 +122,6 @@ def test_a_function_is_asked_for_at_a_moment_to_come() -> None:
         ("every", "schedule"),
         ("at", "schedule"),
         ("countdown", "schedule"),
-        ("backoff", "retry.backoff"),
         ("max_backoff", "retry.cap"),
     ],
 )

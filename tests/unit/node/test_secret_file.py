@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.service.world import SetClock
+from tokimori.clock import SECOND, Moment
+from tokimori.config.http import HttpSettings
 from tokimori.errors import NotFound, Refused
-from tokimori.node.secret_file import make_secret, read_secret
+from tokimori.node.secret_file import HOLDS, DoorSecret, make_secret, read_secret, secret_of
 
 
 def test_it_is_made_once_and_for_its_user_alone(tmp_path: Path) -> None:
@@ -114,3 +117,29 @@ def test_where_there_is_none(tmp_path: Path) -> None:
         read_secret(tmp_path)
     with pytest.raises(Refused, match="can't be made"):
         make_secret(tmp_path / "missing")
+
+
+def test_a_changed_file_lets_in_by_both_secrets_for_a_while(tmp_path: Path) -> None:
+    """Programs have five minutes to learn the new one; what can't be read meanwhile changes nothing."""
+    file, clock = tmp_path / "s", SetClock()
+    file.write_text("a" * 43 + "\n")
+    file.chmod(0o440)
+    secrets = DoorSecret(HttpSettings(secret_file=file), tmp_path, clock)
+    assert secrets() == ("a" * 43,)
+    for text, expected in ((" no secret", "a"), ("b" * 43, "b")):
+        fresh = tmp_path / "fresh"
+        fresh.write_text(text)
+        fresh.replace(file)
+        clock.moment = Moment(clock.moment + 2 * SECOND)
+        assert secrets()[0] == expected * 43
+    assert secrets() == ("b" * 43, "a" * 43)
+    file.unlink()
+    clock.moment = Moment(clock.moment + HOLDS * SECOND)
+    assert secrets() == ("b" * 43,)
+
+
+def test_nodes_behind_one_address_share_a_secret(tmp_path: Path) -> None:
+    """A secret of the settings is that of the door, and no file is made."""
+    assert DoorSecret(HttpSettings(secret="x" * 43), tmp_path, SetClock())() == ("x" * 43,)
+    assert secret_of(HttpSettings(secret="x" * 43), tmp_path) == "x" * 43
+    assert list(tmp_path.iterdir()) == []

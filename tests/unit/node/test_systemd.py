@@ -1,6 +1,9 @@
 """Telling who started a node that it is ready."""
 
+import os
 from pathlib import Path
+
+import pytest
 
 from tokimori.node.systemd import VARIABLE, Listener, starter_of
 
@@ -22,3 +25,20 @@ def test_nobody_wants_to_be_told(tmp_path: Path) -> None:
     """Without the variable nothing is sent, and an address where nobody listens is no fault: neither raises."""
     starter_of({}).tell_ready()
     starter_of({VARIABLE: str(tmp_path / "nobody")}).tell_ready()
+
+
+def test_signs_of_life_come_twice_as_often_as_they_must() -> None:
+    """A starter that watches hears that the loop goes on; children are told nothing of that."""
+    listener, later = Listener(), list[float]()
+    environ = {VARIABLE: listener.address, "WATCHDOG_USEC": "30000000", "WATCHDOG_PID": str(os.getpid())}
+    starter = starter_of(environ)
+    starter.keep_telling(lambda seconds, _: later.append(seconds))
+    assert (environ, later) == ({}, [15.0])
+    assert listener._socket.recv(100) == b"WATCHDOG=1"
+    listener.close()
+
+
+@pytest.mark.parametrize("said", [{}, {"WATCHDOG_USEC": "no"}, {"WATCHDOG_USEC": "9", "WATCHDOG_PID": "1"}])
+def test_without_a_watch_nothing_is_told(said: dict[str, str]) -> None:
+    """A watch of another process, or none, makes no timer."""
+    starter_of(dict(said)).keep_telling(lambda *_: pytest.fail("it asks for a timer"))
