@@ -1,7 +1,7 @@
 """The path `/api/v2/events`: what becomes of runs, and what is changed, as a page or a stream of server-sent events."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated
 
@@ -17,16 +17,21 @@ from tokimori.api.operation import Operation
 from tokimori.api.turns import in_steps
 from tokimori.errors import StoreError
 from tokimori.model.transitions import RunState
-from tokimori.service.events.events import LONGEST_WAIT, AnyEvent, Event, EventKind, Filters, FoundEvents, FoundTold
+from tokimori.service.events.events import AnyEvent, Event, EventKind, Filters, FoundEvents, FoundTold
+from tokimori.service.events.notice_board import FoundNotices
+from tokimori.service.events.notices import LONGEST_WAIT
 from tokimori.service.service import Service
 from tokimori.service.views.events import EventsView, event_view, events_view
 
 STREAM = "text/event-stream"
+Block = tuple[bytes, str, bool]
+"""A block of a stream, where to go on behind it, and if it is the last."""
+Read = Callable[[str | None, float], Awaitable[Block]]
 HEARTBEAT = 15.0
 """Seconds after which a stream says that it is still there. So often, too, its sender's leave is asked for again."""
 RETRY = 1.0
 """Seconds after which a stream tries again where the store does not answer."""
-DEFAULT_STREAMS = 100
+DEFAULT_STREAMS = 250
 
 
 class EventQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -60,6 +65,13 @@ class EventQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
 
+class NoticeQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Query of notices: behind a position, by default from now on; `wait`: seconds in which it waits for the first."""
+
+    after: str | None = None
+    wait: Annotated[float, Meta(ge=0, le=LONGEST_WAIT)] = 0.0
+
+
 class EventRoutes:
     """The part of the API for events. `most`: so many streams at a time."""
 
@@ -81,8 +93,33 @@ class EventRoutes:
                 others=others,
                 headers=("Last-Event-ID",),
                 asked={"kind": "all", "job_prefix": "nightly-", "state": ["failed"]},
-            )
+            ),
+            Operation(
+                "notice_list",
+                "GET",
+                "/api/v2/notices",
+                self.notices,
+                FoundNotices,
+                others=others,
+                headers=("Last-Event-ID",),
+                asked={"wait": 20},
+            ),
         ]
+
+    async def notices(self, request: Request, query: NoticeQuery) -> Response:
+        """Return which things have changed, by noun and id: runs that began or ended, jobs, queues, nodes and so on.
+
+        It says that they changed, not what they are now: read them again. A notice without `ids` stands for any of its
+        noun, and `reload` for everything: more has changed than the node remembers.
+
+        Whoever accepts `text/event-stream` gets a stream that goes on, with an event `changed` several times a second
+        at most, or `reload`; the header `Last-Event-ID` goes before `after`. It ends when its token is over, and when
+        the node stops.
+        """
+        service, after = self._service(request), request.headers.get("last-event-id") or query.after
+        if STREAM not in request.headers.get("accept", ""):
+            return answer(await service.events.notices(after, query.wait))
+        return await self._stream(request, _reader_of_notices(service), after)
 
     async def list(self, request: Request, query: EventQuery) -> Response:
         """Return ends of runs, in the order in which the store got them, about 500 at most.
@@ -100,13 +137,17 @@ class EventRoutes:
             found = await _read(service, query, after, query.wait)
             told: Sequence[Event | AnyEvent] = found.events
             return answer(events_view(found, await in_steps(event_view, told)))
-        first = await _read(service, query, after)
-        if first.over:
+        return await self._stream(request, _reader_of_events(service, query), after)
+
+    async def _stream(self, request: Request, read: Read, after: str | None) -> Response:
+        """Return the stream that begins with what is there."""
+        text, after, over = await read(after, 0.0)
+        if over:
             return refusal(503, "stopping", "the node stops", allowed="to ask another node")
         if self._streams >= self._most:
             message = f"{self._most} streams of events are open already"
             return refusal(503, "too_many", message, allowed="to ask later, or a larger `http.streams` of the node")
-        content = _streamed(request, service, query, _text(first.events, first.after, gap=first.gap), first.after)
+        content = _streamed(request, read, text, after)
         return Followed(self._counted, content, headers={"cache-control": "no-store"}, media_type=STREAM)
 
     @contextmanager
@@ -124,9 +165,23 @@ async def _read(service: Service, query: EventQuery, after: str | None, wait: fl
     return await service.events.read_all(query.kind, after, wait, **query.filters)
 
 
-async def _streamed(
-    request: Request, service: Service, query: EventQuery, first: bytes, after: str
-) -> AsyncIterator[bytes]:
+def _reader_of_events(service: Service, query: EventQuery) -> Read:
+    async def read(after: str | None, wait: float) -> Block:
+        found = await _read(service, query, after, wait)
+        return _text(found.events, found.after, gap=found.gap), found.after, found.over
+
+    return read
+
+
+def _reader_of_notices(service: Service) -> Read:
+    async def read(after: str | None, wait: float) -> Block:
+        found = await service.events.notices(after, wait)
+        return _notice_text(found), found.after, found.over
+
+    return read
+
+
+async def _streamed(request: Request, read: Read, first: bytes, after: str) -> AsyncIterator[bytes]:
     """Yield a block for each event, and one without an event where nothing came for a while."""
     loop, text, is_over = asyncio.get_running_loop(), first, False
     checked = loop.time()
@@ -137,12 +192,21 @@ async def _streamed(
                 is_over, checked = not await is_still_let_in(request), loop.time()
             if is_over:
                 return
-            found = await _read(service, query, after, HEARTBEAT)
+            text, after, is_over = await read(after, HEARTBEAT)
         except StoreError:
             await asyncio.sleep(RETRY)
             text = b": the store does not answer\n\n"
-            continue
-        text, after, is_over = _text(found.events, found.after, gap=found.gap), found.after, found.over
+
+
+def _notice_text(found: FoundNotices) -> bytes:
+    """Return the block of an event `changed` or `reload`; without notices one that only says where to go on."""
+    at = found.after.encode()
+    if found.reload:
+        return b"id: %b\nevent: reload\ndata: {}\n\n" % at
+    if not found.notices:
+        return b": nothing new\nid: %b\n\n" % at
+    told = {notice.noun: notice.ids for notice in found.notices}
+    return b"id: %b\nevent: changed\ndata: %b\n\n" % (at, msgspec.json.encode(told))
 
 
 def _text(events: Sequence[Event | AnyEvent], after: str, *, gap: bool) -> bytes:

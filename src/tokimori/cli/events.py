@@ -29,10 +29,10 @@ _SPARE = ("ATTEMPT", "BY", "EXIT")
 @click.option("-f", "--follow", is_flag=True, help="Go on with what happens from now on, until it is stopped.")
 @click.option(
     "--kind",
-    type=click.Choice(["runs", "definitions", "audit", "all"]),
+    type=click.Choice(["runs", "definitions", "audit", "all", "notices"]),
     default="runs",
     help="Ends of runs, changes of definitions (jobs, tasks, expectations, calendars, queues, semaphores, nodes), the "
-    "whole audit log, or all of it. `runs` by default.",
+    "whole audit log, or all of it. `runs` by default. `notices` only name what has changed, starts of runs too (-f).",
 )
 @click.option("--job", "job_id", metavar="ID", shell_complete=job_ids, help="Only of this job.")
 @click.option("--job-prefix", metavar="TEXT", help="Only of jobs whose ids begin with this.")
@@ -60,7 +60,14 @@ def events(*, follow: bool, kind: str, since: str | None, after: str | None, **f
         message = "since: it and --after say where to begin"
         raise InvalidInput(message, field="since", value=since, allowed="one of --since and --after")
 
+    if kind == "notices" and (not follow or since is not None or any(filters.values())):
+        message = "kind: notices are told as they come, of everything"
+        raise InvalidInput(message, field="kind", value=kind, allowed="-f, with --after alone")
+
     async def act(service: "Service") -> None:
+        if kind == "notices":
+            await _follow_notices(service, after)
+            return
         begin = await _begin(service, since, after, follow=follow)
         read = _reader(service, kind, cast("Filters", filters))
         if follow:
@@ -108,7 +115,7 @@ async def _page(read: "Read", after: str | None) -> "Sequence[Event | AnyEvent]"
 
 
 async def _follow(read: "Read", after: str | None, zone: str) -> None:
-    from tokimori.service.events.events import FOLLOW_WAIT
+    from tokimori.service.events.notices import FOLLOW_WAIT
 
     while True:
         found = await read(after, FOLLOW_WAIT)
@@ -120,6 +127,19 @@ async def _follow(read: "Read", after: str | None, zone: str) -> None:
         if found.over:
             print_notice(f"The node stops; `tokimori events -f --after {after}` goes on at another one.")
             return
+
+
+async def _follow_notices(service: "Service", after: str | None) -> None:
+    from msgspec import json
+
+    async for found in service.events.follow_notices(after):
+        if options().as_json:
+            print_lines(json.encode(found).decode())
+        elif found.reload:
+            print_lines("reload: more has changed than is remembered")
+        for notice in () if options().as_json else found.notices:
+            print_lines(f"{notice.noun}  {' '.join(map(printable, notice.ids)) or '*'}")
+        sys.stdout.flush()
 
 
 def _tell_gap(*, gap: bool) -> None:

@@ -87,7 +87,7 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
             description="How many streams of events may be open. Each keeps a connection: over 250 of them need as many"
             " file descriptors more (ulimit -n).",
         ),
-    ] = 100
+    ] = 250
     job_users: Annotated[
         tuple[str, ...],
         Meta(description="OS users as whom jobs that come over HTTP may run, besides the node's own."),

@@ -1,12 +1,13 @@
 """Ends of runs are read in the order in which they were written, whatever the moments are at which they ended."""
 
 import asyncio
+import os
 
 import pytest
 from msgspec.structs import replace
 
 from tests.contract.stores.actors import NOW, Worker, a_request, add_job, add_runs, later
-from tokimori.clock import SECOND, Moment
+from tokimori.clock import SECOND, Moment, SystemClock
 from tokimori.model.ids import RunId
 from tokimori.model.outcome import Failed
 from tokimori.model.retention import KEYS_KEPT, expiry_of
@@ -14,6 +15,7 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Kind
 from tokimori.ports.ends import LATEST, EndedRun, EndPlace
 from tokimori.ports.store import Store
+from tokimori.service.service import service_on
 
 BEGIN = EndPlace(Moment(1))
 
@@ -170,3 +172,20 @@ async def test_who_reads_beside_writers_gets_each_end(store: Store, worker: Work
         newest = max([newest, *(each.written for each in found)])
     await settled
     assert told == {run.id for run in runs}
+
+
+async def test_notices_name_what_began_and_ended(store: Store, worker: Worker) -> None:
+    """Runs are named when they are asked for, begin and end, although nothing is written for notices."""
+    service = service_on(store, SystemClock(), os.urandom)
+    job = await add_job(store)
+    after = (await service.events.notices()).after
+    named = []
+    run = await store.add_run(a_request(job), NOW)
+    named.append(found := await service.events.notices(after, wait=10))
+    (claimed,) = await worker.claim()
+    named.append(found := await service.events.notices(found.after, wait=10))
+    await worker.settle(claimed)
+    named.append(await service.events.notices(found.after, wait=10))
+    assert [{each.noun: each.ids for each in one.notices} for one in named] == [
+        {"runs": (run.id,), "jobs": ("job",)}
+    ] * 3

@@ -150,6 +150,7 @@ PARAMETERS = [
 WORDS = ("2035-01-01T00:00:00Z", "2029-12-31T00:00:00Z", "nightly-report", "1", "P1D")
 """Of these texts one is right for most parameters that are no numbers."""
 RIGHT: Mapping[str, Sequence[str]] = {
+    "after": ("a7570e74.3",),
     "before": ("01a1fe76-c901-7d5c-b9f7-4e869d9c8e53",),
     "calendars": ("holidays",),
     "fields": ("id",),

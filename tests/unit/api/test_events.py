@@ -99,7 +99,7 @@ def streamed(world: World, after: str, access: Access, still: list[bool]) -> Asy
 
     request = Request({"type": "http", "headers": []})
     let_in(request.scope, access, again)
-    return events._streamed(request, world.service, events.EventQuery(), b"", after)
+    return events._streamed(request, events._reader_of_events(world.service, events.EventQuery()), b"", after)
 
 
 async def test_a_stream_goes_on(world: World, start: str) -> None:

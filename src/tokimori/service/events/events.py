@@ -11,25 +11,23 @@ from tokimori.errors import Forbidden, InvalidInput, NotFound, Refused
 from tokimori.model.access_token import EVERYTHING, Role, Scope
 from tokimori.model.audit_changes import Changed
 from tokimori.model.ids import RandomBytes
-from tokimori.model.lanes import EVERYTHING as ALL_QUEUES
 from tokimori.ports.ends import EndedRun
 from tokimori.ports.store import Store
 from tokimori.service.asking import chosen
 from tokimori.service.events.feed import Feed, Stops
 from tokimori.service.events.merging import Looked, Strand, look
+from tokimori.service.events.notice_board import NoticeBoard
+from tokimori.service.events.notices import FOLLOW_WAIT, Notices, is_seen, waited
 from tokimori.service.events.position import BETWEEN, Position, both_of
 from tokimori.service.events.trail import Trail
 from tokimori.service.finding import EventSearch, JobOf, JobsOfRuns, searched_events
-from tokimori.service.given import Span, seconds_of
-from tokimori.service.operation import Async, M, Part, operation, stream
+from tokimori.service.given import Span
+from tokimori.service.operation import Async, M, operation, stream
 from tokimori.service.sight import OPEN, Sight, jobs_within, sight_of_runs
 from tokimori.service.store_time import Now
 
-LONGEST_WAIT = 60.0
-"""Seconds for which one call waits at most."""
 MOST_PAGES = 40
 """So many pages are looked through in one call; of events that nobody wants it goes on in the next one."""
-FOLLOW_WAIT = 20.0
 
 
 class EventKind(StrEnum):
@@ -115,14 +113,15 @@ class FoundTold(Struct, frozen=True, kw_only=True):
     over: bool = False
 
 
-class Events(Part[M]):
+class Events(Notices[M]):
     """Events of runs and changes. Every method may raise `StoreError`."""
 
     noun, word = "events", "event"
 
-    def __init__(self, runs: Feed[EndedRun], changes: Feed[Changed]) -> None:
+    def __init__(self, runs: Feed[EndedRun], changes: Feed[Changed], board: NoticeBoard) -> None:
         self._feed = runs
         self._changes = changes
+        self._notice_board(board, runs.job)
 
     @operation(Role.READ, OPEN)
     async def read(self, after: str | None = None, wait: Span = 0.0, **filters: Unpack[Filters]) -> FoundEvents:
@@ -233,7 +232,7 @@ class Events(Part[M]):
         *,
         of_audit: bool,
     ) -> Looked:
-        wanted, seconds = _search(filters), min(LONGEST_WAIT, seconds_of("wait", wait))
+        wanted, seconds = _search(filters), waited(wait)
         runs, changes = kind in _OF_RUNS, kind is not EventKind.RUNS
         strands: list[Strand] = []
         job_of = jobs_within(scope, self._feed.job)
@@ -246,7 +245,7 @@ class Events(Part[M]):
             return (
                 (change.is_definition or of_audit)
                 and _is_of(change, wanted)
-                and self._is_seen(change, scope)
+                and is_seen(change, scope)
                 and await _has_traits(change, wanted, job_of)
             )
 
@@ -259,15 +258,6 @@ class Events(Part[M]):
             positions = _positions(after, await self._feed.now(), runs=runs, changes=changes)
         return await look(strands, positions, seconds, MOST_PAGES)
 
-    def _is_seen(self, change: Changed, scope: Scope) -> bool:
-        """Return whether a caller with this scope may see the change."""
-        if scope.is_everything:
-            return True
-        if change.job_id is None:
-            is_known = change.kind == "queue" and (change.name == ALL_QUEUES or scope.owns_queue(change.name))
-            return is_known or change.kind in _EVERYBODYS
-        return any(scope.has(change.job_id, queue) for queue in change.queues or (None,))
-
 
 def events_of(
     store: Store, clock: Clock, random: RandomBytes, *, now: Now, job_of: JobOf, stops: Stops
@@ -276,6 +266,7 @@ def events_of(
     return Events(
         Feed(store, clock, random, now=now, job_of=job_of, stops=stops),
         Feed(Trail(store), clock, random, now=now, job_of=job_of, stops=stops),
+        NoticeBoard(store, random, now=now, stops=stops),
     )
 
 
@@ -292,8 +283,6 @@ async def _has_traits(change: Changed, wanted: EventSearch, job_of: JobOf) -> bo
 
 
 _OF_RUNS = (EventKind.RUNS, EventKind.ALL)
-_EVERYBODYS = ("calendar", "semaphore", "node")
-"""What everybody may read."""
 
 
 def _positions(after: str, now: Moment, *, runs: bool, changes: bool) -> list[Position]:

@@ -1,0 +1,312 @@
+"""Notices: which things have changed, without what has become of them. One reader of the store for all who listen.
+
+No transition writes a row for it. While somebody listens the board compares what the store lists four times a second
+at most: the live runs, the ends and changes that were written, and the nodes.
+"""
+
+import asyncio
+import logging
+import re
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from msgspec import Struct
+
+from tokimori.clock import SECOND, Moment
+from tokimori.errors import InvalidInput, TokimoriError
+from tokimori.model.audit_changes import OF_A_JOB, Changed
+from tokimori.model.ids import RandomBytes
+from tokimori.model.notifier import is_notifier
+from tokimori.model.run import Run
+from tokimori.model.transitions import STANDING_STILL, RunState
+from tokimori.ports.documents import Documents
+from tokimori.ports.ends import EndedRun, Endings, EndPlace
+from tokimori.ports.nodes import NodeRecord
+from tokimori.ports.store import RunFilter
+from tokimori.service.events.feed import Stops
+from tokimori.service.events.trail import Trail
+from tokimori.service.store_time import Now
+
+log = logging.getLogger(__name__)
+
+EVERY, IDLE = 0.25, 0.5
+"""Seconds between two looks, and where nothing happens in a store that can't say so without being asked."""
+_COST = 50
+"""A look waits so many times as long as the last one took: so it takes two percent of the loop at most."""
+NODES_EVERY = 2.0
+RUNNING, STANDING, PAGE = 500, 200, 500
+"""So many running runs, newest ones that stand still, and ends are read in one look."""
+MOST_IDS = 100
+"""A notice names so many things at most; one of more names none."""
+KEPT = 20_000
+"""So many changed things are remembered: who was away for longer has to read everything again."""
+_OVERLAP = SECOND
+"""Ends and changes may appear so late (microseconds) behind others that were written after them."""
+_WOKEN_AT_ONCE = 200
+_POSITION = re.compile(r"([0-9a-f]{8})\.(\d{1,15})\Z", re.ASCII)
+_NOUNS = frozenset(
+    "calendar channel expectation job node notifier queue run secret semaphore set task token".split()  # noqa: SIM905
+)
+
+
+class Notice(Struct, frozen=True, kw_only=True):
+    """Things of one noun (`runs`, `jobs`, …) that have changed, by id; without ids any of them may have."""
+
+    noun: str
+    ids: tuple[str, ...] = ()
+
+
+class FoundNotices(Struct, frozen=True, kw_only=True):
+    """Notices, one for each noun, and behind which position to go on.
+
+    `reload`: there may be more that are not remembered, so everything is to be read again. `over`: the node stops.
+    """
+
+    notices: tuple[Notice, ...]
+    after: str
+    reload: bool = False
+    over: bool = False
+
+
+class Item(NamedTuple):
+    """One changed thing. `of` decides who is told; None: it tells nothing that is not everybody's."""
+
+    noun: str
+    id: str
+    of: Run | EndedRun | Changed | None = None
+
+
+Sees = Callable[[Item], Awaitable[bool]]
+
+
+class NoticeStore(Documents, Endings, Protocol):
+    """Questions of the board to the store."""
+
+    async def list_runs(self, wanted: RunFilter) -> list[Run]:
+        """See `Runs`."""
+        ...
+
+    async def list_nodes(self, *, limit: int = 1000) -> list[NodeRecord]:
+        """See `Nodes`."""
+        ...
+
+    def mark(self) -> object:
+        """See `Store`."""
+        ...
+
+
+class NoticeBoard:
+    """The reader of a store, and what it found last."""
+
+    def __init__(self, store: NoticeStore, random: RandomBytes, *, now: Now, stops: Stops) -> None:
+        self._store, self._now, self._stops = store, now, stops
+        self._random, self._id = random, ""
+        self._trail = Trail(store)
+        self._found: deque[Sequence[Item]] = deque()
+        self._end = self._kept = 0
+        self._pending: list[Item] = []
+        self._mark: object = None
+        self._live: dict[str, Run] | None = None
+        self._nodes: dict[str, str] = {}
+        self._nodes_at = self._looked = float("-inf")
+        self._ends, self._changes = _Written(), _Written()
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._looking = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+
+    async def read(self, after: str | None, seconds: float, sees: Sees) -> FoundNotices:
+        """Return what has changed behind a position, by default from now on; it waits for the first so many seconds.
+
+        Raises `InvalidInput`, and `StoreError` if the store can't be asked at the beginning.
+        """
+        feed, number = self._place_of(after)
+        if self._live is None or (self._task is None and _time() >= self._looked + EVERY):
+            await asyncio.shield(asyncio.ensure_future(self._look()))
+        if after is None:
+            number = self._end
+        elif feed != self._id or not self._end - len(self._found) <= number <= self._end:
+            return FoundNotices(notices=(), after=self._position(self._end), reload=True, over=self._stops())
+        ends = _time() + seconds
+        while True:
+            place, items = self._end, [item for found in self._behind(number) for item in found]
+            told = notices_of([item for item in items if await sees(item)])
+            left = ends - _time()
+            if told or left <= 0 or self._stops():
+                return FoundNotices(notices=told, after=self._position(place), over=self._stops())
+            number = place
+            await self._wait(left)
+
+    def _behind(self, number: int) -> Iterable[Sequence[Item]]:
+        first = self._end - len(self._found)
+        return (each for at, each in enumerate(self._found, first) if at >= number)
+
+    def _position(self, number: int) -> str:
+        return f"{self._id}.{number}"
+
+    def _place_of(self, after: str | None) -> tuple[str, int]:
+        found = None if after is None else _POSITION.match(after)
+        if after is not None and found is None:
+            allowed = "the position of a notice, such as a7570e74.3"
+            message = f"after: {after!r} is no position of a notice"
+            raise InvalidInput(message, field="after", value=after, allowed=allowed)
+        return ("", 0) if found is None else (found[1], int(found[2]))
+
+    async def _wait(self, seconds: float) -> None:
+        news = asyncio.get_running_loop().create_future()
+        self._waiting.add(news)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._look_again(), name="tokimori-notices")
+        try:
+            await asyncio.wait({news}, timeout=seconds)
+        finally:
+            self._waiting.discard(news)
+            if not self._waiting and not self._looking.locked():  # a look that is cut would lose what it found
+                self._task.cancel()
+                self._task = None
+
+    async def _look_again(self) -> None:
+        """Look while somebody waits."""
+        pause = EVERY
+        while self._waiting and not self._stops():
+            await asyncio.sleep(max(0.0, self._looked + pause - _time()))
+            began, before = _time(), self._end
+            try:
+                await self._look()
+            except TokimoriError as fault:
+                log.debug("notices are told later: %s", fault)
+            except Exception:
+                log.exception("notices are told later")
+            if self._end != before:
+                await self._wake()
+            is_quiet = self._end == before and self._mark is None
+            pause = max(IDLE if is_quiet else EVERY, _COST * (_time() - began))
+        await self._wake()
+
+    async def _wake(self) -> None:
+        waiting = list(self._waiting)
+        for first in range(0, len(waiting), _WOKEN_AT_ONCE):
+            for news in waiting[first : first + _WOKEN_AT_ONCE]:
+                if not news.done():
+                    news.set_result(None)
+            await asyncio.sleep(0)
+
+    async def _look(self) -> None:
+        """Compare the store with what was known. The first look only takes note."""
+        asked = _time()
+        async with self._looking:
+            if self._looked > asked and self._live is not None:  # another one has looked meanwhile
+                return
+            self._looked = _time()
+            mark = self._store.mark()
+            if mark is not None and mark == self._mark:
+                return
+            now = await self._now()
+            if self._live is None:
+                self._id = self._random(4).hex()
+                self._ends.place = self._changes.place = Moment(max(0, now - _OVERLAP))
+            is_first = self._live is None
+            for ask in (self._changed, self._ended, self._moved, self._of_nodes):
+                self._pending += await ask()
+            found, self._pending, self._mark = bounded(self._pending), [], mark
+            if found and not is_first:
+                self._keep(found)
+
+    def _keep(self, found: Sequence[Item]) -> None:
+        self._found.append(found)
+        self._end, self._kept = self._end + 1, self._kept + len(found)
+        while self._kept > KEPT and len(self._found) > 1:
+            self._kept -= len(self._found.popleft())
+
+    async def _moved(self) -> list[Item]:
+        """Return the runs that began, or that stand elsewhere than before."""
+        running = RunFilter(states=frozenset({RunState.RUNNING}), limit=RUNNING, longest=0)
+        standing = RunFilter(states=STANDING_STILL, limit=STANDING, longest=0)
+        found = [*await self._store.list_runs(running), *await self._store.list_runs(standing)]
+        live: dict[str, Run] = {run.id: run for run in found}
+        before, self._live = self._live or {}, live
+        moved = [run for run in live.values() if _standing(run) != _standing(before.get(run.id))]
+        gone = [run for run_id, run in before.items() if run_id not in live]
+        return [item for run in (*moved, *gone) for item in _of_run(run)]
+
+    async def _ended(self) -> list[Item]:
+        ends = await self._store.ended_since(EndPlace(self._ends.place), PAGE)
+        fresh = self._ends.fresh([(each.written, f"{each.id}.{each.state}") for each in ends.found])
+        if ends.rest is not None:  # more than anybody can follow
+            self._ends.place = await self._now()
+            return [Item("runs", ""), Item("jobs", "")]
+        return [item for each, new in zip(ends.found, fresh, strict=True) if new for item in _of_run(each)]
+
+    async def _changed(self) -> list[Item]:
+        trail = await self._trail.ended_since(EndPlace(self._changes.place), PAGE)
+        fresh = self._changes.fresh([(each.written, each.id) for each in trail.found])
+        found = [each for each, new in zip(trail.found, fresh, strict=True) if new]
+        return [item for each in found for item in _of_change(each)]
+
+    async def _of_nodes(self) -> list[Item]:
+        if self._looked < self._nodes_at + NODES_EVERY:
+            return []
+        self._nodes_at = self._looked
+        nodes: dict[str, str] = {node.id: str(node.state) for node in await self._store.list_nodes()}
+        before, self._nodes = self._nodes, nodes
+        changed = [each for each in nodes.keys() | before.keys() if nodes.get(each) != before.get(each)]
+        return [Item("nodes", each) for each in sorted(changed)]
+
+
+class _Written:
+    """Place in an order of moments, and what is known of the last second before it."""
+
+    def __init__(self) -> None:
+        self.place = Moment(0)
+        self._known: dict[str, Moment] = {}
+
+    def fresh(self, found: Sequence[tuple[Moment, str]]) -> list[bool]:
+        """Return for each whether it is new, and go on behind them."""
+        new = [name not in self._known for _, name in found]
+        newest = max((written for written, _ in found), default=self.place)
+        self.place = max(self.place, Moment(newest - _OVERLAP))
+        known = {**self._known, **{name: written for written, name in found}}
+        self._known = {name: written for name, written in known.items() if written >= self.place}
+        return new
+
+
+def _time() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _standing(run: Run | None) -> object:
+    return None if run is None else (run.state, run.attempt, run.due, run.cancel, run.lane, run.blocked_on)
+
+
+def _of_run(run: Run | EndedRun) -> list[Item]:
+    return [Item("runs", run.id, run), Item("jobs", run.job_id, run)]
+
+
+def _of_change(change: Changed) -> list[Item]:
+    named = [Item(f"{change.kind}s", change.name, change)] if change.kind in _NOUNS else []
+    if change.kind in OF_A_JOB and change.kind != "job":
+        named.append(Item("jobs", change.name, change))
+    if is_notifier(change.name):
+        named.append(Item("notifiers", change.name, change))
+    return [*named, Item("audit", "", change)]
+
+
+def bounded(items: Iterable[Item]) -> Sequence[Item]:
+    """Return each changed thing once; of a noun with more than can be named one that stands for all."""
+    once: dict[str, dict[str, Item]] = {}
+    for item in items:
+        once.setdefault(item.noun, {})[item.id] = item
+    return [
+        each for noun, found in once.items() for each in ([Item(noun, "")] if len(found) > PAGE else found.values())
+    ]
+
+
+def notices_of(items: Iterable[Item]) -> tuple[Notice, ...]:
+    """Return a notice for each noun."""
+    ids: dict[str, dict[str, None]] = {}
+    for item in items:
+        ids.setdefault(item.noun, {})[item.id] = None
+    return tuple(
+        Notice(noun=noun, ids=() if "" in found or len(found) > MOST_IDS else tuple(found))
+        for noun, found in ids.items()
+    )

@@ -1,0 +1,84 @@
+"""Notices as programs and people ask for them, and the changes of which somebody is told."""
+
+from collections.abc import AsyncIterator
+
+from tokimori.errors import Refused
+from tokimori.model.access_token import Role, Scope
+from tokimori.model.audit_changes import Changed
+from tokimori.model.lanes import EVERYTHING as ALL_QUEUES
+from tokimori.service.events.notice_board import FoundNotices, Item, NoticeBoard
+from tokimori.service.finding import JobOf
+from tokimori.service.given import Span, seconds_of
+from tokimori.service.operation import M, Part, operation, stream
+from tokimori.service.sight import OPEN, Sight, sight_of_runs
+
+LONGEST_WAIT = 60.0
+"""Seconds for which one call waits at most."""
+FOLLOW_WAIT = 20.0
+_EVERYBODYS = ("calendar", "semaphore", "node")
+"""What everybody may read."""
+
+
+class Notices(Part[M]):
+    """Operations on notices."""
+
+    def _notice_board(self, board: NoticeBoard, job_of: JobOf) -> None:
+        """Say where notices come from, and which job has an id: it may be one of a few seconds ago."""
+        self._board, self._job_of = board, job_of
+
+    @operation(Role.READ, OPEN, by_role=True)
+    async def notices(self, after: str | None = None, wait: Span = 0.0) -> FoundNotices:
+        """Return which things have changed behind the position `after`, by default from now on, by noun and id.
+
+        It waits for the first so many seconds. What has become of them is not said: read them again. Starts of runs
+        are among it. If `reload` is set, more has changed than is remembered. Raises `InvalidInput`.
+        """
+        return await self._board.read(after, waited(wait), _sees_all)
+
+    @notices.within
+    async def _notices_within(self, sight: Sight, after: str | None = None, wait: Span = 0.0) -> FoundNotices:
+        """Return notices of things in scope. The audit log has some for those who may read it."""
+        of_audit = sight.role is Role.ADMIN and sight.scope.is_everything
+        sees_run = sight_of_runs(sight.scope, self._job_of)
+
+        async def sees(item: Item) -> bool:
+            match item.of:
+                case None:
+                    return True
+                case Changed() as change:
+                    is_told = of_audit if item.noun == "audit" else change.is_definition or of_audit
+                    return is_told and is_seen(change, sight.scope)
+                case run:
+                    return await sees_run(run)
+
+        return await self._board.read(after, waited(wait), sees)
+
+    @stream
+    async def follow_notices(self, after: str | None = None) -> AsyncIterator[FoundNotices]:
+        """Yield what has changed, several times a second at most, for ever. Raises `Refused` when the node stops."""
+        while True:
+            found = await self.notices(after, FOLLOW_WAIT)
+            if found.notices or found.reload or after is None:
+                yield found
+            after = found.after
+            if found.over:
+                raise Refused("the node stops: another one tells what follows", field="after", value=after)
+
+
+def is_seen(change: Changed, scope: Scope) -> bool:
+    """Return whether a caller with this scope may see the change."""
+    if scope.is_everything:
+        return True
+    if change.job_id is None:
+        is_known = change.kind == "queue" and (change.name == ALL_QUEUES or scope.owns_queue(change.name))
+        return is_known or change.kind in _EVERYBODYS
+    return any(scope.has(change.job_id, queue) for queue in change.queues or (None,))
+
+
+def waited(wait: Span) -> float:
+    """Return the seconds for which a call waits. Raises `InvalidInput`."""
+    return min(LONGEST_WAIT, seconds_of("wait", wait))
+
+
+async def _sees_all(_: Item) -> bool:
+    return True

@@ -1,0 +1,168 @@
+"""Notices over HTTP: which things have changed, to any number of tabs."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+import pytest
+from msgspec import json
+from starlette.requests import Request
+
+from tests.unit.api.asgi import Asker
+from tests.unit.api.conftest import an_app
+from tests.unit.service.world import ON_DEMAND, World
+from tokimori.api import events
+from tokimori.api.acting import let_in
+from tokimori.model.access_token import Role, Scope
+from tokimori.model.outcome import Succeeded
+from tokimori.service.audited import audited
+from tokimori.service.events import notice_board
+from tokimori.service.permitted import permitted
+from tokimori.service.service import Service
+from tokimori.service.sight import Access, owner
+
+PATH = "/api/v2/notices"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks at the store follow each other at once."""
+    monkeypatch.setattr(notice_board, "EVERY", 1e-6)
+    monkeypatch.setattr(notice_board, "IDLE", 1e-6)
+    monkeypatch.setattr(notice_board, "_COST", 0)
+
+
+def told(found: Mapping[str, object] | Sequence[Mapping[str, object]]) -> dict[object, object]:
+    """The ids by noun, of a page."""
+    assert isinstance(found, dict)
+    return {each["noun"]: each["ids"] for each in found["notices"]}
+
+
+async def stream_of(service: Service, after: str) -> AsyncIterator[bytes]:
+    """The blocks of a stream."""
+    request = Request({"type": "http", "headers": []})
+
+    async def again() -> Access:
+        return owner(None)
+
+    let_in(request.scope, owner(None), again)
+    async for block in events._streamed(request, events._reader_of_notices(service), b"", after):
+        yield block
+
+
+async def test_a_page_names_what_has_changed(world: World, door: Asker) -> None:
+    """Runs that were asked for, began and ended are named with their jobs, and what people change by its noun."""
+    await world.add(ON_DEMAND, "a")
+    after = (await door.get(PATH)).json["after"]
+    run = await world.trigger("a")
+    page = (await door.get(f"{PATH}?after={after}")).json
+    assert told(page) == {"runs": [run.id], "jobs": ["a"]}
+    (claimed,) = await world.begin(1)
+    began = (await door.get(f"{PATH}?after={page['after']}")).json
+    assert told(began)["runs"] == [claimed.run.id]
+    assert told((await door.get(f"{PATH}?after={began['after']}")).json) == {}
+    await door.post("/api/v2/queues/mail/pause", {})
+    await world.service.calendars.add("days", dates=["12-25"])
+    await audited(world.service).tokens.create("ci", "read")
+    changed = told((await door.get(f"{PATH}?after={began['after']}&wait=5")).json)
+    assert (changed["queues"], changed["tokens"], changed["audit"]) == (["mail"], ["ci"], [])
+
+
+async def test_what_is_not_remembered_is_read_again(world: World, door: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind a position of another node, or of long ago, everything is to be read again; nonsense is refused."""
+    await world.add(ON_DEMAND, "a")
+    first = (await door.get(PATH)).json["after"]
+    monkeypatch.setattr(notice_board, "KEPT", 2)
+    for _ in range(3):
+        await world.trigger("a")
+        last = (await door.get(f"{PATH}?after={(await door.get(PATH)).json['after']}")).json
+    assert (await door.get(f"{PATH}?after={first}")).json["reload"]
+    assert (await door.get(f"{PATH}?after=00000000.1")).json["reload"]
+    assert not (await door.get(f"{PATH}?after={last['after']}")).json["reload"]
+    assert (await door.get(f"{PATH}?after=x")).error["field"] == "after"
+
+
+async def test_of_many_things_none_is_named(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A notice of more things than it may name stands for any of its noun."""
+    monkeypatch.setattr(notice_board, "MOST_IDS", 3)
+    await world.add(ON_DEMAND, "a")
+    after = (await world.service.events.notices()).after
+    for _ in range(5):
+        await world.trigger("a")
+    found = await world.service.events.notices(after, wait=5)
+    assert {each.noun: each.ids for each in found.notices} == {"runs": (), "jobs": ("a",)}
+
+
+async def test_200_tabs_cost_one_reader(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any number of streams is told of a change after one look at the store, and the reader ends with the last one."""
+    await world.add(ON_DEMAND, "a")
+    after = (await world.service.events.notices()).after
+    monkeypatch.setattr(notice_board, "EVERY", 0.05)
+    tabs = [aiter(stream_of(world.service, after)) for _ in range(200)]
+    for tab in tabs:
+        assert await anext(tab) == b""
+    waiting = [asyncio.ensure_future(anext(tab)) for tab in tabs]
+    await asyncio.sleep(0)
+    looks = world.count("list_runs")
+    run = await world.trigger("a")
+    blocks = await asyncio.wait_for(asyncio.gather(*waiting), 10)
+    assert len(set(blocks)) == 1
+    place, event, data = blocks[0].decode().strip().split("\n")
+    assert (place[:4], event) == ("id: ", "event: changed")
+    assert json.decode(data.removeprefix("data: ")) == {"runs": [run.id], "jobs": ["a"]}
+    assert len(looks) <= 6
+    board = world.service.events._board
+    assert board._task is None or board._task.cancelling()
+    for tab in tabs:
+        await tab.aclose()  # type: ignore[attr-defined]
+
+
+async def test_a_scope_bounds_notices(world: World) -> None:
+    """A token of some jobs is told of these, of runs in its queues, and of neither the audit log nor other names."""
+    for job_id in ("mine.a", "other"):
+        await world.add(ON_DEMAND, job_id)
+    mine = permitted(world.service, Access(author="t", role=Role.READ, scope=Scope(jobs=("mine.",))))
+    after = (await mine.events.notices()).after
+    await world.trigger("other")
+    run = await world.trigger("mine.a")
+    service = audited(world.service)
+    await service.jobs.pause("other")
+    await service.tokens.create("secret-name", "read")
+    await service.jobs.pause("mine.a")
+    await world.service.jobs.resume("mine.a")
+    found = {each.noun: each.ids for each in (await mine.events.notices(after, wait=5)).notices}
+    assert found == {"jobs": ("mine.a",), "runs": (run.id,)}
+
+
+async def test_a_stream_ends_with_its_node(world: World) -> None:
+    """A node that stops ends its streams, and opens none."""
+    stops = [False]
+    world.service.events._board._stops = lambda: stops[-1]
+    door, headers = Asker(an_app(world)), [("host", "localhost"), ("accept", "text/event-stream")]
+    asked = asyncio.ensure_future(door.ask("GET", PATH, headers=headers, stays=True))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not asked.done()
+    stops.append(True)
+    assert (await asyncio.wait_for(asked, 10)).status == 200
+    assert (await door.ask("GET", PATH, headers=headers, stays=True)).error["code"] == "stopping"
+
+
+async def test_a_store_that_is_away_loses_no_notice(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look that fails half way keeps what it has found for the next one."""
+    from tokimori.errors import StoreUnavailable
+
+    await world.add(ON_DEMAND, "a")
+    after = (await world.service.events.notices()).after
+    run = await world.trigger("a")
+    await world.work(Succeeded())
+    asking = world.store.list_runs
+
+    async def away(*_: object) -> object:
+        raise StoreUnavailable("nobody answers")
+
+    monkeypatch.setattr(world.store, "list_runs", away)
+    with pytest.raises(StoreUnavailable):
+        await world.service.events.notices(after)
+    monkeypatch.setattr(world.store, "list_runs", asking)
+    found = {each.noun: each.ids for each in (await world.service.events.notices(after)).notices}
+    assert found["runs"] == (run.id,)
