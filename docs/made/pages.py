@@ -3,6 +3,17 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docs.made import job_fields, run_states
+from docs.made import (
+    commands,
+    errors,
+    event_types,
+    http,
+    job_fields,
+    python,
+    run_states,
+    schedules,
+    settings,
+)
 
-PAGES: Mapping[Path, Callable[[], str]] = {made.PAGE: made.page for made in (job_fields, run_states)}
+MADE = (settings, job_fields, schedules, commands, python, http, event_types, errors, run_states)
+PAGES: Mapping[Path, Callable[[], str]] = {made.PAGE: made.page for made in MADE}

@@ -1,0 +1,171 @@
+"""The reference names everything that there is: its pages against the code, read another way than they are made."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import msgspec
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import tokimori
+from docs.made.errors import ADVICE, OF_HTTP
+from docs.made.markdown import REFERENCE
+from docs.made.pages import PAGES
+from docs.made.settings import OF_A_RUN, OTHERS
+from tests.programs.forked import ROOT
+from tests.unit.api.test_docs import ALL
+from tokimori.api.document import path_of
+from tokimori.apps import names
+from tokimori.cli.main import program
+from tokimori.client.client import Client
+from tokimori.config.file import _NOT_SETTINGS
+from tokimori.config.settings import Settings
+from tokimori.metrics.metrics import Metrics, StoreFigures
+from tokimori.model.job_fields import FIELDS
+from tokimori.model.transitions import ENDS
+from tokimori.schedules.parse import parse_schedule
+
+
+def said(page: str) -> str:
+    return (REFERENCE / f"{page}.md").read_text()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_is_what_is_made_from_the_code(page: Path) -> None:
+    """Nobody has written in it, and it is not older than the code."""
+    assert page.read_text() == PAGES[page](), "run: make docs"
+
+
+def settings_below(kind: type[msgspec.Struct], prefix: str = "") -> Iterator[str]:
+    for each in msgspec.structs.fields(kind):
+        if isinstance(each.type, type) and issubclass(each.type, msgspec.Struct):
+            yield from settings_below(each.type, f"{prefix}{each.name}.")
+        else:
+            yield f"{prefix}{each.name}"
+
+
+def test_every_setting_is_told() -> None:
+    """Each stands in a row, with its variable."""
+    found = set(settings_below(Settings))
+    rows = dict(re.findall(r"^\| `([a-z_.0-9]+)` \|.*`(TOKIMORI_\w+)`", said("settings"), re.MULTILINE))
+    assert rows == {each: f"TOKIMORI_{each.upper().replace('.', '_')}" for each in found}
+
+
+def test_every_variable_is_told() -> None:
+    """Those that are no settings stand below them: what the program reads beside, and what a command gets."""
+    assert {*OTHERS, *OF_A_RUN} == _NOT_SETTINGS
+    assert [each for each in _NOT_SETTINGS if f"| `{each}` |" not in said("settings")] == []
+
+
+def test_every_field_of_a_job_is_told() -> None:
+    """Each stands in a row."""
+    assert set(re.findall(r"^\| `([\w.]+)` \|", said("job-fields"), re.MULTILINE)) == FIELDS.keys()
+
+
+def words_below(command: click.Command, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    if not isinstance(command, click.Group):
+        yield words
+        return
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        below = command.get_command(context, name)
+        assert below is not None
+        if not below.hidden:
+            yield from words_below(below, (*words, name))
+
+
+def test_every_command_and_option_is_told() -> None:
+    """Each command has a heading, and below it a row for each option of its own."""
+    sections = dict(re.findall(r"^### (tokimori .+)\n((?:(?!##).*\n)*)", said("commands"), re.MULTILINE))
+    commands = [" ".join(words) for words in words_below(program, ("tokimori",))]
+    assert len(commands) > 100
+    assert [each for each in commands if each not in sections] == []
+    everywhere = said("commands").partition("## Exit codes")[0]
+    for words, section in sections.items():
+        command: click.Command = program
+        for name in words.split()[1:]:
+            assert isinstance(command, click.Group)
+            found = command.get_command(click.Context(command), name)
+            assert found is not None
+            command = found
+        options = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
+        for option in options:
+            name = max(option.opts, key=len)
+            assert name in section or name in everywhere or name in ("--help", "--version"), (words, name)
+
+
+def test_every_public_name_of_python_is_told() -> None:
+    """Each name of `tokimori` stands on the page, and each operation of a client below its part."""
+    page = said("python")
+    told = set(re.findall(r"^### ([\w.]+)", page, re.MULTILINE)) | set(
+        re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+    )
+    assert [name for name in names.__all__ if name not in told] == []
+    with tokimori.open("memory:") as client:
+        parts = [name for name in dir(Client) if not name.startswith("_")] + list(vars(client))
+        for noun in (name for name in parts if not name.startswith("_")):
+            part = getattr(client, noun)
+            members = [name for name in dir(part) if not name.startswith("_")] if f"### client.{noun}" in page else []
+            assert [name for name in members if not re.search(rf"`{noun}\.{name}\b", page)] in ([], ["noun", "word"])
+    assert "### client.jobs" in page
+
+
+def test_every_path_of_http_is_told() -> None:
+    """Each operation of the document stands in a row."""
+    page = said("http")
+    assert [each.id for each in ALL if f"`{each.method} {path_of(each)}`" not in page] == []
+
+
+def test_every_error_is_told() -> None:
+    """Each code, and each that a node answers by itself, stands there with what to do; there are no others."""
+    codes = {code for name in names.__all__ if isinstance(code := getattr(getattr(tokimori, name), "code", None), str)}
+    here = set()
+    for path in (ROOT / "src/tokimori/api").rglob("*.py"):
+        here |= set(re.findall(r"refusal\(\s*\d+,\s*\"(\w+)\"|code=\"(\w+)\"", path.read_text()))
+    alone = {one or other for one, other in here}
+    assert alone - codes == OF_HTTP.keys()
+    assert codes | alone == ADVICE.keys()
+    assert [each for each in ADVICE if f"| `{each}` |" not in said("errors")] == []
+
+
+def test_every_metric_is_told() -> None:
+    """Each family that a node tells stands on the page."""
+    text = Metrics().text(StoreFigures(runs={"ready": 1}, ready={"a": 1}), 5.0, {"fired": 0}, ["run"])
+    families = [each.name for each in text_string_to_metric_families(text.decode()) if each.type != "unknown"]
+    assert len(families) > 12
+    assert [each for each in families if f"`{each}" not in said("metrics")] == []
+
+
+def test_every_type_of_event_is_told() -> None:
+    """Each end of a run, and each event that an operation declares, stands there."""
+    page = said("event-types")
+    declared = set()
+    for path in (ROOT / "src/tokimori/service").rglob("*.py"):
+        declared |= set(re.findall(r"@operation\(.*event=\"(\w+)\"", path.read_text()))
+    assert len(declared) > 8
+    assert [each for each in declared if not re.search(rf"`\w+\.{each}`", page)] == []
+    assert [each for each in ENDS if f"`run.{each}`" not in page] == []
+
+
+def test_every_schedule_of_the_page_is_one() -> None:
+    """Each text in the table is read by the parser, and each notation that the parser allows stands there."""
+    page = said("schedules")
+    texts = re.findall(r"^\| `([^`]+)` \| [A-Z]", page, re.MULTILINE)
+    assert len(texts) > 50
+    for text in texts:
+        parse_schedule(text.replace("\\|", "|"), zone="UTC", anchor=tokimori.Moment(0))
+    begins = (
+        "@hourly",
+        "@yearly",
+        "@reboot",
+        "@every",
+        "R5/",
+        "every ",
+        "on friday at",
+        "at 2030",
+        "2030/*",
+        "on demand",
+    )
+    assert [each for each in begins if not any(text.startswith(each) for text in texts)] == []
