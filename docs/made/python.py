@@ -75,7 +75,7 @@ def _is_error(kind: Any) -> bool:
 
 def _function(name: str, function: Any) -> Iterator[str]:
     """Yield the signature and the docstring of a function."""
-    yield from ("```py", f"{name}{_signature(function)}", "```", "", _prose(function))
+    yield from ("```text", f"{name}{_signature(function)}", "```", "", _prose(function))
 
 
 def _class(name: str, kind: type) -> Iterator[str]:
@@ -110,9 +110,13 @@ def _value(kind: Any) -> Iterator[str]:
     if inspect.isclass(kind) and issubclass(kind, Enum):
         yield ", ".join(code(each.value) for each in kind)
     elif inspect.isclass(kind) and issubclass(kind, Struct):
-        yield from ("```py", *(_line(f"{each.name}: {_type(each.type)}") for each in fields(kind)), "```")
+        yield from ("```text", *(_line(f"{each.name}: {_type(each.type)}") for each in fields(kind)), "```")
     elif is_typeddict(kind):
-        yield from ("```py", *(_line(f"{each}: {_type(type_)}") for each, type_ in kind.__annotations__.items()), "```")
+        yield from (
+            "```text",
+            *(_line(f"{each}: {_type(type_)}") for each, type_ in kind.__annotations__.items()),
+            "```",
+        )
 
 
 def _line(text: str) -> str:

@@ -9,6 +9,7 @@ from msgspec import NODEFAULT, Meta
 
 from docs.made.markdown import REFERENCE, code, table, text
 from tokimori.config.file import PREFIX
+from tokimori.config.secret_files import SUFFIX, variables_with_files
 from tokimori.config.settings import Setting, settings_table
 
 PAGE = REFERENCE / "settings.md"
@@ -23,6 +24,7 @@ OTHERS = {
     "TOKIMORI_CONFIG_PATH": "The configuration file, in place of those that are looked for.",
     "TOKIMORI_ENV": "The section `[env.NAME]` of the file that is in force.",
     "TOKIMORI_SECRETS_KEYS": "The keys that encrypt secrets, in place of `secrets.key_file`.",
+    "TOKIMORI_CACERT": "The certificates that programs and commands trust when they ask a node with TLS.",
     "TOKIMORI_DEBUG": "With any value a bug shows its traceback.",
 }
 OF_A_RUN = {
@@ -71,6 +73,12 @@ def _lines() -> Iterator[str]:
         yield from ("", f"## {code(f'[{section}]') if section else 'At the top of the file'}", "")
         rows = [_row(each) for each in settings if each.name.rpartition(".")[0] == section]
         yield from table(("setting", "type", "default", "variable", "meaning"), rows)
+    yield from ("", "## Secrets in files", "")
+    yield "A file may hold the value of a variable. `TOKIMORI_STORE_FILE` names the one for `TOKIMORI_STORE`. Both at once are an"
+    yield "error. These variables have such a name:"
+    yield ""
+    for name in sorted(variables_with_files([each.name for each in settings])):
+        yield f"* {code(name + SUFFIX)}"
     yield from ("", "## Variables that are no settings", "")
     yield from table(("variable", "meaning"), [(code(name), meaning) for name, meaning in OTHERS.items()])
     yield from ("", "## Variables that a command gets", "")
