@@ -74,9 +74,8 @@ def _lines() -> Iterator[str]:
         rows = [_row(each) for each in settings if each.name.rpartition(".")[0] == section]
         yield from table(("setting", "type", "default", "variable", "meaning"), rows)
     yield from ("", "## Secrets in files", "")
-    yield "A file may hold the value of a variable. `TOKIMORI_STORE_FILE` names the one for `TOKIMORI_STORE`. Both at once are an"
-    yield "error. These variables have such a name:"
-    yield ""
+    yield "A file may hold the value of a variable. `TOKIMORI_STORE_FILE` names the one for `TOKIMORI_STORE`."
+    yield from ("Both at once are an error. These variables have such a name:", "")
     for name in sorted(variables_with_files([each.name for each in settings])):
         yield f"* {code(name + SUFFIX)}"
     yield from ("", "## Variables that are no settings", "")
