@@ -15,6 +15,8 @@ ADVICE = {
     "invalid_config": "`tokimori config check` lists every fault, `tokimori config show` where each value came from.",
     "refused": "Read `allowed`: it names the command or the setting that opens the way.",
     "outdated": "Read the thing again, then change it.",
+    "run_not_ended": "Wait longer, or come back with its id. `tokimori run why` says what holds it.",
+    "run_failed": "Read `error` and `traceback`. `tokimori run retry` asks for the run once more.",
     "token_expired": "Make a new token: `tokimori token create`.",
     "forbidden": "Ask with a token of a higher role or a wider scope. `field` says which of them is in the way.",
     "not_found": "See the list: `tokimori job list`, `tokimori run list`. It may have been deleted or pruned.",

@@ -19,7 +19,7 @@ from tokimori.service.service import PARTS
 
 PAGE = REFERENCE / "python.md"
 LONG_PATH = re.compile(r"\b(?:tokimori|collections|datetime|typing|pathlib|msgspec|contextlib|enum|types)\.(?:\w+\.)*")
-APPS = ("App", "JobFunction", "Task", "Worker")
+APPS = ("App", "JobFunction", "Handle", "Task", "Worker")
 CLIENTS = ("Client", "AsyncClient", "Held")
 
 

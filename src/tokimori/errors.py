@@ -6,7 +6,9 @@
     │   ├── InvalidConfig          settings; carries every fault at once
     │   └── InvalidFile            a foreign file, with its name and line
     ├── Refused                    a valid request that is not carried out here or now            exit 2
-    │   └── Outdated               a change of what has been changed since                         exit 4
+    │   ├── Outdated               a change of what has been changed since                         exit 4
+    │   └── RunNotEnded            a wait for a run is over, and the run goes on; a TimeoutError
+    ├── RunFailed                  a run whose result is wanted has not succeeded                 exit 1
     ├── Unauthorized               who asks has brought a token that lets nobody in any more      exit 2
     ├── Forbidden                  who asks may not do this                                       exit 2
     ├── NotFound                   there is no job, run or other thing of that name               exit 3
@@ -24,7 +26,7 @@
     ├── Permanent                  raised by a function of a job: a further attempt is of no use
     └── Bug                        an invariant of ours does not hold                             exit 70
 
-An attempt that failed is not an error but an outcome (`tokimori.model.outcome`).
+An attempt that failed is not an error but an outcome (`tokimori.model.outcome`), until somebody asks for its result.
 """
 
 from collections.abc import Sequence
@@ -116,6 +118,26 @@ class Outdated(Refused):
     code = "outdated"
     exit_code = 4
     status = 412
+
+
+class RunNotEnded(Refused, TimeoutError):
+    """A run has not ended within the time for which somebody waited for it. It goes on."""
+
+    code = "run_not_ended"
+
+
+class RunFailed(TokimoriError):
+    """A run whose result is wanted has failed, or was cancelled.
+
+    `error` is the text of the newest attempt's error, `type` the name of its exception and `traceback` Python's text,
+    both "" if no exception was raised; `state` is that of the run, `run_id` its id.
+    """
+
+    code = "run_failed"
+    exit_code = 1
+    status = 409
+    error = type = traceback = run_id = ""
+    state = "failed"
 
 
 class Unauthorized(TokimoriError):

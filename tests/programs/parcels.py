@@ -56,8 +56,24 @@ class Send:
 app.handler("legacy", "package.module:Name")
 
 
-def sold(database: sqlite3.Connection, order: Order) -> tokimori.Run:
+def sold(database: sqlite3.Connection, order: Order) -> tokimori.Handle[str]:
     return deliver.asked(key="k", priority=5, connection=database).enqueue(order, Address("Main Street"), express=True)
+
+
+async def tracked(order: Order) -> str:
+    handle = await deliver.after("10m").aenqueue(order, Address("Main Street"))
+    others = await nightly.aenqueue_many([nightly.request("south")])
+    done = [
+        f"{one.state} {one.due:%c} {await one.aresult(timeout=60) + 1}" async for one in tokimori.as_completed(others)
+    ]
+    return f"{await handle} {handle.error and handle.error.traceback} {sum(await tokimori.agather(others))} {done}"
+
+
+def waited(number: int) -> str:
+    try:
+        return deliver.enqueue(Order(number=number), Address("x")).result(timeout="1m").upper()
+    except tokimori.RunFailed as failure:
+        return f"{failure.type} {failure.error} {tokimori.gather([nightly.enqueue('north')])[0] + 1}"
 
 
 def states(client: tokimori.Client) -> list[tokimori.RunState]:

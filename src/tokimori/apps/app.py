@@ -14,19 +14,24 @@ store when a node starts with it.
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, cast, overload
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
 import msgspec
 
-from tokimori.apps.arguments import name_of
+from tokimori.apps.arguments import is_awaited, name_of
 from tokimori.apps.failures import Backoffs, Errors, rule_of
-from tokimori.apps.function import JobFunction
+from tokimori.apps.function import AsyncJobFunction, JobFunction, Requestable
+from tokimori.apps.handle import Handle
+from tokimori.apps.json_text import value_of
 from tokimori.apps.program import become_node, name_of_module
 from tokimori.apps.routes import AppFunctions, checked
 from tokimori.apps.task import Task
+from tokimori.apps.ways import Ways
+from tokimori.client.asynchronous import AsyncClient, Way
 from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
 from tokimori.client.transactions import outside_of
@@ -37,6 +42,8 @@ from tokimori.executors.functions.wire import Declared
 from tokimori.model.ids import JobId, check_job_id
 from tokimori.model.job import schedule_of
 from tokimori.model.job_fields import OF_RETRY
+from tokimori.model.run import Run
+from tokimori.ports.outside import Outside
 from tokimori.service.arguments import JobArguments
 from tokimori.service.definitions import definition_from, fields_of
 from tokimori.service.given import Span, job_fields
@@ -46,6 +53,7 @@ if TYPE_CHECKING:
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+_T = TypeVar("_T")
 _F = TypeVar("_F", bound=Callable[..., Any])
 _H = TypeVar("_H", bound=Callable[[], object])
 _E = TypeVar("_E", bound=Callable[[Task, Exception], object])
@@ -79,6 +87,17 @@ class DeclaredArguments(JobArguments, total=False):
     backoff: Backoffs | None
 
 
+class Declare(Protocol):
+    """A decorator that declares a function as a job."""
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[_P, Coroutine[Any, Any, _R]], /
+    ) -> AsyncJobFunction[_P, _R]: ...
+    @overload
+    def __call__(self, function: Callable[_P, _R], /) -> JobFunction[_P, _R]: ...
+
+
 class App(AppFunctions):
     """Functions of a program, by the names under which runs ask for them. `name` owns the jobs that it declares.
 
@@ -94,14 +113,34 @@ class App(AppFunctions):
         name = name_of_module(sys._getframe(1).f_globals) if name is None else name  # who makes it
         super().__init__(name, prune or "report")
         self.url = url
+        self.ways = Ways(lambda: self.client)
         self._client: Client | None = None
+        self._lock = Lock()
+        self._functions: dict[str, Requestable[..., Any, Any]] = {}
 
     @property
     def client(self) -> Client:
-        """Return a client for the store, opened when it is first used."""
-        if self._client is None:
-            self._client = open_client(self.url, author=f"app {self.name}")
-        return self._client
+        """Return a client for the store, opened when it is first used: one for all threads of a process."""
+        with self._lock:
+            if self._client is None:
+                self._client = open_client(self.url, author=f"app {self.name}")
+            return self._client
+
+    def handle(self, run: str) -> Handle[Any]:
+        """Return a handle of the run of this id. Nothing is read before the handle is asked."""
+        return Handle(self.ways, run, self._result_of)
+
+    def _result_of(self, run: Run) -> Any:
+        """Return the result of a run, of the type that its function says if this app declares it."""
+        made = self._functions.get(run.job_id)
+        if made is not None:
+            return made.result_of(run)
+        return None if run.result is None else value_of(run.result)
+
+    @overload
+    def job(  # type: ignore[overload-overlap]
+        self, function: Callable[_P, Coroutine[Any, Any, _R]], /
+    ) -> AsyncJobFunction[_P, _R]: ...
 
     @overload
     def job(self, function: Callable[_P, _R], /) -> JobFunction[_P, _R]: ...
@@ -109,16 +148,16 @@ class App(AppFunctions):
     @overload
     def job(
         self, schedule: str | None = None, /, *, id: str | None = None, **fields: Unpack[DeclaredArguments]
-    ) -> Callable[[Callable[_P, _R]], JobFunction[_P, _R]]: ...
+    ) -> Declare: ...
 
     def job(
         self,
-        schedule: str | Callable[_P, _R] | None = None,
+        schedule: str | Callable[..., Any] | None = None,
         /,
         *,
         id: str | None = None,
         **fields: Unpack[DeclaredArguments],
-    ) -> JobFunction[_P, _R] | Callable[[Callable[_P, _R]], JobFunction[_P, _R]]:
+    ) -> Any:
         """Declare that a function is a job; without a schedule it runs when it is asked to (`enqueue`).
 
         `id` is the job's, by default the name of the function; `fields` are those of `client.jobs.add`, and `attempts`,
@@ -135,7 +174,7 @@ class App(AppFunctions):
                 allowed="a text, or a function; a method is declared for its object: app.job()(Reports().nightly)",
             )
 
-        def declare(function: Callable[_P, _R]) -> JobFunction[_P, _R]:
+        def declare(function: Callable[..., Any]) -> Requestable[..., Any, Any]:
             job_id = check_job_id(name_of(function) if id is None else id)
             if job_id in self._jobs:
                 raise InvalidInput(
@@ -149,7 +188,7 @@ class App(AppFunctions):
                     allowed=f"at most {MOST_JOBS} jobs of an app; `tokimori apply FILE` puts others in the store",
                 )
             handler = f"{self.name}.{job_id}"
-            made = JobFunction(function, job_id, partial(self._ask, job_id))
+            made = (AsyncJobFunction if is_awaited(function) else JobFunction)(function, job_id, self)
             terms: dict[str, Any] = {**fields}
             rule = rule_of(terms)
             said = {**_spread(terms), "function": handler}
@@ -166,6 +205,7 @@ class App(AppFunctions):
             self.routes.add(handler, function)
             self.rules[handler] = rule
             self._jobs[job_id] = Declared(id=job_id, fields=kept)
+            self._functions[job_id] = made
             return made
 
         return declare
@@ -258,19 +298,19 @@ class App(AppFunctions):
         """
         become_node(self, self.url, options)
 
-    def _ask(self, job_id: JobId, ask: Callable[[Client], _R], /, connection: object = None) -> _R:
+    async def ask(self, way: Way, job_id: JobId, ask: Callable[[Way], Awaitable[_T]], connection: object = None) -> _T:
         """Return the result of `ask`. A job that no node has declared yet is stored first; its runs wait for a node."""
         try:
-            return ask(self.client)
+            return await ask(way)
         except NotFound as missing:
             if missing.value != job_id:
                 raise
         try:
-            if connection is not None and self.client._run(lambda it: outside_of(it._ground.store)).driver == "sqlite":
+            if connection is not None and (await way(_outside_of)).driver == "sqlite":
                 raise Refused("your transaction may have locked the file of the store")
             for each in self._with_named(job_id).values():
                 with suppress(AlreadyExists):
-                    self.client.jobs.add(each.id, **{"owner": self.name, **each.fields})
+                    await way(partial(_declare, each=each, owner=self.name))
         except TokimoriError as fault:
             raise NotFound(
                 f"there is no job {job_id!r} yet, and it can't be declared here: {fault.message}",
@@ -278,7 +318,7 @@ class App(AppFunctions):
                 value=job_id,
                 allowed=f"start a node that has the app, and ask again: tokimori worker MODULE:APP (app {self.name})",
             ) from None
-        return ask(self.client)
+        return await ask(way)
 
     def _with_named(self, job_id: str, below: tuple[str, ...] = ()) -> dict[str, Declared]:
         """Return the job, and before it those which it names, as they are declared."""
@@ -289,6 +329,14 @@ class App(AppFunctions):
         for each in (*known.fields.get("parents", ()), {"job": known.fields.get("on_failure_job") or ""}):
             found |= self._with_named(each["job"], (*below, job_id))
         return found | {job_id: known}
+
+
+async def _outside_of(client: AsyncClient) -> Outside:
+    return await outside_of(client._ground.store)
+
+
+async def _declare(client: AsyncClient, *, each: Declared, owner: str) -> None:
+    await client.jobs.add(each.id, **cast("Any", {"owner": owner, **each.fields}))
 
 
 def _spread(fields: Mapping[str, object]) -> dict[str, object]:

@@ -3,7 +3,7 @@
 import inspect
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from types import GenericAlias
 from typing import Any, NamedTuple, Unpack, get_args, get_origin, get_type_hints
@@ -102,6 +102,7 @@ class Arguments:
         )
         kind = hints.get(self._others or "", Any)
         self._kind_of_others = get_args(kind)[0] if get_origin(kind) is Unpack else GenericAlias(dict, (str, kind))
+        self._result = _result_type(hints.get("return", Any))
         self._check_types()
         self._is_closed = any(has_closed(each) for each in (*self._kinds.values(), self._kind_of_others))
         self._signature = inspect.Signature(self._parameters)
@@ -214,6 +215,19 @@ class Arguments:
         self.decode(payload)
         return payload
 
+    def result_of(self, result: str | None) -> Any:
+        """Return the result of a run, of the type that the annotation says. Raises `InvalidInput`."""
+        given = None if result is None else value_of(result)
+        try:
+            return msgspec.convert(given, self._result, dec_hook=_from_json, str_keys=True)
+        except (msgspec.ValidationError, ValueError, TypeError) as fault:
+            raise InvalidInput(
+                f"result: it does not fit what {self.name} is annotated to return: {fault}",
+                field="result",
+                value=None if result is None else result[:MOST_SHOWN],
+                allowed="a value of the annotated type; `handle.run.result` is what the function returned, as JSON",
+            ) from None
+
     def _check_kept(self, said: Mapping[str, Any], more: Mapping[str, Any], what: str, field: str) -> None:
         for kinds, values in ((self._kinds, said), ({self._others: self._kind_of_others}, {self._others: more})):
             if (changed := changed_by_json(kinds, values)) is not None:
@@ -312,6 +326,11 @@ def _hints(function: Callable[..., object], name: str) -> dict[str, Any]:
         raise InvalidInput(
             f"function: the types of {name} can't be read: {fault}", field="function", value=name, allowed="known types"
         ) from None
+
+
+def _result_type(hint: Any) -> Any:
+    """Return the type of what a function returns at last, also if that is to be awaited."""
+    return get_args(hint)[-1] if get_origin(hint) in (Coroutine, Awaitable) else hint
 
 
 def _field(parameter: inspect.Parameter, kind: Any) -> tuple[str, Any] | tuple[str, Any, Any]:

@@ -3,14 +3,19 @@
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from datetime import timedelta
 from functools import update_wrapper, wraps
 from inspect import isfunction
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, cast
 
 from tokimori.apps.arguments import Arguments, arguments_of
+from tokimori.apps.handle import Handle
 from tokimori.apps.task import task_in_hand
-from tokimori.client.client import Client
+from tokimori.apps.ways import Ways
+from tokimori.client.asynchronous import Way, trigger_within, wants
+from tokimori.client.facade import done
+from tokimori.client.transactions import check_connection
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 from tokimori.model.ids import JobId
@@ -37,22 +42,24 @@ class AskArguments(RequestArguments, total=False):
 _OWN = ("key", "connection")
 
 
-class Ask(Protocol):
-    """Asks by the client of the app, which declares the job first where no node has done so yet."""
+class Asks(Protocol):
+    """An app, as its functions know it when they are requested."""
 
-    def __call__(self, ask: Callable[[Client], _T], /, connection: object = None) -> _T:
-        """Return or raise what `ask` does."""
+    ways: Ways
+
+    async def ask(self, way: Way, job_id: JobId, ask: Callable[[Way], Awaitable[_T]], connection: object = None) -> _T:
+        """Return or raise what `ask` does. The job is declared first if no node has done so yet."""
         ...
 
 
-class JobFunction(Generic[_P, _R]):
-    """A function that an app has declared as a job. Calling it runs it here and now, as any function."""
+class Requestable(Generic[_P, _R, _T]):
+    """A function that an app has declared as a job: a call returns an R, and a run of it has the result T."""
 
-    def __init__(self, function: Callable[_P, _R], job_id: JobId, ask: Ask) -> None:
+    def __init__(self, function: Callable[_P, _R], job_id: JobId, asks: Asks) -> None:
         update_wrapper(self, function, updated=("__dict__",) if isfunction(function) else ())
         self.job_id = job_id
         self._function = function
-        self._ask = ask
+        self._asks = asks
         self._arguments = arguments_of(function)
         self._has_payload = False
 
@@ -71,21 +78,48 @@ class JobFunction(Generic[_P, _R]):
             self._arguments.decode(None)
         return None
 
-    def enqueue(self, *args: _P.args, **kwargs: _P.kwargs) -> Run:
-        """Ask for a run with these arguments, on whatever node has the app. Raises what `client.jobs.trigger` does."""
-        return self.asked().enqueue(*args, **kwargs)
+    def enqueue(self, *args: _P.args, **kwargs: _P.kwargs) -> Handle[_T]:
+        """Request a run with these arguments, on whatever node has the app: `fn.enqueue(7).result(timeout=60)`.
+
+        Raises `InvalidInput`, and what `client.jobs.trigger` does. On an event loop write `await fn.aenqueue(…)`.
+        """
+        return self._asked({}).enqueue(*args, **kwargs)
+
+    async def aenqueue(self, *args: _P.args, **kwargs: _P.kwargs) -> Handle[_T]:
+        """Request a run with these arguments, and hold up no event loop: see `enqueue`."""
+        return await self._asked({}).aenqueue(*args, **kwargs)
 
     def request(self, *args: _P.args, **kwargs: _P.kwargs) -> PlainRequest:
         """Return a request with these arguments, one of many for `enqueue_many`. Raises `InvalidInput`."""
-        return self.asked().request(*args, **kwargs)
+        return self._asked({}).request(*args, **kwargs)
 
-    def enqueue_many(self, requests: Iterable[PlainRequest]) -> Sequence[Run]:
-        """Ask for many runs at once: `fn.enqueue_many(fn.request(n) for n in numbers)`. See `jobs.trigger_many`."""
+    def enqueue_many(self, requests: Iterable[PlainRequest]) -> list[Handle[_T]]:
+        """Request many runs at once: `fn.enqueue_many(fn.request(n) for n in numbers)`. See `jobs.trigger_many`."""
+        return done(self._enqueue_many(self._asks.ways.blocking("`await fn.aenqueue_many(…)`"), requests))
+
+    async def aenqueue_many(self, requests: Iterable[PlainRequest]) -> list[Handle[_T]]:
+        """Request many runs at once, and hold up no event loop: see `enqueue_many`."""
+        return await self._enqueue_many(self._asks.ways.awaiting, requests)
+
+    async def _enqueue_many(self, way: Way, requests: Iterable[PlainRequest]) -> list[Handle[_T]]:
         task, wanted = task_in_hand(), list(requests)
         for number, each in enumerate(wanted):
             self._check_request(number, each)
         parent = None if task is None else task.run_id
-        return self._ask(lambda client: client.jobs.trigger_many(self.job_id, wanted, parent=parent))
+
+        async def ask(way: Way) -> list[Handle[_T]]:
+            runs = await way(lambda client: client.jobs.trigger_many(self.job_id, wanted, parent=parent))
+            return [self.handle(run) for run in runs]
+
+        return await self._asks.ask(way, self.job_id, ask)
+
+    def handle(self, run: Run | str) -> Handle[_T]:
+        """Return a handle of a run of this function, or of this id. Nothing is read before the handle is asked."""
+        return Handle(self._asks.ways, run, self.result_of)
+
+    def result_of(self, run: Run) -> Any:
+        """Return the result of a run, of the type that the function's annotation says. Raises `InvalidInput`."""
+        return self._arguments.result_of(run.result)
 
     def _check_request(self, number: int, request: object) -> None:
         """Refuse a request with arguments that the function would not take, such as one of another function."""
@@ -97,24 +131,41 @@ class JobFunction(Generic[_P, _R]):
         except InvalidInput as fault:
             raise numbered(number, fault) from None
 
-    def at(self, when: Ahead) -> "Asking[_P]":
-        """Return a run at a moment: `fn.at("2030-01-01T00:00:00Z").enqueue(…)`, `fn.at("2h")`,
+    def at(self, when: Ahead) -> "Asking[_P, _T]":
+        """Return a request at a moment: `fn.at("2030-01-01T00:00:00Z").enqueue(…)`, `fn.at("2h")`,
         `fn.at(timedelta(hours=2))`.
         """
-        return self.asked(at=when)
+        return self._asked({"at": when})
 
-    def asked(self, **how: Unpack[AskArguments]) -> "Asking[_P]":
-        """Return a run with a `key`, `priority`, `debounce`, `connection`, …: `fn.asked(key="order-17").enqueue(…)`."""
-        return Asking(self.job_id, self._arguments, self._ask, how)
+    def after(self, delay: Span) -> "Asking[_P, _T]":
+        """Return a request in a while: `fn.after("10m").enqueue(…)`, `fn.after(90)`, `fn.after(timedelta(hours=2))`."""
+        return self._asked({"at": timedelta(seconds=seconds_of("delay", delay))})
+
+    def asked(self, **how: Unpack[AskArguments]) -> "Asking[_P, _T]":
+        """Return a request with a `key`, `priority`, `debounce`, `connection`, …:
+        `fn.asked(key="order-17").enqueue(…)`.
+        """
+        return self._asked(how)
+
+    def _asked(self, how: AskArguments) -> "Asking[_P, _T]":
+        return Asking(self, self._arguments, self._asks, how)
 
 
-class Asking(Generic[_P]):
-    """A way to ask for runs of a job."""
+class JobFunction(Requestable[_P, _R, _R]):
+    """A function that an app has declared as a job. Calling it runs it here and now, as any function."""
 
-    def __init__(self, job_id: JobId, arguments: Arguments, ask: Ask, how: AskArguments) -> None:
-        self._job_id = job_id
+
+class AsyncJobFunction(Requestable[_P, Coroutine[Any, Any, _R], _R]):
+    """A coroutine function that an app has declared as a job. Awaiting its call runs it here and now."""
+
+
+class Asking(Generic[_P, _T]):
+    """A way to request runs of a function."""
+
+    def __init__(self, function: Requestable[_P, Any, _T], arguments: Arguments, asks: Asks, how: AskArguments) -> None:
+        self._of = function
         self._arguments = arguments
-        self._ask = ask
+        self._asks = asks
         if (at := how.get("at")) is not None:
             moment_ahead("at", at, "UTC", Moment(0))
         if "payload" in how:
@@ -125,18 +176,35 @@ class Asking(Generic[_P]):
         """Return a request with these arguments, for `enqueue_many`. Raises `InvalidInput`."""
         return cast("PlainRequest", {**self._how, "payload": self._payload(args, kwargs)})
 
-    def enqueue(self, *args: _P.args, **kwargs: _P.kwargs) -> Run:
-        """Ask for a run with these arguments. Raises `InvalidInput`, and what `client.jobs.trigger` raises."""
+    def enqueue(self, *args: _P.args, **kwargs: _P.kwargs) -> Handle[_T]:
+        """Request a run with these arguments. Raises `InvalidInput`, and what `client.jobs.trigger` raises."""
+        if hasattr(connection := self._how.get("connection"), "run_sync"):
+            raise InvalidInput(
+                "connection: an asynchronous one can't be used by a call that blocks",
+                field="connection",
+                value=connection,
+                allowed="`await fn.asked(connection=…).aenqueue(…)`",
+            )
+        way = self._asks.ways.blocking("`await fn.aenqueue(…)`")
+        return done(self._enqueue(way, self._payload(args, kwargs)))
+
+    async def aenqueue(self, *args: _P.args, **kwargs: _P.kwargs) -> Handle[_T]:
+        """Request a run with these arguments, and hold up no event loop: see `enqueue`."""
+        return await self._enqueue(self._asks.ways.awaiting, self._payload(args, kwargs))
+
+    async def _enqueue(self, way: Way, payload: str | None) -> Handle[_T]:
         rest = cast("RequestArguments", {name: value for name, value in self._how.items() if name not in _OWN})
         if (task := task_in_hand()) is not None:
             rest.setdefault("parent", task.run_id)
-        payload, key, connection = self._payload(args, kwargs), self._how.get("key"), self._how.get("connection")
+        job_id, key, connection = self._of.job_id, self._how.get("key"), self._how.get("connection")
 
-        def ask(client: "Client") -> Run:
-            jobs = client.jobs if connection is None else client.within(connection).jobs
-            return jobs.trigger(self._job_id, key, payload, **rest)
+        async def ask(way: Way) -> Run:
+            if connection is None:
+                return await way(lambda client: client.jobs.trigger(job_id, key, payload, **rest))
+            check_connection(connection)
+            return await trigger_within(way, connection, wants(job_id, key, payload, rest))
 
-        return self._ask(ask, connection)
+        return self._of.handle(await self._asks.ask(way, job_id, ask, connection))
 
     def _payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
         if self._arguments.wants_task:

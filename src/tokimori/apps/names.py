@@ -1,7 +1,8 @@
 """The names in `tokimori`: apps and clients, what their methods take and return, and the errors that they raise."""
 
 from tokimori.apps.app import App, DeclaredArguments
-from tokimori.apps.function import AskArguments, JobFunction, retry
+from tokimori.apps.function import AskArguments, AsyncJobFunction, JobFunction, retry
+from tokimori.apps.handle import Handle, RunError, agather, as_completed, gather
 from tokimori.apps.task import Task, current_task
 from tokimori.apps.worker import Worker
 from tokimori.client.asynchronous import AsyncClient
@@ -26,6 +27,8 @@ from tokimori.errors import (
     Permanent,
     PermitLost,
     Refused,
+    RunFailed,
+    RunNotEnded,
     SchemaMismatch,
     StoreError,
     StoreRefused,
@@ -94,6 +97,7 @@ __all__ = [
     "AskArguments",
     "Asked",
     "AsyncClient",
+    "AsyncJobFunction",
     "AttemptDetails",
     "Backfill",
     "Became",
@@ -122,6 +126,7 @@ __all__ = [
     "FoundMessages",
     "FoundRuns",
     "Function",
+    "Handle",
     "Heard",
     "Held",
     "Http",
@@ -162,8 +167,11 @@ __all__ = [
     "Resources",
     "Run",
     "RunDetails",
+    "RunError",
+    "RunFailed",
     "RunFilters",
     "RunId",
+    "RunNotEnded",
     "RunState",
     "RunSummary",
     "SchemaMismatch",
@@ -187,8 +195,11 @@ __all__ = [
     "Verified",
     "Why",
     "Worker",
+    "agather",
+    "as_completed",
     "current_task",
     "every",
+    "gather",
     "on",
     "open",
     "open_async",

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from tokimori.apps.arguments import Arguments, is_awaited, method_of
 from tokimori.apps.failures import FailureRule
-from tokimori.apps.function import JobFunction
+from tokimori.apps.function import Requestable
 from tokimori.apps.hooks import Act, Hooks
 from tokimori.apps.task import Task
 from tokimori.errors import InvalidInput, Refused
@@ -254,7 +254,7 @@ def _defined_in(module: str, owner: str, name: str) -> Callable[..., Any]:
         found: Any = getattr(import_module(module), owner)
     except (ImportError, AttributeError, ValueError) as fault:
         raise _unfit(name, str(fault)) from None
-    is_one = inspect.isclass(found) or inspect.isfunction(found) or isinstance(found, JobFunction)
+    is_one = inspect.isclass(found) or inspect.isfunction(found) or isinstance(found, Requestable)
     if owner.startswith("_") or not is_one or found.__module__ != module:
         raise _unfit(name, f"{module} does not define a function or class {owner!r}")
     result: Callable[..., Any] = found

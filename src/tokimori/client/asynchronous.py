@@ -2,10 +2,10 @@
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Protocol, Self, Unpack
+from typing import Any, Protocol, Self, TypeVar, Unpack
 
 from msgspec.structs import replace
 
@@ -41,6 +41,7 @@ from tokimori.stores.open import open_store
 from tokimori.traces.ambient import ambient, run_in_hand
 
 log = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 
 class Behind(Protocol):
@@ -141,15 +142,44 @@ class AsyncWithin:
         self, job_id: str, key: str | None = None, payload: Payload | None = None, **fields: Unpack[RequestArguments]
     ) -> Run:
         """Request a run of a job as `jobs.trigger` does, in the transaction."""
-        behind: Any = self._connection
-        run, outside = await self._client._behind.wanted(self._client._caller, job_id, key, payload, fields)
-        if outside is None:
-            return run
-        if hasattr(behind, "run_sync"):  # an asynchronous connection or session of SQLAlchemy
-            found = await behind.run_sync(lambda given: add_within(given, run, outside))
-        else:
-            found = add_within(behind, run, outside)
-        return await self._client._behind.answering(run, found)
+
+        async def way(act: Act[_T], /) -> _T:
+            return await act(self._client)
+
+        return await trigger_within(way, self._connection, wants(job_id, key, payload, fields))
+
+
+Act = Callable[[AsyncClient], Awaitable[_T]]
+
+
+class Way(Protocol):
+    """A way to a client. What is written for one way is written for blocking and for awaited calls."""
+
+    async def __call__(self, act: Act[_T], /) -> _T:
+        """Return or raise what `act` does with the client."""
+        ...
+
+
+async def trigger_within(way: Way, connection: Any, wanted: Act[tuple[Run, Outside | None]]) -> Run:
+    """Request a run in the transaction of the connection, whose statements run where this is called.
+
+    `wanted` returns the run and these statements, as `wants` makes it.
+    """
+    run, outside = await way(wanted)
+    if outside is None:
+        return run
+    if hasattr(connection, "run_sync"):  # an asynchronous connection or session of SQLAlchemy
+        found = await connection.run_sync(lambda given: add_within(given, run, outside))
+    else:
+        found = add_within(connection, run, outside)
+    return await way(lambda client: client._behind.answering(run, found))
+
+
+def wants(
+    job_id: str, key: str | None, payload: Payload | None, fields: RequestArguments
+) -> Act[tuple[Run, Outside | None]]:
+    """Return a function that returns the run which a client is to make in a transaction, and the statements."""
+    return lambda client: client._behind.wanted(client._caller, job_id, key, payload, fields)
 
 
 class OnStore:

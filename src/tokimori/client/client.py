@@ -8,14 +8,14 @@ import os
 from collections.abc import Callable, Sequence
 from copy import copy
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
-from tokimori.client.asynchronous import AsyncClient, client_on
+from tokimori.client.asynchronous import Act, AsyncClient, client_on, trigger_within, wants
 from tokimori.client.door import is_address
-from tokimori.client.facade import Background, Runner, SyncVia
+from tokimori.client.facade import ASYNC_CLIENT, Background, Beginner, Runner, SyncVia, done
 from tokimori.client.locks import Locking, SyncLock
 from tokimori.client.opening import load_store, missing_file, this_program
-from tokimori.client.transactions import add_within, check_connection
+from tokimori.client.transactions import check_connection
 from tokimori.clock import SystemClock
 from tokimori.config.secrets import keyring_of
 from tokimori.errors import InvalidInput
@@ -30,6 +30,7 @@ from tokimori.service.operation import Part, Sync, through
 from tokimori.service.service import Parts
 
 log = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 
 class Client(Parts[Sync], Locking[SyncLock]):
@@ -40,14 +41,14 @@ class Client(Parts[Sync], Locking[SyncLock]):
 
     def __init__(self, new_client: Callable[[], AsyncClient]) -> None:
         self._background = Background(new_client)
-        self._act_through(self._background.run)
+        self._act_through(self._background.run, self._background.begin)
 
-    def _act_through(self, run: Runner[AsyncClient]) -> None:
-        self._run = run
+    def _act_through(self, run: Runner[AsyncClient], begin: Beginner[AsyncClient]) -> None:
+        self._run, self._begin = run, begin
 
         def part_of(kind: type[Part[Any]]) -> Part[Any]:
-            def behind(act: Callable[[Any], Any]) -> Any:
-                return run(lambda client: act(getattr(client, kind.noun)))
+            def behind(act: Callable[[Any], Any], instead: str = ASYNC_CLIENT) -> Any:
+                return run(lambda client: act(getattr(client, kind.noun)), instead)
 
             return through(kind, SyncVia(behind))
 
@@ -76,12 +77,17 @@ class Client(Parts[Sync], Locking[SyncLock]):
         opened.
         """
         check_author(author)
-        run, other = self._run, copy(self)
-        other._act_through(lambda act: run(lambda client: act(client.acting_as(author))))
+        run, begin, other = self._run, self._begin, copy(self)
+        other._act_through(
+            lambda act, instead=ASYNC_CLIENT: run(lambda client: act(client.acting_as(author)), instead),
+            lambda act: begin(lambda client: act(client.acting_as(author))),
+        )
         return other
 
     def _lock(self, wanted: Wanted) -> SyncLock:
-        return SyncLock(lambda act: self._run(lambda client: act(client._behind.session)), wanted)
+        return SyncLock(
+            lambda act, instead=ASYNC_CLIENT: self._run(lambda client: act(client._behind.session), instead), wanted
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -111,11 +117,11 @@ class Within:
         self, job_id: str, key: str | None = None, payload: Payload | None = None, **fields: Unpack[RequestArguments]
     ) -> Run:
         """Request a run of a job as `jobs.trigger` does, in the transaction."""
-        run, outside = self._run(lambda client: client._behind.wanted(client._caller, job_id, key, payload, fields))
-        if outside is None:
-            return run
-        found = add_within(self._connection, run, outside)
-        return self._run(lambda client: client._behind.answering(run, found))
+
+        async def way(act: Act[_T], /) -> _T:
+            return self._run(act)
+
+        return done(trigger_within(way, self._connection, wants(job_id, key, payload, fields)))
 
 
 def open(

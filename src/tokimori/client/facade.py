@@ -3,14 +3,17 @@
 import asyncio
 import inspect
 import os
+import sys
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+import warnings
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import wraps
+from itertools import count
 from typing import Any, Generic, Protocol, TypeVar, cast
 
-from tokimori.errors import Refused
+from tokimori.errors import Bug, Refused
 from tokimori.service.operation import Member, Stream
 
 _T = TypeVar("_T")
@@ -19,11 +22,25 @@ _Behind_co = TypeVar("_Behind_co", covariant=True)
 
 
 class Runner(Protocol[_Behind_co]):
-    """Calls a function with the object behind a façade, and waits for it in the caller's thread."""
+    """Calls a function with the object behind a façade, and waits for it in the caller's thread.
 
-    def __call__(self, act: Callable[[_Behind_co], Awaitable[_T]], /) -> _T:
+    `instead`: what a caller on an event loop, which must not wait so, is told to write.
+    """
+
+    def __call__(self, act: Callable[[_Behind_co], Awaitable[_T]], /, instead: str = ...) -> _T:
         """Return or raise what `act` does."""
         ...
+
+
+class Beginner(Protocol[_Behind_co]):
+    """Calls a function with the object behind a façade, and returns at once."""
+
+    def __call__(self, act: Callable[[_Behind_co], Awaitable[_T]], /) -> "Future[_T]":
+        """Return the future of what `act` returns or raises."""
+        ...
+
+
+ASYNC_CLIENT = "`async with tokimori.open_async(…) as client:`, and await its methods"
 
 
 class SyncVia:
@@ -34,13 +51,13 @@ class SyncVia:
     def __init__(self, run: Runner[Any]) -> None:
         self._run = run
 
-    def __call__(self, member: Member[Any, Any], _: str) -> Callable[..., Any]:
+    def __call__(self, member: Member[Any, Any], called: str) -> Callable[..., Any]:
         """Return the method, which returns when it is done."""
-        run, name = self._run, member.name
+        run, name, instead = self._run, member.name, f"`await client.{called}(…)` of `tokimori.open_async(…)`"
 
         @wraps(member.method)
         def call(*args: object, **kwargs: object) -> Any:
-            return run(lambda part: getattr(part, name)(*args, **kwargs))
+            return run(lambda part: getattr(part, name)(*args, **kwargs), instead)
 
         @wraps(member.method)
         def iterate(*args: object, **kwargs: object) -> Iterator[Any]:
@@ -86,26 +103,61 @@ class Background(Generic[_Behind]):
     """A thread with an event loop, in which an asynchronous object lives. The first call opens the object.
 
     After a fork the child has neither the thread nor the loop, so its first call makes new ones. It may be shared
-    between threads.
+    between threads and with other event loops.
     """
 
     def __init__(self, new: Callable[[], AbstractAsyncContextManager[_Behind]]) -> None:
         self._new = new
         self._by_process: dict[int, _Loop[_Behind]] = {}
+        self._warned: set[str] = set()
 
-    def run(self, act: Callable[[_Behind], Awaitable[_T]]) -> _T:
-        """Call `act` and wait for it. Raises what `act` does, and `Refused` if this is closed, or closed meanwhile."""
+    def begin(self, act: Callable[[_Behind], Awaitable[_T]]) -> "Future[_T]":
+        """Begin `act` and return its future. Raises `Refused` if this is closed."""
         # The parent's entry stays, unused: closing a database's files in a child would drop the parent's locks.
         process = os.getpid()
         if process not in self._by_process:
             self._by_process.setdefault(process, _Loop(self._new))
-        return self._by_process[process].run(act)
+        return self._by_process[process].begin(act)
+
+    def run(self, act: Callable[[_Behind], Awaitable[_T]], instead: str = ASYNC_CLIENT) -> _T:
+        """Call `act` and wait for it. Raises what `act` does, and `Refused` if this is closed, or closed meanwhile.
+
+        A caller on an event loop is warned: see `warn`.
+        """
+        self.warn(instead)
+        return waited(self.begin(act))
+
+    def warn(self, instead: str) -> None:
+        """Warn a caller on an event loop, once, who is about to block it: he is told what to write `instead`."""
+        if instead not in self._warned and is_on_loop():
+            self._warned.add(instead)
+            message = f"a blocking call holds up the event loop of this thread; write instead: {instead}"
+            warnings.warn(message, RuntimeWarning, stacklevel=_frames_of_ours())
 
     def close(self) -> None:
         """Close the object and end the thread. Calls of other threads that still wait are given up."""
         loop = self._by_process.get(os.getpid())
         if loop is not None:
             loop.close()
+
+
+def is_on_loop() -> bool:
+    """Return if an event loop runs in the calling thread: whatever waits there holds up all its tasks."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _frames_of_ours() -> int:
+    """Return how many callers, from that of this function on, are of this package: the next one is the user's."""
+    frame = sys._getframe(1)
+    for number in count(1):
+        if not frame.f_globals.get("__name__", "").startswith("tokimori.") or frame.f_back is None:
+            return number
+        frame = frame.f_back
+    raise AssertionError
 
 
 class _Loop(Generic[_Behind]):
@@ -116,23 +168,35 @@ class _Loop(Generic[_Behind]):
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._opened: tuple[AbstractAsyncContextManager[_Behind], _Behind] | None = None
+        self._opening: asyncio.Task[_Behind] | None = None
+        self._opened: AbstractAsyncContextManager[_Behind] | None = None
         self._calls: set[Future[Any]] = set()
         self._closed = False
 
-    def run(self, act: Callable[[_Behind], Awaitable[_T]]) -> _T:
+    def begin(self, act: Callable[[_Behind], Awaitable[_T]]) -> "Future[_T]":
         with self._lock:
             if self._closed:
                 raise Refused("this client is closed: open another one")
-            loop = self._started()
-            if self._opened is None:
-                self._opened = _wait(_begun(loop, self._open()))
-            call = _begun(loop, act(self._opened[1]))
+            call = asyncio.run_coroutine_threadsafe(self._carry_out(act), self._started())
             self._calls.add(call)
-        try:
-            return _wait(call)
-        finally:
-            self._calls.discard(call)
+        call.add_done_callback(self._calls.discard)
+        return call
+
+    async def _carry_out(self, act: Callable[[_Behind], Awaitable[_T]]) -> _T:
+        return await act(await self._behind())
+
+    async def _behind(self) -> _Behind:
+        """Return the object, opened once for all: the others wait for it, and one that gives up ends nothing."""
+        opening = self._opening
+        if opening is None or (opening.done() and (opening.cancelled() or opening.exception() is not None)):
+            opening = self._opening = asyncio.get_running_loop().create_task(self._open())
+        return opening.result() if opening.done() else await asyncio.shield(opening)
+
+    async def _open(self) -> _Behind:
+        manager = self._new()
+        behind = await manager.__aenter__()
+        self._opened = manager
+        return behind
 
     def close(self) -> None:
         with self._lock:
@@ -142,11 +206,17 @@ class _Loop(Generic[_Behind]):
                 return
             for call in list(self._calls):  # once the loop has stopped nobody would ever answer them
                 call.cancel()
-            if self._opened is not None:
-                _wait(_begun(loop, self._opened[0].__aexit__(None, None, None)))
+            waited(asyncio.run_coroutine_threadsafe(self._shut(), loop))
             loop.call_soon_threadsafe(loop.stop)
             self._thread.join()
             loop.close()
+
+    async def _shut(self) -> None:
+        if self._opening is not None and not self._opening.done():
+            self._opening.cancel()
+            await asyncio.wait({self._opening})
+        if self._opened is not None:
+            await self._opened.__aexit__(None, None, None)
 
     def _started(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
@@ -155,23 +225,37 @@ class _Loop(Generic[_Behind]):
             self._thread.start()
         return self._loop
 
-    async def _open(self) -> tuple[AbstractAsyncContextManager[_Behind], _Behind]:
-        manager = self._new()
-        return manager, await manager.__aenter__()
 
-
-def _begun(loop: asyncio.AbstractEventLoop, work: Awaitable[_T]) -> "Future[_T]":
-    async def do() -> _T:
-        return await work
-
-    return asyncio.run_coroutine_threadsafe(do(), loop)
-
-
-def _wait(future: "Future[_T]") -> _T:
+def waited(future: "Future[_T]") -> _T:
+    """Wait for the result in the calling thread. Raises `Refused` if the client was closed meanwhile."""
     try:
         return future.result()
     except CancelledError:
-        raise Refused("this client was closed while the call waited") from None
+        raise Refused(CLOSED) from None
     except BaseException:  # a caller that is interrupted gives the work up
         future.cancel()
         raise
+
+
+async def awaited(future: "Future[_T]") -> _T:
+    """Wait for the result on the running loop. Raises `Refused` if the client was closed meanwhile."""
+    try:
+        return await asyncio.wrap_future(future)
+    except asyncio.CancelledError:
+        if (task := asyncio.current_task()) is not None and task.cancelling():
+            raise
+        raise Refused(CLOSED) from None
+
+
+CLOSED = "this client was closed while the call waited"
+
+
+def done(work: Coroutine[Any, Any, _T]) -> _T:
+    """Return the result of a coroutine that takes the blocking way, and so never waits on a loop."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        result: _T = end.value
+        return result
+    work.close()
+    raise Bug("a blocking call has waited on an event loop")

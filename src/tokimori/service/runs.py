@@ -8,7 +8,7 @@ from typing import Any, TypeVar, Unpack
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tokimori.errors import InvalidInput, NotFound, Refused, StoreUnavailable
+from tokimori.errors import InvalidInput, NotFound, Refused, RunNotEnded, StoreUnavailable
 from tokimori.model.access_token import Role
 from tokimori.model.attempt_notes import NUMBER, given_to, is_inherited, notes_in, payload_for, shown_of
 from tokimori.model.ids import JobId, RunId, check_job_id, check_uuid
@@ -249,14 +249,14 @@ class Runs(Part[M]):
 
     @composed
     async def wait(self, run_id: str, timeout: Span | None = None) -> Run:
-        """Wait for the end of a run; the run then. Raises `Refused` if it has not ended after `timeout` seconds."""
+        """Wait for the end of a run; the run then. Raises `RunNotEnded` if it has not ended after `timeout` seconds."""
         checked, loop, pause = _run_id(run_id), asyncio.get_running_loop(), POLLS[0]
         seconds = None if timeout is None else seconds_of("timeout", timeout)
         ends = None if seconds is None else loop.time() + seconds
         while (run := (await self.get(checked)).run).state not in ENDS:
             if ends is not None and loop.time() >= ends:
                 message = f"the run {checked} is still {run.state} after {seconds} s"
-                raise Refused(message, field="timeout", value=timeout)
+                raise RunNotEnded(message, field="timeout", value=timeout)
             await asyncio.sleep(pause)
             pause = min(POLLS[1], 1.5 * pause)
         return run

@@ -69,6 +69,7 @@ def test_functions_run_within_the_program(app: App) -> None:
     app.client.close()
 
 
+@pytest.mark.filterwarnings("ignore:a blocking call")
 async def test_an_asynchronous_program_may_hold_its_loop(app: App) -> None:
     """Whoever holds the loop and the interpreter for longer than a lease loses no run: the node is another process."""
     go_on = threading.Event()

@@ -58,7 +58,7 @@ def test_what_is_asked_for_is_declared_first(url: str) -> None:
     app = Shop(url)
     assert app.sell.enqueue(5).state is RunState.READY
     runs = app.count.enqueue_many([app.count.request(n) for n in (1, 2)])
-    assert [run.payload for run in runs] == ['{"number":1}', '{"number":2}']
+    assert [each.run.payload for each in runs] == ['{"number":1}', '{"number":2}']
     with open_client(url) as client:
         sell, count = client.jobs.get("sell"), client.jobs.get("count")
         assert (sell.definition.target, sell.definition.owner) == (Function(name="shop.sell"), "shop")
@@ -95,7 +95,7 @@ def test_many_processes_may_ask_at_once(url: str) -> None:
     apps = [Shop(url) for _ in range(4)]
     with ThreadPoolExecutor(4) as threads:
         runs = list(threads.map(lambda app: app.sell.enqueue(1), apps))
-    assert len({run.id for run in runs}) == len({run.incarnation for run in runs}) + 3
+    assert len({run.id for run in runs}) == len({each.run.incarnation for each in runs}) + 3
     for app in apps:
         app.app.client.close()
 

@@ -80,6 +80,7 @@ def test_many_requests_are_sent_in_parts(client: Client) -> None:
         client.jobs.trigger_many("j", [{}, {"force": True}])  # type: ignore[typeddict-unknown-key]
 
 
+@pytest.mark.filterwarnings("ignore:a blocking call")
 async def test_both_act_for_somebody_else(client: Client, request: pytest.FixtureRequest) -> None:
     """A view with another author records it, parts included; the client itself goes on as before."""
     nobody = {"store": None, "http": "http"}[request.node.callspec.params["client"]]  # a door names itself

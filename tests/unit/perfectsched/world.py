@@ -38,7 +38,7 @@ class World:
         self.run(behind.__aenter__())
         self._clients.append(behind)
         client = Client.__new__(Client)
-        client._act_through(lambda act: self.run(act(behind)))
+        client._act_through(lambda act, instead="": self.run(act(behind)), NotImplemented)
         said = {"type": "rdb_compat", "url": "", "table": "schedules", **config}
         return ScheduleCollection(client, Config(**said))  # type: ignore[arg-type]
 

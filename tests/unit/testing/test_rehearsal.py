@@ -31,7 +31,7 @@ def flaky(name: str) -> None:
 async def slow() -> int:
     """A coroutine, that asks for a run of another function."""
     await asyncio.sleep(0)
-    flaky.enqueue("from slow")
+    await flaky.aenqueue("from slow")
     return 7
 
 
