@@ -73,7 +73,7 @@ async def finish(fleet: Fleet, jobs: int, patience: float) -> Finish:
     asked, acknowledged = {}, {}
     for n in range(jobs):
         job_id = JobId(f"job-{n:03}")
-        asked[job_id] = await service.store.now()
+        asked[job_id] = await service.db.now()
         await service.jobs.update(job_id, schedule=None)
         acknowledged[job_id] = clock.now()
     for _ in range(round(patience / POLL)):

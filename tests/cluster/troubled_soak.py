@@ -306,7 +306,7 @@ def _is_worker(pid: int) -> bool:
 async def _prepare(fleet: Fleet) -> None:
     async with _client(fleet) as client:
         if fleet.url != MEMORY:
-            await client.store.migrate()
+            await client.db.migrate()
         await client.semaphores.set("warehouse", 3)
         await client.jobs.import_all(list(definitions(fleet.folder).items()))
 
@@ -317,7 +317,7 @@ async def _drained(fleet: Fleet) -> tuple[list[Account], list[str]]:
         wrong = await _verified(client)
         known = {}
         for name in NAMES:
-            job, asked = await client.jobs.get(name), await client.store.now()
+            job, asked = await client.jobs.get(name), await client.db.now()
             await client.jobs.update(name, schedule=None)
             times = {"created": job.created, "asked": asked, "acknowledged": SystemClock().now()}
             known[name] = times | {"schedule": job.definition.schedule}
@@ -339,7 +339,7 @@ async def _verified(client: AsyncClient) -> list[str]:
     """Return what does not fit of each job, up to some seconds ago, as `verify` says."""
     wrong = []
     for name in NAMES:
-        first, last, runs = None, Moment(await client.store.now() - 15 * SECOND), 0
+        first, last, runs = None, Moment(await client.db.now() - 15 * SECOND), 0
         while True:
             verified = await client.jobs.verify(name, first, last)
             wrong += [f"verify {name}: {line}" for line in verified.faults]

@@ -53,12 +53,14 @@ class Alarms:
         every, one = "/api/v2/expectations", "/api/v2/expectations/{name}"
         example = {"within": 90000, "description": "the nightly backup of the office"}
         return [
-            Operation("alarm_list", "GET", "/api/v2/alarms", self.alarms, list[AlarmView]),
+            Operation("expectation_alarms", "GET", "/api/v2/alarms", self.alarms, list[AlarmView]),
             Operation("expectation_list", "GET", every, self.list, list[ExpectationView]),
             Operation("expectation_show", "GET", one, self.show, ExpectationView),
             Operation("expectation_set", "PUT", one, self.set, ExpectationView, example=example),
             Operation("expectation_delete", "DELETE", one, self.delete, ExpectationDeleted),
-            Operation("ping", "POST", "/api/v2/pings/{name}", self.ping, ExpectationView, example={"report": "ok"}),
+            Operation(
+                "expectation_ping", "POST", "/api/v2/pings/{name}", self.ping, ExpectationView, example={"report": "ok"}
+            ),
         ]
 
     async def alarms(self, request: Request, query: NamesQuery) -> Response:

@@ -48,7 +48,7 @@ class Backfills:
             Operation(
                 "job_backfill", "POST", backfill, self.backfill, BackfillView, example={**_SPAN, "dry_run": True}
             ),
-            Operation("job_backfill_cancel", "POST", f"{backfill}/cancel", self.cancel, BackfillView, example=_SPAN),
+            Operation("job_cancel_backfill", "POST", f"{backfill}/cancel", self.cancel, BackfillView, example=_SPAN),
         ]
 
     async def backfill(self, request: Request, body: BackfillRequest) -> Response:

@@ -62,17 +62,17 @@ class ChannelRoutes:
         subscriber = "/api/v2/topics/{topic}/subscribers/{name}"
         published = {"data": {"order": 17, "state": "paid"}}
         return [
-            Operation("message_list", "GET", messages, self.list, MessagesView, asked={"name": "billing", "wait": 20}),
-            Operation("message_publish", "POST", messages, self.publish, MessageView, status=201, example=published),
+            Operation("channel_read", "GET", messages, self.list, MessagesView, asked={"name": "billing", "wait": 20}),
+            Operation("channel_publish", "POST", messages, self.publish, MessageView, status=201, example=published),
             Operation(
-                "message_acknowledge",
+                "channel_acknowledge",
                 "POST",
                 subscriber,
                 self.acknowledge,
                 SubscriberView,
                 example={"number": 1764095402115},
             ),
-            Operation("subscriber_forget", "DELETE", subscriber, self.forget, SubscriberForgotten),
+            Operation("channel_unsubscribe", "DELETE", subscriber, self.unsubscribe, SubscriberForgotten),
         ]
 
     async def list(self, request: Request, query: MessageQuery) -> Response:
@@ -92,10 +92,10 @@ class ChannelRoutes:
         number = await self._service(request).channels.acknowledge(topic, name, body.number)
         return answer(SubscriberView(topic=topic, name=name, number=number))
 
-    async def forget(self, request: Request) -> Response:
+    async def unsubscribe(self, request: Request) -> Response:
         """Forget how far a subscriber has got; it is no error if nobody knows it."""
         topic, name = _topic(request), request.path_params["name"]
-        await self._service(request).channels.forget(topic, name)
+        await self._service(request).channels.unsubscribe(topic, name)
         return answer(SubscriberForgotten(topic=topic, name=name, forgotten=True))
 
 

@@ -85,7 +85,7 @@ class EventRoutes:
         others = {503: "as many streams are open as the node takes, or it stops"}
         return [
             Operation(
-                "event_list",
+                "event_read",
                 "GET",
                 "/api/v2/events",
                 self.list,

@@ -112,7 +112,7 @@ class Exchange:
         """Return the operations of this part."""
         bulk, out = "/api/v2/jobs/bulk", "/api/v2/export"
         return [
-            Operation("job_add_all", "POST", bulk, self.bulk, BulkView, sent=NewJobs, example={"jobs": [EXAMPLE]}),
+            Operation("job_import_all", "POST", bulk, self.bulk, BulkView, sent=NewJobs, example={"jobs": [EXAMPLE]}),
             Operation("export_json", "GET", f"{out}/json", self.as_json, ExportView, large=True),
             Operation("export_toml", "GET", f"{out}/toml", self.as_toml, TomlView, large=True),
             Operation("export_crontab", "GET", f"{out}/crontab", self.as_crontab, CrontabView, large=True),

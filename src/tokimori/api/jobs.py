@@ -146,7 +146,7 @@ class JobRoutes:
             Operation("job_delete_all", "DELETE", every, self.delete_all, AllDeleted, asked={"dry_run": True}),
             Operation("job_show", "GET", job, self.show, JobView, answered=_TAG),
             Operation(
-                "job_put",
+                "job_edit",
                 "PUT",
                 job,
                 self.put,
@@ -175,9 +175,7 @@ class JobRoutes:
         job, why = "/api/v2/jobs/{job_id}", {"reason": "repairs"}
         orders: Sequence[tuple[str, Handler, Mapping[str, object]]] = (
             ("pause", self.pause, why),
-            ("disable", self.pause, why),
             ("resume", self.resume, {}),
-            ("enable", self.resume, {}),
             ("resolve", self.resolve, {}),
             ("rewind", self.rewind, {}),
         )

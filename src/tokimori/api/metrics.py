@@ -40,7 +40,7 @@ class MetricsPath:
 
 async def standing_of(service: Service) -> StoreFigures:
     """Return the figures of the store, as far as the caller may know."""
-    nodes, pauses, now = await service.nodes.list(), await service.queues.pauses(), await service.store.now()
+    nodes, pauses, now = await service.nodes.list(), await service.queues.pauses(), await service.db.now()
     runs: dict[str, int] = {}
     ready: Counter[str] = Counter()
     oldest = now

@@ -55,8 +55,8 @@ class NodeRoutes:
         kinds = (
             ("node_list", "/api/v2/nodes", self.list, list[NodeView]),
             ("stats", "/api/v2/stats", self.stats, Stats),
-            ("schema_show", "/api/v2/schema", self.schema, SchemaStatus),
-            ("doctor", "/api/v2/doctor", self.doctor, Diagnosis),
+            ("db_status", "/api/v2/schema", self.schema, SchemaStatus),
+            ("db_doctor", "/api/v2/doctor", self.doctor, Diagnosis),
         )
         one, every = "/api/v2/nodes/{node_id}", "/api/v2/nodes"
         orders: Sequence[tuple[str, Handler, Mapping[str, object]]] = (
@@ -106,13 +106,13 @@ class NodeRoutes:
         """Return the version of the store's schema, and which migrations are pending: `tokimori db migrate` applies
         them.
         """
-        return answer(await self._service(request).store.schema())
+        return answer(await self._service(request).db.status())
 
     async def doctor(self, request: Request) -> Response:
         """Check the store and its nodes: `ok`, `warn` or `fail` for each check, and what mends it. For admins. It
         listens to living nodes for some seconds.
         """
-        return answer(await self._service(request).store.doctor())
+        return answer(await self._service(request).db.doctor())
 
 
 async def live_runs(service: Service) -> dict[str, Number]:

@@ -97,7 +97,7 @@ class Notifiers:
     async def test(self, request: Request, body: NoRequest) -> Response:
         """Ask for a notification that tells of nothing, to try the notifier."""
         service, job_id = self._service(request), _id(request)
-        job, now = await service.jobs.get(job_id), await service.store.now()
+        job, now = await service.jobs.get(job_id), await service.db.now()
         payload = trial_payload(job, name_of(job_id), now)
         return requested(await service.jobs.request(job_id, payload=payload))
 

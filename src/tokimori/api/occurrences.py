@@ -82,7 +82,7 @@ class Occurrences:
 
     async def stats(self, request: Request) -> Response:
         """Return the job's statistics: its success rate, how long its runs take and how late they start."""
-        return answer(statistics_view(await self._service(request).jobs.statistics(job_id_of(request))))
+        return answer(statistics_view(await self._service(request).jobs.stats(job_id_of(request))))
 
     async def graph(self, request: Request) -> Response:
         """Return the edges between jobs: all, or those above and below one job."""

@@ -42,7 +42,7 @@ class QueueRoutes:
         return [
             Operation("queue_list", "GET", "/api/v2/queues", self.list, list[QueueView]),
             Operation("queue_show", "GET", queue, self.show, QueueView),
-            Operation("pause_list", "GET", "/api/v2/pauses", self.pauses, list[PauseView]),
+            Operation("queue_pauses", "GET", "/api/v2/pauses", self.pauses, list[PauseView]),
             *(
                 Operation(f"{name}_pause", "POST", f"{path}/pause", self.pause, PauseView, example=why)
                 for name, path in (("queue", queue), ("everything", all_of_it))

@@ -112,8 +112,8 @@ class TaskRoutes:
         every, one = "/api/v2/tasks", "/api/v2/tasks/{name}"
         piece, made = _example()
         orders: Sequence[tuple[str, Handler]] = (
-            ("disable", self.disable),
-            ("enable", self.enable),
+            ("pause", self.pause),
+            ("resume", self.resume),
             ("resolve", self.resolve),
             ("restart", self.restart),
         )
@@ -124,10 +124,10 @@ class TaskRoutes:
             Operation("task_builds", "GET", f"{one}/builds", self.builds, list[BuildView]),
             Operation("task_build", "POST", f"{one}/builds", self.build, TaskView, example=made),
             Operation(
-                "task_piece", "PUT", f"{one}/builds/{{digest}}/{{number}}", self.put_piece, PieceKept, example=piece
+                "task_put_piece", "PUT", f"{one}/builds/{{digest}}/{{number}}", self.put_piece, PieceKept, example=piece
             ),
             Operation("task_rollback", "POST", f"{one}/rollback", self.rollback, TaskView, example={}),
-            Operation("task_logs", "GET", f"{one}/log", self.log, list[LogLineView], asked={"lines": 20}),
+            Operation("task_logs", "GET", f"{one}/log", self.logs, list[LogLineView], asked={"lines": 20}),
             *(
                 Operation(f"task_{order}", "POST", f"{one}/{order}", handler, TaskView, example={})
                 for order, handler in orders
@@ -172,16 +172,16 @@ class TaskRoutes:
         """Let the task run an earlier build again, with the schedule that it had."""
         return answer(task_view(await self._service(request).tasks.rollback(_name(request), body.digest)))
 
-    async def log(self, request: Request, query: TaskLogQuery) -> Response:
+    async def logs(self, request: Request, query: TaskLogQuery) -> Response:
         """Return the last lines of the task's log: what its newest runs wrote, and what happened to it."""
-        found = await self._service(request).tasks.log(_name(request), query.lines)
+        found = await self._service(request).tasks.logs(_name(request), query.lines)
         return answer([log_line_view(line) for line in found])
 
-    async def disable(self, request: Request, body: NoRequest) -> Response:
+    async def pause(self, request: Request, body: NoRequest) -> Response:
         """Let nothing of the task start; what runs goes on."""
         return answer(task_view(await self._service(request).tasks.pause(_name(request))))
 
-    async def enable(self, request: Request, body: NoRequest) -> Response:
+    async def resume(self, request: Request, body: NoRequest) -> Response:
         """Let the task run again."""
         return answer(task_view(await self._service(request).tasks.resume(_name(request))))
 

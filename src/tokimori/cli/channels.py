@@ -59,7 +59,7 @@ def json_in(field: str, text: str) -> object:
 @click.argument("name", metavar="NAME")
 def unsubscribe(topic: str, name: str) -> None:
     """Forget how far a subscriber of a topic has got; it is no error if nobody knows it."""
-    in_service(lambda service: service.channels.forget(topic, name))
+    in_service(lambda service: service.channels.unsubscribe(topic, name))
     if options().as_json:
         print_json({"topic": topic, "name": name, "forgotten": True})
     else:

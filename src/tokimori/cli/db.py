@@ -24,20 +24,20 @@ db = Group("db", help="The store's tables.")
 @db.command()
 def status() -> None:
     """Show which migrations have been applied, and which are pending."""
-    _print(in_bare_service(lambda service: service.store.schema()))
+    _print(in_bare_service(lambda service: service.db.status()))
 
 
 @db.command()
 def migrate() -> None:
     """Apply the pending migrations."""
-    _print(in_bare_service(lambda service: service.store.migrate(), Absent.MADE))
+    _print(in_bare_service(lambda service: service.db.migrate(), Absent.MADE))
 
 
 @db.command()
 @click.option("--all", "whole", is_flag=True, help="Everything that an empty store needs.")
 def sql(whole: bool) -> None:
     """Print the pending migrations as SQL, for somebody who may change the tables."""
-    text = in_bare_service(lambda service: service.store.script(whole=whole))
+    text = in_bare_service(lambda service: service.db.sql(whole=whole))
     if options().as_json:
         print_json({"sql": text})
     else:
@@ -50,7 +50,7 @@ def check() -> int:
 
     Exit code 2 if something is missing or different.
     """
-    found = in_bare_service(lambda service: service.store.check())
+    found = in_bare_service(lambda service: service.db.check())
     if options().as_json:
         print_json({"differences": found})
     else:

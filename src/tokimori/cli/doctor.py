@@ -52,7 +52,7 @@ def _of_the_store() -> "list[Finding]":
     from tokimori.service.doctor.finding import failure
 
     try:
-        return list(in_bare_service(lambda service: service.store.doctor()).findings)
+        return list(in_bare_service(lambda service: service.db.doctor()).findings)
     except StoreError as fault:
         return [failure("store", str(fault), "`tokimori config show` says which store that is")]
 

@@ -94,7 +94,7 @@ async def _begin(service: "Service", since: str | None, after: str | None, *, fo
 
     if after is not None or (follow and since is None):
         return after
-    return str(position_from(moment_ago("since", since or "1h", service.time_zone, await service.store.now())))
+    return str(position_from(moment_ago("since", since or "1h", service.time_zone, await service.db.now())))
 
 
 async def _page(read: "Read", after: str | None) -> "Sequence[Event | AnyEvent]":

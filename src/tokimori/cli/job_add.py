@@ -44,7 +44,7 @@ def add(job_id: str | None, *, in_editor: bool, yes: bool, **values: Any) -> int
         raise click.UsageError("Missing argument 'ID'; or -e, to write the job in an editor")
 
     async def act(service: "Service") -> "tuple[Job, Sequence[Moment]]":
-        added = await service.jobs.add(job_id, **with_moments(fields, await service.store.now()))
+        added = await service.jobs.add(job_id, **with_moments(fields, await service.db.now()))
         return added, await service.jobs.next(added.id, SHOWN_MOMENTS)
 
     print_job("added", *in_service(act, Absent.MADE))
@@ -69,7 +69,7 @@ def update(job_id: str, unset: tuple[str, ...], **values: Any) -> None:
         raise InvalidInput("nothing to change", allowed="at least one field")
 
     async def act(service: "Service") -> "tuple[Job, Sequence[Moment]]":
-        changed = await service.jobs.update(job_id, **with_moments(changes, await service.store.now()))
+        changed = await service.jobs.update(job_id, **with_moments(changes, await service.db.now()))
         return changed, await service.jobs.next(changed.id, SHOWN_MOMENTS)
 
     print_job("updated", *in_service(act))

@@ -46,7 +46,7 @@ def backfill(
         raise InvalidInput(message, field="cancel", value=True, allowed="--from and --to")
 
     async def act(service: "Service") -> "Backfill":
-        now, zone = await service.store.now(), (await service.jobs.get(job_id)).definition.time_zone
+        now, zone = await service.db.now(), (await service.jobs.get(job_id)).definition.time_zone
         start = moment_ago("from", first, zone, now)
         end = now if last is None else moment_ago("to", last, zone, now)
         if cancel:

@@ -61,7 +61,7 @@ def stats(job_id: str) -> None:
     from tokimori.service.views.statistics import statistics_view
 
     async def act(service: "Service") -> "tuple[Statistics, Moment]":
-        return await service.jobs.statistics(job_id), await service.store.now()
+        return await service.jobs.stats(job_id), await service.db.now()
 
     found, now = in_service(act)
     if options().as_json:

@@ -141,7 +141,7 @@ def next_moments(
         check_zone(time_zone)
 
     async def act(service: "Service") -> list[Row]:
-        start = None if after is None else told_ahead("after", after, await service.store.now())
+        start = None if after is None else told_ahead("after", after, await service.db.now())
         if schedule is not None:
             return await _of_text(service, schedule, count, start, time_zone)
         if subject is not None:

@@ -78,7 +78,7 @@ def _check_waiting(job_id: str, *, wait: bool, timeout: float | None) -> None:
 
 async def _ask(service: "Service", job_id: str, asked: Mapping[str, Any]) -> "Asked":
     at = asked["at"]
-    moment = None if at is None else told_ahead("at", at, await service.store.now())
+    moment = None if at is None else told_ahead("at", at, await service.db.now())
     return await service.jobs.request(job_id, **{**asked, "at": moment})
 
 

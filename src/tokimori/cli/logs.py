@@ -50,7 +50,7 @@ def logs(*, job_id: str | None, since: str | None, follow: bool, count: int) -> 
         begun: Moment | None = None
         while follow:
             await asyncio.sleep(_LOOK)
-            begun = begun or (found.runs[0].created if found.runs else await service.store.now())
+            begun = begun or (found.runs[0].created if found.runs else await service.db.now())
             newer = await service.runs.list(job_id=checked, since=begun, limit=_MOST_FOLLOWED)
             await printer.go_on(list(reversed(newer.runs)))
 

@@ -108,7 +108,7 @@ def test(name: str, timeout: float | None) -> int:
     from tokimori.service.views.runs import run_view
 
     async def act(service: "Service") -> "Run":
-        job, now = await service.jobs.get(id_of(name)), await service.store.now()
+        job, now = await service.jobs.get(id_of(name)), await service.db.now()
         run = await service.jobs.trigger(job.id, payload=trial_payload(job, name, now))
         return await end_of(service, run.id, timeout)
 

@@ -44,7 +44,7 @@ def logs(name: str, follow: bool, lines: int, editor: str | None) -> None:
         zone = await _zone_of(service, name)
         if follow:
             await _follow(service, name, lines, zone)
-        return zone, await service.tasks.log(name, lines)
+        return zone, await service.tasks.logs(name, lines)
 
     try:
         zone, found = in_service(act)
@@ -71,7 +71,7 @@ async def _follow(service: "Service", name: str, lines: int, zone: str) -> None:
     """Print the last lines, and then what comes, for ever."""
     followed = _Followed(service, name, zone)
     await followed.begin()
-    for line in await service.tasks.log(name, lines):
+    for line in await service.tasks.logs(name, lines):
         announce(log_text(line, zone))
     while True:
         await asyncio.sleep(PAUSE)

@@ -86,7 +86,7 @@ async def _look(service: "Service", state: State) -> ScreenContent:
     told = [(await service.runs.get(run.id)).run for run in running[:20]]  # how far they are is noted beside them
     output = None if state.followed is None else await service.runs.output(state.followed)
     return ScreenContent(
-        now=await service.store.now(),
+        now=await service.db.now(),
         zone=service.time_zone,
         nodes=[node for node in await service.nodes.list() if node.state is NodeState.ALIVE and node.runs_jobs],
         running=[*told, *running[20:]],

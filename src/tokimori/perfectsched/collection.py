@@ -248,7 +248,7 @@ class ScheduleCollection:
         }
 
     def _now(self) -> Moment:
-        now = self.client.store.now()
+        now = self.client.db.now()
         return Moment(now - now % SECOND)
 
     def list(self) -> Iterator[ScheduleWithMetadata]:

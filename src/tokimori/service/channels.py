@@ -187,7 +187,7 @@ class Channels(Part[M]):
         return kept.number
 
     @operation(Role.OPERATE, WHOLE, doing="Using a channel")
-    async def forget(self, topic: str, name: str) -> None:
+    async def unsubscribe(self, topic: str, name: str) -> None:
         """Forget how far a subscriber has got: under its name another one begins with all that is kept."""
         await self._subscribers.discard(subscriber_name(check_topic("topic", topic), check_subscriber(name)))
 

@@ -286,7 +286,7 @@ class JobReads(Part[M]):
         return (await self._counted(sight, check_job_id(job_id)))[0]
 
     @operation(Role.READ, OPEN)
-    async def statistics(self, job_id: str) -> Statistics:
+    async def stats(self, job_id: str) -> Statistics:
         """Return the job's statistics: its counts over all days, and its newest 1,000 ended runs."""
         job = await self.get(job_id)
         states = frozenset({RunState.SUCCEEDED, RunState.FAILED})
@@ -294,11 +294,11 @@ class JobReads(Part[M]):
         counts, runs = await asyncio.gather(self._store.counts(job.id), self._store.list_runs(ended))
         return statistics(job.id, counts, runs, job.definition.time_zone)
 
-    @statistics.within
-    async def _statistics_within(self, sight: Sight, job_id: str) -> Statistics:
+    @stats.within
+    async def _stats_within(self, sight: Sight, job_id: str) -> Statistics:
         if not sight.scope.queues:
             await sight.check_there(job_id)
-            return await self.statistics(job_id)
+            return await self.stats(job_id)
         checked_id = check_job_id(job_id)
         counts, runs = await self._counted(sight, checked_id)
         is_there = await sight.sees_id(checked_id)

@@ -26,7 +26,7 @@ async def trigger_reboot(
     added, as one that comes from cron does.
     """
     runs: list[Run] = []
-    booted = await service.store.now() - int(up * SECOND)
+    booted = await service.db.now() - int(up * SECOND)
     async for job in all_jobs(store, idle=True):
         is_late = job.created > booted and job.definition.misfire is Misfire.SKIP
         if not is_late and _is_for_a_start(job) and serves(lane_of(job.definition)):

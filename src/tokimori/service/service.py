@@ -68,7 +68,7 @@ class Parts(Generic[M]):
     secrets: Secrets[M]
     semaphores: Semaphores[M]
     sets: Sets[M]
-    store: StoreCare[M]
+    db: StoreCare[M]
     tasks: Tasks[M]
     tokens: Tokens[M]
 

@@ -22,7 +22,7 @@ from tokimori.service.tokens import Tokens
 class StoreCare(Part[M]):
     """Operations on the store itself. Every one may raise `StoreError`."""
 
-    noun, word = "store", "store"
+    noun, word = "db", "db"
 
     def __init__(self, ground: Ground) -> None:
         self._ground, self._store = ground, ground.store
@@ -33,7 +33,7 @@ class StoreCare(Part[M]):
         return await self._ground.now()
 
     @operation(Role.READ, OPEN)
-    async def schema(self) -> SchemaStatus:
+    async def status(self) -> SchemaStatus:
         """Return the version of the store's schema, and which migrations are pending."""
         return await self._store.schema()
 
@@ -52,7 +52,7 @@ class StoreCare(Part[M]):
         return await self._store.migrate()
 
     @operation(Role.ADMIN, WHOLE, doing="Migrating the store", door=False)
-    async def script(self, *, whole: bool = False) -> str:
+    async def sql(self, *, whole: bool = False) -> str:
         """Return the SQL of the pending migrations, or (`whole`) all SQL for an empty store. Raises `Refused`."""
         return await self._store.script(whole=flag_of("whole", whole))
 

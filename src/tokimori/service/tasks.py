@@ -303,12 +303,12 @@ class Tasks(Part[M]):
             pass
 
     @operation(Role.READ, TASK)
-    async def log(self, name: str, lines: int = 100) -> Sequence[LogLine]:
+    async def logs(self, name: str, lines: int = 100) -> Sequence[LogLine]:
         """Return the last lines of the task's log: what its newest runs wrote, and what happened to it."""
         return await self._log(name, lines, None)
 
-    @log.within
-    async def _log_within(self, sight: Sight, name: str, lines: int = 100) -> Sequence[LogLine]:
+    @logs.within
+    async def _logs_within(self, sight: Sight, name: str, lines: int = 100) -> Sequence[LogLine]:
         return await self._log(name, lines, sight.sees_run)
 
     async def _log(self, name: str, lines: int, sees: SeesRun | None) -> Sequence[LogLine]:

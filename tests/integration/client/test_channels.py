@@ -53,7 +53,7 @@ def test_nothing_acknowledged_is_lost_whoever_is_killed(store: str, tmp_path: Pa
     url_of, give_back = URLS[store]
     url, chance = url_of(tmp_path), random.Random(7)
     with tokimori.open(url) as client:
-        client.store.migrate()
+        client.db.migrate()
     programs = {name: started(url, name, tmp_path) for name in (*PUBLISHERS, *SUBSCRIBERS)}
     try:
         for name in programs:

@@ -76,12 +76,12 @@ def test_the_secret_may_come_from_the_state_folder(
     """An address without it is enough beside the node; a wrong one is told as what it is."""
     monkeypatch.setenv("TOKIMORI_STATE_DIR", program.environment["TOKIMORI_STATE_DIR"])
     with tokimori.open(site.url) as client:
-        assert client.store.now() > 0
+        assert client.db.now() > 0
     with (
         tokimori.open(f"{site.url}?secret=wrong") as client,
         pytest.raises(tokimori.Refused, match="without its secret"),
     ):
-        client.store.now()
+        client.db.now()
 
 
 def test_what_a_door_does_not_offer_says_so(site: Site) -> None:
@@ -90,9 +90,9 @@ def test_what_a_door_does_not_offer_says_so(site: Site) -> None:
         with pytest.raises(tokimori.Refused, match="does not offer"), client.mutex("m"):
             pass
         for call in (
-            client.store.migrate,
-            client.store.script,
-            client.store.check,
+            client.db.migrate,
+            client.db.sql,
+            client.db.check,
             lambda: client.copy_to("memory:"),
             lambda: client.within(sqlite3.connect(":memory:")).jobs.trigger("x"),
         ):
@@ -121,7 +121,7 @@ def test_a_bad_address_is_refused_at_once(url: str, said: str, tmp_path: Path, m
 def test_a_node_that_does_not_answer() -> None:
     """It is an error of the store, which can be tried again; a store for semaphores can't be named."""
     with tokimori.open("http://127.0.0.1:1/?secret=x") as client, pytest.raises(tokimori.StoreUnavailable):
-        client.store.now()
+        client.db.now()
     with pytest.raises(tokimori.InvalidInput) as refused:
         tokimori.open("http://127.0.0.1:1/?secret=x", semaphore_store="memory:")
     assert refused.value.field == "semaphore_store"
@@ -133,7 +133,7 @@ async def test_the_asynchronous_client_too(site: Site) -> None:
         assert (await client.schedules.explain("0 3 * * *")).moments
         assert await client.queues.list() is not None
     with pytest.raises(tokimori.Refused, match="not open"):
-        await client.store.now()
+        await client.db.now()
 
 
 def test_perfectsched_over_http(site: Site) -> None:

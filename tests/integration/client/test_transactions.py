@@ -311,7 +311,7 @@ def test_a_node_starts_it_when_it_is_committed(shop: Shop, tmp_path: Path) -> No
                 shop.execute(SOLD)
                 run = client.within(shop.connection).jobs.trigger("deliver")
                 time.sleep(0.3)
-                committed = client.store.now()
+                committed = client.db.now()
                 shop.commit()
                 ended = client.runs.wait(run.id, PATIENCE)
                 assert ended.state is RunState.SUCCEEDED and ended.started is not None

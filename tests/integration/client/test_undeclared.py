@@ -105,7 +105,7 @@ def test_in_a_transaction_too(url: str) -> None:
     """The job is declared beside it, and the run is there once it commits."""
     app, program = Shop(url), by_sqlalchemy(url)
     with open_client(url) as client:
-        client.store.migrate()
+        client.db.migrate()
         program.execute("SELECT 1")
         run = app.sell.asked(connection=program.connection).enqueue(5)
         assert client.runs.list().runs == []
@@ -119,7 +119,7 @@ def test_where_it_cannot_be_declared_the_error_says_what_to_do(tmp_path: Path) -
     """A transaction on SQLite may have locked the file that the job would be written to."""
     url = f"sqlite://{tmp_path}/t.db"
     with open_client(url) as client:
-        client.store.migrate()
+        client.db.migrate()
     app = Shop(url)
     with sqlite3.connect(tmp_path / "t.db") as connection:
         connection.execute("BEGIN IMMEDIATE")

@@ -1,5 +1,6 @@
 """What the command line can do and what the API can do, as two lists."""
 
+import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
@@ -17,12 +18,14 @@ from tokimori.clock import SystemClock
 from tokimori.formats.registry import FORMATS
 from tokimori.node.http_door import formats
 from tokimori.service.arguments import JobFilters, RunFilters
+from tokimori.service.operation import members_in
+from tokimori.service.service import PARTS
 
 SAME: Mapping[str, str] = MappingProxyType(
     {
         "job next": "job_next",
         "job backfill": "job_backfill",
-        "job graph": "graph",
+        "job graph": "job_graph",
         **{f"job import {kind}": f"import_{kind}" for kind in FORMATS},
         "job add": "job_add",
         "job update": "job_update",
@@ -37,9 +40,9 @@ SAME: Mapping[str, str] = MappingProxyType(
         "verify": "job_verify",
         "job delete": "job_delete",
         "job pause": "job_pause",
-        "job disable": "job_disable",
+        "job disable": "job_pause",
         "job resume": "job_resume",
-        "job enable": "job_enable",
+        "job enable": "job_resume",
         "job resolve": "job_resolve",
         "job rewind": "job_rewind",
         "job trigger": "job_trigger",
@@ -48,14 +51,14 @@ SAME: Mapping[str, str] = MappingProxyType(
         "task build": "task_build",
         "task builds": "task_builds",
         "task rollback": "task_rollback",
-        "task disable": "task_disable",
-        "task enable": "task_enable",
+        "task disable": "task_pause",
+        "task enable": "task_resume",
         "task resolve": "task_resolve",
         "task restart": "task_restart",
         "task delete": "task_delete",
         "task logs": "task_logs",
-        "job edit": "job_put",
-        "job modify": "job_put",
+        "job edit": "job_edit",
+        "job modify": "job_edit",
         "job copy": "job_copy",
         "job rename": "job_rename",
         "job logs": "run_logs",
@@ -86,17 +89,17 @@ SAME: Mapping[str, str] = MappingProxyType(
         "node stop": "node_stop",
         "run resume": "run_resume",
         "run retry": "run_retry",
-        "alarms": "alarm_list",
+        "alarms": "expectation_alarms",
         "expect": "expectation_set",
-        "ping": "ping",
+        "ping": "expectation_ping",
         "lock list": "semaphore_list",
         "lock set": "semaphore_set",
         "lock delete": "semaphore_delete",
         "audit list": "audit_list",
-        "events": "event_list",
-        "publish": "message_publish",
-        "subscribe": "message_list",
-        "unsubscribe": "subscriber_forget",
+        "events": "event_read",
+        "publish": "channel_publish",
+        "subscribe": "channel_read",
+        "unsubscribe": "channel_unsubscribe",
         "token create": "token_create",
         "token list": "token_list",
         "token revoke": "token_revoke",
@@ -109,8 +112,8 @@ SAME: Mapping[str, str] = MappingProxyType(
         "export json": "export_json",
         "apply": "set_apply",
         "node list": "node_list",
-        "db status": "schema_show",
-        "doctor": "doctor",
+        "db status": "db_status",
+        "doctor": "db_doctor",
         "logs": "run_logs",
     }
 )
@@ -145,6 +148,36 @@ ONLY_HERE: Mapping[str, str] = MappingProxyType(
     }
 )
 """Commands that no door can offer, and why."""
+OTHERS_WORD, ALL, FORMAT = "a word of the systems that people come from", "for all things", "the name of a format"
+NAMED_OTHERWISE: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("job disable", "job enable", "job modify", "task disable", "task enable"), OTHERS_WORD),
+        **{f"lock {what}": "a semaphore that a command holds is a lock" for what in ("list", "set", "delete")},
+        **{f"job import {kind}": FORMAT for kind in FORMATS},
+        "expect": "it sets an expectation",
+        "events": "it reads on without end",
+        "subscribe": "it reads on without end",
+        "job logs": "of the newest run",
+    }
+)
+"""Commands that are not called as their operation, and why."""
+ONLY_OVER_HTTP: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            ("everything_pause", "everything_resume", "graph", "nodes_drain", "nodes_resume", "nodes_stop"), ALL
+        ),
+        **{f"notifier_{what}": "a notifier is a job" for what in ("add", "list", "show", "delete", "test")},
+        **{f"export_{kind}": FORMAT for kind in ("crontab", "toml", "json")},
+        **{f"import_{kind}": FORMAT for kind in FORMATS},
+        "run_add": "a run is made by a trigger of its job",
+        "run_attempt": "a part of what `runs.get` returns",
+        "run_attempts": "a part of what `runs.get` returns",
+        "run_logs": "`runs.output`, line by line",
+        "set_show": "one of what `sets.list` returns",
+        "stats": "a few counts of runs and nodes",
+    }
+)
+"""Operations of HTTP that are none of Python, and why."""
 
 
 FILTERS: Mapping[str, type[Struct]] = MappingProxyType({"job list": JobQuery, "run list": RunQuery})
@@ -177,6 +210,26 @@ def test_the_api_can_do_what_the_command_line_can() -> None:
     assert sorted(typed - SAME.keys() - ONLY_HERE.keys()) == []
     assert {command: name for command, name in SAME.items() if name not in offered} == {}
     assert sorted((SAME.keys() | ONLY_HERE.keys()) - typed) == []
+
+
+def same(name: str) -> str:
+    """A name as Python says it: what a terminal shows is got there."""
+    return re.sub("[ _](show|get)$", "_get", name).replace(" ", "_")
+
+
+def test_an_operation_has_one_name_at_all_doors() -> None:
+    """A command, its path and its method are called the same (get is shown in a terminal), or a reason is given."""
+    python = {f"{word}_{name}" for kind in PARTS for name in members_in(kind) for word in (kind.word, kind.noun[:-1])}
+    python |= {f"{kind.noun}_{name}" for kind in PARTS for name in members_in(kind)}
+    offered = {each.id for each in operations(lambda _: None, None, formats(SystemClock()))}  # type: ignore[arg-type, return-value]
+    assert sorted(name for name in offered - ONLY_OVER_HTTP.keys() if same(name) not in python) == []
+    assert sorted(ONLY_OVER_HTTP.keys() - offered) == []
+    otherwise = {
+        command
+        for command, name in SAME.items()
+        if same(command) != same(name) and (" " in command or not name.endswith(f"_{command}"))
+    }
+    assert sorted(otherwise ^ NAMED_OTHERWISE.keys()) == []
 
 
 def options_of(line: str) -> set[str]:

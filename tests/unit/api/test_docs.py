@@ -126,7 +126,7 @@ async def _asked(each: Operation, world: World, door: Asker) -> Answer:
         run = (await world.trigger("reports")).id
         await world.register()
         await world.begin(1)
-    if each.id == "message_acknowledge":
+    if each.id == "channel_acknowledge":
         await world.service.channels.publish("orders", "a message")
     if each.id in ("job_rename", "run_retry"):
         await world.service.runs.cancel(run)

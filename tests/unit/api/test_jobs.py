@@ -123,13 +123,6 @@ async def test_update(door: Asker) -> None:
     assert changed.json["command"] == "echo hello"
 
 
-async def test_disable_and_enable(door: Asker) -> None:
-    """As other schedulers call what is a pause and a resume."""
-    await door.post(JOBS, {"id": "hello", "noop": True})
-    assert (await door.post(f"{JOBS}/hello/disable", {"reason": "tired"})).json["reason"] == "tired"
-    assert (await door.post(f"{JOBS}/hello/enable", {})).json["state"] == "enabled"
-
-
 async def test_pause_and_resume(door: Asker) -> None:
     """A paused job says why and by whom until it is resumed, and can't be triggered."""
     await door.post(JOBS, HELLO)

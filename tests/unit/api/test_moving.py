@@ -112,7 +112,7 @@ async def test_a_transaction_adds_a_page_of_jobs() -> None:
     pages: list[int] = []
 
     class Counted:
-        store = jobs = property(lambda self: self)
+        db = jobs = property(lambda self: self)
 
         async def now(self) -> Moment:
             return NEW_YEAR

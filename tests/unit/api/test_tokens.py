@@ -113,7 +113,7 @@ async def test_a_token_for_pings_does_nothing_else(gate: Door) -> None:
             answered.add(each.id)
         else:
             assert answer.status in {400, 403, 404, 405, 422}, (each.id, answer.status, answer.body)
-    assert answered == {"ping"}
+    assert answered == {"expectation_ping"}
     for path in ("/api/v1/job/", "/metrics", "/", "/api/v2/calls/jobs.list"):
         assert (await gate.ask(token, "POST" if "calls" in path else "GET", path, {})).status >= 400, path
     assert (await gate.ask(token, "POST", "/api/v2/pings/other")).status == 403

@@ -29,7 +29,7 @@ PARTS = (
     "schedules",
     "sets",
     "nodes",
-    "store",
+    "db",
     "calendars",
     "channels",
     "expectations",

@@ -25,11 +25,11 @@ PAYLOAD = "x" * 1000
 READERS: dict[str, Callable[[World], Awaitable[object]]] = {
     "why": lambda world: world.service.jobs.why("j"),
     "why ready": lambda world: world.service.jobs.why("ready"),
-    "statistics": lambda world: world.service.jobs.statistics("j"),
+    "statistics": lambda world: world.service.jobs.stats("j"),
     "ledger": lambda world: world.service.jobs.ledger("j", NEW_YEAR, Moment(NEW_YEAR + 5 * MINUTE)),
     "verify": lambda world: world.service.jobs.verify("j", NEW_YEAR, Moment(NEW_YEAR + 5 * MINUTE)),
     "backfill": lambda world: world.service.jobs.backfill("j", NEW_YEAR, NEW_YEAR, dry_run=True),
-    "doctor": lambda world: world.service.store.doctor(),
+    "doctor": lambda world: world.service.db.doctor(),
     "pause now": lambda world: world.service.jobs.pause("j", now=True),
     "pause of all now": lambda world: world.service.queues.pause(now=True),
     "stats": lambda world: live_runs(world.service),

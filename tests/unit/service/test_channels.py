@@ -88,8 +88,8 @@ async def test_a_subscriber_goes_on_where_it_has_acknowledged(service: Service) 
     assert await service.channels.acknowledge("news", "ann", numbers[1]) == numbers[1]
     assert await service.channels.acknowledge("news", "ann", numbers[0]) == numbers[1]
     assert (await data(service, "news", "ann"), await data(service, "news", "bob")) == ([2, 3], [0, 1, 2, 3])
-    await service.channels.forget("news", "ann")
-    await service.channels.forget("news", "ann")
+    await service.channels.unsubscribe("news", "ann")
+    await service.channels.unsubscribe("news", "ann")
     assert await data(service, "news", "ann") == [0, 1, 2, 3]
     with pytest.raises(InvalidInput, match="no message of 'news' has the number"):
         await service.channels.acknowledge("news", "ann", numbers[-1] + 1)

@@ -33,7 +33,7 @@ async def test_a_job_that_was_disabled_comes_paused(world: World) -> None:
 
 async def test_what_was_missed_elsewhere_is_decided_here(world: World) -> None:
     """From `since` on all moments are decided, but none of them before `not_before`."""
-    now = await world.service.store.now()
+    now = await world.service.db.now()
     job = await imported(world, Start(since=Moment(now - 3 * MINUTE), not_before=Moment(now + MINUTE)), misfire="all")
     assert job.fired_through == now - 3 * MINUTE - 1
     assert job.next_due == now + MINUTE
@@ -41,7 +41,7 @@ async def test_what_was_missed_elsewhere_is_decided_here(world: World) -> None:
 
 async def test_what_is_past_comes_in_where_it_is_to_be_decided(world: World) -> None:
     """A job for one moment that has passed is refused, unless it goes on since then: it is due at once."""
-    passed = Moment(await world.service.store.now() - MINUTE)
+    passed = Moment(await world.service.db.now() - MINUTE)
     schedule = f"at {format_moment(passed)}"
     with pytest.raises(InvalidInput, match="names no moment after"):
         await imported(world, Start(), schedule=schedule)

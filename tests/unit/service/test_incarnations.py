@@ -48,7 +48,7 @@ async def moved(world: World) -> None:
 
 async def told(service: Service, run: Run) -> list[Any]:
     """Whatever a token may ask of a job."""
-    log: list[Any] = [await service.jobs.statistics("payroll"), await service.jobs.counts("payroll")]
+    log: list[Any] = [await service.jobs.stats("payroll"), await service.jobs.counts("payroll")]
     log += [await service.runs.list(job_id=run.job_id), await service.runs.list()]
     log += [(await service.runs.list(job_id=run.job_id)).runs, (await service.runs.list()).runs]
     log += [(await service.runs.last(["payroll"]))[run.job_id], await service.jobs.skips("payroll")]
@@ -97,7 +97,7 @@ async def test_what_was_of_a_queue_stays_of_it(world: World, became: Any) -> Non
     assert (shown.time_zone, shown.is_job_deleted) == (world.service.time_zone, True)
     assert (await service.runs.why(run.id)).reasons == ()
     assert [(each.outcome, each.count) for each in await service.jobs.counts("payroll")] == [("failed", 1)]
-    assert (await service.jobs.statistics("payroll")).outcomes == {"failed": 1}
+    assert (await service.jobs.stats("payroll")).outcomes == {"failed": 1}
     for call in (service.jobs.get, service.jobs.ledger, service.jobs.skips, service.expectations.get):
         with pytest.raises(NotFound):
             await call("payroll")
@@ -168,7 +168,7 @@ async def test_a_task_is_of_the_job_that_runs_its_builds(world: World) -> None:
     service = of_queue(world, "qa")
     await service.jobs.add("payroll", noop=True, queue="qa")
     assert await service.tasks.list() == []
-    for ask in (service.tasks.get, service.tasks.log, service.tasks.builds, service.tasks.state):
+    for ask in (service.tasks.get, service.tasks.logs, service.tasks.builds, service.tasks.state):
         with pytest.raises(NotFound):
             await ask("payroll")
     for change in (service.tasks.rollback, service.tasks.restart, service.tasks.delete):

@@ -207,7 +207,7 @@ async def test_a_task_is_disabled_and_enabled(world: World) -> None:
     enabled = await world.service.tasks.resume("ping")
     assert enabled.job is not None
     assert enabled.job.state is JobState.ENABLED
-    said = [line.message for line in await world.service.tasks.log("ping")]
+    said = [line.message for line in await world.service.tasks.logs("ping")]
     assert said == ["task ping interval: 10", "task disabled, exiting...", "task ping interval: 10"]
 
 
@@ -266,7 +266,7 @@ async def test_a_task_whose_job_was_deleted_is_still_one(world: World) -> None:
     assert (await world.service.tasks.restart("ping")).job is None
     assert [each.job for each in await world.service.tasks.list()] == [None]
     assert (await world.service.tasks.state("ping")).ended is None
-    assert await world.service.tasks.log("ping") != []
+    assert await world.service.tasks.logs("ping") != []
     assert (await build(world.service)).job is not None
     await world.service.jobs.delete("ping")
     await world.service.tasks.delete("ping")
@@ -292,11 +292,11 @@ async def test_the_log_shows_the_last_lines(world: World) -> None:
     world.pass_seconds(11)
     await world.fire()
     await world.work(Succeeded(0))
-    lines = await world.service.tasks.log("ping", 1)
+    lines = await world.service.tasks.logs("ping", 1)
     assert len(lines) == 1
     for wrong in (0, 1001):
         with pytest.raises(InvalidInput):
-            await world.service.tasks.log("ping", wrong)
+            await world.service.tasks.logs("ping", wrong)
 
 
 async def test_what_is_done_to_tasks_is_recorded(world: World) -> None:
@@ -347,7 +347,7 @@ async def test_who_only_reads_builds_nothing(world: World) -> None:
     await build(world.service)
     reader = as_token(world, Role.READ)
     assert len(await reader.tasks.list()) == 1
-    assert len(await reader.tasks.log("ping")) == 1
+    assert len(await reader.tasks.logs("ping")) == 1
     with pytest.raises(Forbidden):
         await reader.tasks.pause("ping")
 
@@ -469,6 +469,6 @@ async def test_the_log_shows_all_attempts(world: World) -> None:
     for outcome in (Failed("no such host"), Failed("exit code 3", exit_code=3), Succeeded(0)):
         await world.work(outcome)
         world.pass_seconds(10)
-    lines = [line for line in await world.service.tasks.log("ping") if line.run_id is not None]
+    lines = [line for line in await world.service.tasks.logs("ping") if line.run_id is not None]
     assert [line.message for line in lines] == ["[ task error ]: no such host", "[ task error ]: exit code 3"]
     assert lines[0].at < lines[1].at

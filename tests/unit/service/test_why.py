@@ -451,7 +451,7 @@ async def test_a_job_that_is_ahead_of_the_time(world: World) -> None:
         await world.service.jobs.rewind("j")
     world.clock.moment = now
     assert "`tokimori job rewind j`" in str((await of_job(world))[Cause.AHEAD].mend)
-    (named,) = [each for each in (await world.service.store.doctor()).findings if each.check == "ahead"]
+    (named,) = [each for each in (await world.service.db.doctor()).findings if each.check == "ahead"]
     assert named.text.endswith(": j")
     assert (await world.service.jobs.rewind("j")).next_due == Moment(now + MINUTE)
     assert Cause.AHEAD not in await of_job(world)

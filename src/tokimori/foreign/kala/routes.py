@@ -86,13 +86,13 @@ class Kala:
             case "POST", ["job", ("start" | "enable" | "disable") as word, job_id]:
                 return await self._order(request, word, job_id)
             case "GET", ["stats"]:
-                return answer(KalaStatsAnswer(stats=kala_stats(await self._all(), await self._service.store.now())))
+                return answer(KalaStatsAnswer(stats=kala_stats(await self._all(), await self._service.db.now())))
             case _:
                 return PlainTextResponse("404 page not found\n", 404)
 
     async def _create(self, body: bytes) -> Response:
         job_id = str(uuid4())
-        wanted = new_job(read_told(body), job_id, await self._service.store.now(), self._default_owner)
+        wanted = new_job(read_told(body), job_id, await self._service.db.now(), self._default_owner)
         await self._service.jobs.import_all(
             [(job_id, wanted.definition)],
             {job_id: "added disabled"} if wanted.disabled else {},

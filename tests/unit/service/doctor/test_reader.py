@@ -142,7 +142,7 @@ async def test_tokens_that_expire(world: World) -> None:
 async def test_the_service_answers(world: World) -> None:
     """The service says the same, and how bad the worst of it is."""
     await prepare_schema(world.store)
-    answer = await world.service.store.doctor()
+    answer = await world.service.db.doctor()
     assert answer.level is Level.FAIL
     assert [each.check for each in answer.findings if each.level is Level.FAIL] == ["nodes"]
 
