@@ -14,10 +14,10 @@ from tokimori.api.operation import Operation
 from tokimori.api.schedules import NextView
 from tokimori.clock import format_moment, parse_moment
 from tokimori.service.asking import MOST_LISTED
+from tokimori.service.reasons import Why
 from tokimori.service.views.jobs import CountView, EdgeView, SkipView, count_view, edge_view, skip_view
 from tokimori.service.views.schedules import ExplanationView, explanation_view
 from tokimori.service.views.statistics import StatisticsView, statistics_view
-from tokimori.service.why.reasons import Why
 
 
 class NextQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

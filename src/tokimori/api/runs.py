@@ -17,9 +17,9 @@ from tokimori.errors import NotFound
 from tokimori.model.transitions import STANDING_STILL, RunState
 from tokimori.service.arguments import RunFilters
 from tokimori.service.asking import MOST_LISTED
+from tokimori.service.reasons import Why
 from tokimori.service.runs import MOST_ATTEMPTS
 from tokimori.service.views.runs import AttemptView, OutputView, RunView, output_view, run_details_view, run_view
-from tokimori.service.why.reasons import Why
 
 AttemptNumber = Annotated[int, Meta(ge=1, le=MOST_ATTEMPTS)]
 

@@ -78,6 +78,7 @@ from tokimori.service.finding import FoundJobs, FoundRuns
 from tokimori.service.imports import Imported, Start
 from tokimori.service.ledger import LedgerPage, Verified
 from tokimori.service.queues import Queue
+from tokimori.service.reasons import Why
 from tokimori.service.requesting import CancelledRuns
 from tokimori.service.requests import Asked, Became
 from tokimori.service.resource_kinds import Resources
@@ -86,7 +87,6 @@ from tokimori.service.semaphores import SemaphoreDetails
 from tokimori.service.set_turns import SetState
 from tokimori.service.set_work import Applied
 from tokimori.service.shown import Shown
-from tokimori.service.why.reasons import Why
 
 __all__ = [
     "Alarm",

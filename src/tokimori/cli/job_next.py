@@ -161,7 +161,7 @@ async def _of_job_or_text(
 
     Raises `NotFound` for a text that could be an id, otherwise `InvalidInput`.
     """
-    from tokimori.service.why.reasons import told
+    from tokimori.service.reasons import told
     from tokimori.service.why.stops import stopped
 
     try:

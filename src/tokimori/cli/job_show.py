@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from tokimori.model.job import Job
     from tokimori.model.run import Skip
     from tokimori.schedules.explain import Explanation
+    from tokimori.service.reasons import Why
     from tokimori.service.service import Service
-    from tokimori.service.why.reasons import Why
 
 
 @click.command(cls=Command)
@@ -33,8 +33,8 @@ def print_shown(job_id: str) -> None:
     """Print all that is known of a job."""
     from tokimori.service.definitions import job_fields_of
     from tokimori.service.graph import direct, how
+    from tokimori.service.reasons import AT_REST, told
     from tokimori.service.views.jobs import job_view
-    from tokimori.service.why.reasons import AT_REST, told
     from tokimori.service.why.stops import stopped
 
     async def act(service: "Service") -> "tuple[Job, Sequence[Moment], Sequence[Skip], Sequence[Edge], Why]":
@@ -85,8 +85,8 @@ def explain(job_id: str, count: int) -> None:
     """Explain a job's schedule: in English, with its next moments and warnings."""
 
     from tokimori.cli.job_next import print_explanation
+    from tokimori.service.reasons import AT_REST, told
     from tokimori.service.views.schedules import explanation_view
-    from tokimori.service.why.reasons import AT_REST, told
 
     async def act(service: "Service") -> "tuple[Explanation, Why]":
         return await service.jobs.explain(job_id, count), await service.jobs.why(job_id)

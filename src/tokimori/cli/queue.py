@@ -86,7 +86,7 @@ def pause(name: str | None, everything: bool, reason: str | None, now: bool) -> 
 def resume(name: str | None, everything: bool) -> None:
     """Resume a queue, or --all: its runs start again. --all does not resume queues that are paused by name."""
     from tokimori.model.lanes import EVERYTHING
-    from tokimori.service.why.reasons import told
+    from tokimori.service.reasons import told
     from tokimori.service.why.stops import queue_paused
 
     chosen = _chosen(name, everything=everything)

@@ -15,9 +15,9 @@ from tokimori.model.transitions import ENDS, RunState
 
 if TYPE_CHECKING:
     from tokimori.model.run import Run
+    from tokimori.service.reasons import Reason, Why
     from tokimori.service.runs import RunDetails
     from tokimori.service.service import Service
-    from tokimori.service.why.reasons import Reason, Why
 
 _COLUMNS_OF_ATTEMPTS = ("ATTEMPT", "OUTCOME", "HOST", "PID", "NODE", "STARTED", "ENDED", "EXIT", "ERROR")
 _SPARE_OF_ATTEMPTS = ("NODE", "PID", "HOST", "STARTED")
@@ -136,7 +136,7 @@ def _progress(found: "Run") -> str:
 
 def _print_details(details: "RunDetails", reasons: "Sequence[Reason]") -> None:
     from tokimori.model.run import cause_in
-    from tokimori.service.why.reasons import told
+    from tokimori.service.reasons import told
 
     found, zone = details.run, details.time_zone
     print_fields(

@@ -7,8 +7,8 @@ from tokimori.cli.output import print_notice
 
 if TYPE_CHECKING:
     from tokimori.model.run import Run
+    from tokimori.service.reasons import Reason
     from tokimori.service.service import Service
-    from tokimori.service.why.reasons import Reason
 
 LOOK = 2.0
 """Seconds between two looks at what keeps the run from starting."""
@@ -19,7 +19,7 @@ _LATER = 1.2
 
 async def end_of(service: "Service", run_id: str, timeout: float | None) -> "Run":
     """Return the run when it has ended; each thing that keeps it from starting is said once. Raises `Refused`."""
-    from tokimori.service.why.reasons import told
+    from tokimori.service.reasons import told
     from tokimori.service.why.run import SOON
 
     loop = asyncio.get_running_loop()
@@ -41,7 +41,7 @@ async def end_of(service: "Service", run_id: str, timeout: float | None) -> "Run
 async def _hindrances(service: "Service", run_id: str, *, soon: bool) -> "list[Reason]":
     """Return what holds it. That it is about to start is said only if that takes long."""
     from tokimori.model.transitions import STANDING_STILL
-    from tokimori.service.why.reasons import Cause
+    from tokimori.service.reasons import Cause
 
     why = await service.runs.why(run_id)
     if why.state not in STANDING_STILL:

@@ -11,7 +11,7 @@ from tokimori.cli.run_id import with_run
 from tokimori.cli.session import in_service
 
 if TYPE_CHECKING:
-    from tokimori.service.why.reasons import Why
+    from tokimori.service.reasons import Why
 
 
 @click.command("why")
@@ -29,7 +29,7 @@ def why_job(job_id: str) -> None:
 
 
 def _print(why: "Why") -> None:
-    from tokimori.service.why.reasons import told
+    from tokimori.service.reasons import told
 
     if options().as_json:
         print_json(why)

@@ -32,12 +32,12 @@ from tokimori.service.job_writer import JobWriter, schedule_for, writer_on
 from tokimori.service.ledger import LedgerOf, LedgerPage, Verified, check_range
 from tokimori.service.operation import M, Part, operation
 from tokimori.service.queues import binding
+from tokimori.service.reasons import Why
 from tokimori.service.shown import Facts, Shown
 from tokimori.service.sight import JOB, OPEN, Sight, no_job
 from tokimori.service.why.job import overdue, what_is_lost, why_job
 from tokimori.service.why.reader import WhyReader
 from tokimori.service.why.reading import WhyReading
-from tokimori.service.why.reasons import Why
 from tokimori.service.why.stops import stopped
 
 

@@ -25,10 +25,10 @@ from tokimori.service.ground import Caller, Ground
 from tokimori.service.job_reads import reader_on
 from tokimori.service.operation import OUTCOME, REQUEST, STATE, M, Part, composed, operation
 from tokimori.service.orders import Orders
+from tokimori.service.reasons import Why
 from tokimori.service.requesting import RunRequests
 from tokimori.service.requests import Asked
 from tokimori.service.sight import OPEN, RUN, Sight, jobs_within, no_job, out_of_scope
-from tokimori.service.why.reasons import Why
 from tokimori.service.why.run import is_gone, why_run
 
 POLLS = (0.05, 0.25)

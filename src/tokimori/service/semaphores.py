@@ -20,9 +20,9 @@ from tokimori.ports.semaphores import Permit, Semaphore, SemaphoreTable
 from tokimori.ports.semaphores import SemaphoreTable as StoredSemaphores
 from tokimori.service.asking import MOST_LISTED, checked, retried
 from tokimori.service.operation import MADE, STATE, M, Part, operation
+from tokimori.service.reasons import Reason
 from tokimori.service.sight import OPEN, WHOLE, Sight
 from tokimori.service.why import stops
-from tokimori.service.why.reasons import Reason
 
 LONGEST_LANE = 2048
 """The most characters of a lane that every store can keep."""

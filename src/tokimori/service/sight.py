@@ -19,7 +19,7 @@ from tokimori.model.transitions import ENDS
 from tokimori.ports.ends import EndedRun
 from tokimori.service.asking import MOST_LISTED, checked
 from tokimori.service.finding import JobOf, SeesRun
-from tokimori.service.why.reasons import HeldBy, Reason, Why
+from tokimori.service.reasons import HeldBy, Reason, Why
 
 Beside = Mapping[JobId, Definition]
 """What is written together with a job, perhaps before it."""

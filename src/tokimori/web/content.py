@@ -9,9 +9,9 @@ from tokimori.model.job import Job, JobState
 from tokimori.model.lanes import Pause
 from tokimori.model.transitions import STANDING_STILL
 from tokimori.service.graph import tree
+from tokimori.service.reasons import AT_REST, Reason
 from tokimori.service.service import Service
 from tokimori.service.views.alarms import sentence
-from tokimori.service.why.reasons import AT_REST, Reason
 from tokimori.web.job_rows import JobRow, Preview, job_row, preview
 from tokimori.web.node_rows import NodeRow, PauseRow, SemaphoreRow, node_row, pause_row, semaphore_row
 from tokimori.web.run_rows import RunPanel, RunRow, panel_of, run_row

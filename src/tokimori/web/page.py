@@ -13,8 +13,8 @@ from starlette.routing import Route
 
 from tokimori.clock import Clock
 from tokimori.errors import Bug, NotFound, TokimoriError
+from tokimori.service.reasons import name_of
 from tokimori.service.service import Service
-from tokimori.service.why.reasons import name_of
 from tokimori.web.content import content
 from tokimori.web.view import View
 

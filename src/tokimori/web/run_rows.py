@@ -7,8 +7,8 @@ from tokimori.clock import Moment
 from tokimori.model.run import Output, Run, asked_by, asked_in_words
 from tokimori.model.transitions import BEFORE_START, ENDS, RunState
 from tokimori.service.outputs import whole
+from tokimori.service.reasons import Reason
 from tokimori.service.runs import RunDetails
-from tokimori.service.why.reasons import Reason
 from tokimori.web.times import Time, lasted, time_of
 from tokimori.web.words import clock_time
 

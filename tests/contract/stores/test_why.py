@@ -9,8 +9,8 @@ from tokimori.model.outcome import Failed
 from tokimori.model.policies import OnExhausted, Retry
 from tokimori.model.run import Run, SkipReason
 from tokimori.ports.store import Store
+from tokimori.service.reasons import Cause, Reason
 from tokimori.service.service import Service, service_on
-from tokimori.service.why.reasons import Cause, Reason
 
 
 async def reasons(service: Service, run: Run) -> dict[Cause, Reason]:

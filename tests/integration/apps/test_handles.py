@@ -167,7 +167,7 @@ async def test_a_frozen_store_holds_up_no_loop() -> None:
     opened, new = (Trial(server.make(name)) for name in ("one", "two"))
     for each in (opened, new):
         with tokimori.open(each.app.url) as client:
-            await asyncio.to_thread(client.store.migrate)
+            await asyncio.to_thread(client.db.migrate)
     await opened.none.aenqueue()
     longest, goes_on = 0.0, True
 

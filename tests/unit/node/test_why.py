@@ -17,8 +17,8 @@ from tokimori.model.outcome import Failed, Hold, Outcome, Succeeded
 from tokimori.model.run import Run
 from tokimori.model.transitions import BEFORE_START, RunState
 from tokimori.ports.store import RunFilter
+from tokimori.service.reasons import Cause, Why
 from tokimori.service.service import service_on
-from tokimori.service.why.reasons import Cause, Why
 from tokimori.service.why.run import SOON
 
 JOBS: dict[str, dict[str, Any]] = {

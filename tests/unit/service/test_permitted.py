@@ -16,9 +16,9 @@ from tokimori.model.outcome import Succeeded
 from tokimori.ports.semaphores import UnitWish
 from tokimori.service.operation import Member
 from tokimori.service.permitted import permitted
+from tokimori.service.reasons import Cause, told
 from tokimori.service.service import PARTS, Service, table
 from tokimori.service.sight import Access
-from tokimori.service.why.reasons import Cause, told
 
 MAIL, WEB = Scope(jobs=("mail-",)), Scope(queues=("web",))
 SCOPES = pytest.mark.parametrize("scope", [MAIL, WEB], ids=["jobs", "queues"])

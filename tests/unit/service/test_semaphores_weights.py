@@ -6,7 +6,7 @@ from tests.unit.service.world import World
 from tokimori.errors import InvalidInput
 from tokimori.model.job import Definition
 from tokimori.model.target import Noop
-from tokimori.service.why.reasons import Cause, told
+from tokimori.service.reasons import Cause, told
 
 
 async def test_a_weight_above_the_limit_is_refused(world: World) -> None:

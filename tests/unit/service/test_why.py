@@ -23,10 +23,10 @@ from tokimori.model.outcome import Failed, Hold, Succeeded
 from tokimori.model.transitions import RunState
 from tokimori.ports.semaphores import UnitWish
 from tokimori.ports.working import Claimed
+from tokimori.service.reasons import Cause, Reason, told
 from tokimori.service.schema import StoreOnDemand
 from tokimori.service.service import service_on
 from tokimori.service.why.reading import WhyReading
-from tokimori.service.why.reasons import Cause, Reason, told
 from tokimori.service.why.run import NAMED, why_run
 from tokimori.stores.redis.address import address_of
 from tokimori.stores.redis.store import RedisStore

@@ -17,10 +17,10 @@ from tokimori.model.retention import DailyCount
 from tokimori.model.run import Run, Skip
 from tokimori.model.target import Unreadable
 from tokimori.service.definitions import JobFields, target_fields
+from tokimori.service.reasons import Reason, Why
 from tokimori.service.views.queues import PauseView, pause_view
 from tokimori.service.views.runs import RunView, run_view
 from tokimori.service.views.stamps import stamp
-from tokimori.service.why.reasons import Reason, Why
 
 _TERMS = Terms.__struct_fields__
 _terms_of: Callable[[Definition], tuple[Any, ...]] = attrgetter(*_TERMS)

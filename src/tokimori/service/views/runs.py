@@ -10,10 +10,10 @@ from tokimori.model.attempt_notes import given_to
 from tokimori.model.backfill import Backfill
 from tokimori.model.cause import cause_id
 from tokimori.model.run import Output, Run, cause_in
+from tokimori.service.reasons import Reason, Why
 from tokimori.service.requests import Became
 from tokimori.service.runs import AttemptDetails, RunDetails
 from tokimori.service.views.stamps import stamp
-from tokimori.service.why.reasons import Reason, Why
 from tokimori.service.why.run import waits_for
 
 

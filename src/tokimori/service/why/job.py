@@ -14,8 +14,8 @@ from tokimori.model.target import Unreadable
 from tokimori.model.transitions import RunState
 from tokimori.schedules.schedule import Bounded, OnDemand, Schedule
 from tokimori.schedules.zones import clock_text
+from tokimori.service.reasons import Cause, Reason, Why
 from tokimori.service.why.reading import WhyReading
-from tokimori.service.why.reasons import Cause, Reason, Why
 from tokimori.service.why.run import NAMED, doubted, holder_of, unfired, why_run
 from tokimori.service.why.stops import nobody_takes, standing, too_heavy, unreadable
 

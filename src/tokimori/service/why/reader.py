@@ -23,8 +23,8 @@ from tokimori.ports.pruning import Pruning
 from tokimori.ports.semaphores import Permit, Semaphore, SemaphoreTable
 from tokimori.ports.store import Jobs, RunFilter, Runs
 from tokimori.service.nodes import nodes_of
+from tokimori.service.reasons import HeldBy
 from tokimori.service.why.reading import Units, WhyReading
-from tokimori.service.why.reasons import HeldBy
 from tokimori.service.why.run import NAMED
 
 MOST_READ = 1_000

@@ -9,7 +9,7 @@ from tokimori.model.job import Job
 from tokimori.model.lanes import Pause
 from tokimori.model.run import Run, Skip
 from tokimori.ports.nodes import NodeRecord
-from tokimori.service.why.reasons import HeldBy
+from tokimori.service.reasons import HeldBy
 
 
 class Units(Struct, frozen=True, kw_only=True):

@@ -13,8 +13,8 @@ from tokimori.model.settle import next_try
 from tokimori.model.transitions import BEFORE_START, ENDS, RunState
 from tokimori.ports.nodes import NodeRecord
 from tokimori.schedules.zones import clock_text
+from tokimori.service.reasons import Cause, HeldBy, Reason, Why
 from tokimori.service.why.reading import Units, WhyReading
-from tokimori.service.why.reasons import Cause, HeldBy, Reason, Why
 from tokimori.service.why.stops import nobody_takes, silent_in, standing, stopped, takers, too_heavy, unreadable
 
 SOON = 10.0

@@ -22,7 +22,7 @@ from tokimori.model.lanes import (
 from tokimori.model.target import Unreadable
 from tokimori.ports.nodes import NodeRecord
 from tokimori.service.queues import binding, sentence
-from tokimori.service.why.reasons import Cause, Reason
+from tokimori.service.reasons import Cause, Reason
 
 
 def stopped(job: Job) -> Reason | None:
