@@ -9,7 +9,19 @@ PROGRAM = "tokimori"
 OUTPUTS = ("table", "wide", "json", "jsonl", "csv", "ids")
 PREFIX = "template="
 """How an output begins that is a template."""
-_EVERYWHERE = ("server", "context", "store", "semaphore_store", "config", "json", "output", "wide", "plain", "debug")
+_EVERYWHERE = (
+    "server",
+    "context",
+    "cacert",
+    "store",
+    "semaphore_store",
+    "config",
+    "json",
+    "output",
+    "wide",
+    "plain",
+    "debug",
+)
 
 
 def write_options(
