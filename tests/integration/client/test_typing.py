@@ -16,45 +16,92 @@ PROGRAM = """
 from datetime import UTC, datetime, timedelta
 import tokimori
 
+app = tokimori.App("shop")
+
+@app.job(schedule=tokimori.every(10).minutes)
+def tidy(days: int = 3) -> int:
+    return days
+
 def synchronous(client: tokimori.Client) -> tokimori.Run:
-    client.jobs.add("a", schedule="0 3 * * *", command="true", timeout=timedelta(minutes=5))
-    client.jobs.add("b", comand="true")  # line 7
-    client.jobs.update("a", priorty=3)  # line 8
-    return client.jobs.trigger("a", payload={"n": 1}, at=datetime(2030, 1, 1, tzinfo=UTC))
+    client.jobs.add("a", schedule="0 3 * * *", command="true", timeout=timedelta(minutes=5), retry={"attempts": 3})
+    client.jobs.add("b", comand="true")  # wrong
+    client.jobs.update("a", priorty=3)  # wrong
+    for job in client.jobs.list(owner="ada", state=["paused"], label="tier"):
+        print(job.definition.owner, job.idd)  # wrong
+    client.jobs.list(statee="paused")  # wrong
+    found = client.runs.list(state=tokimori.RunState.FAILED, since=datetime(2030, 1, 1, tzinfo=UTC), limit=5)
+    print(found[0].id, found[:2], len(found), client.runs.list(before=found.next).next)
+    client.runs.list(limit="5")  # wrong
+    client.runs.find(state="failed")  # wrong
+    client.queues.pause("web", "repairs")
+    client.queues.pause(7)  # wrong
+    number: int = client.jobs.get("a").id  # wrong
+    for event in client.events.follow(state=["failed"]):
+        print(event.run.job_id, number)
+    for message in client.channels.subscribe("news", "ann"):
+        print(message.data)
+    print(client.db.status().version, client.db.now(), client.calendars.add("c", dates=["2030-12-25"]))
+    tidy.ask(dayz=3)  # wrong
+    return client.runs.wait(client.jobs.trigger("a", payload={"n": 1}, at=datetime(2030, 1, 1, tzinfo=UTC)).id, 5)
 
 async def asynchronous(client: tokimori.AsyncClient) -> tokimori.Run:
     await client.jobs.add("a", noop=True, delay=timedelta(minutes=5))
-    await client.jobs.add("b", comand="true")  # line 13
-    await client.jobs.trigger("a", debounced=5)  # line 14
+    await client.jobs.add("b", comand="true")  # wrong
+    await client.jobs.trigger("a", debounced=5)  # wrong
+    print(client.jobs.get("a").id)  # wrong
+    async for event in client.events.follow():
+        print(event.what)
     return await client.jobs.trigger("a", payload=[1], at="2030-01-01T00:00:00Z")
 
-tokimori.opne  # line 17
+tokimori.opne  # wrong
 """
-WRONG = [7, 8, 13, 14, 17]
+WRONG = [number for number, line in enumerate(PROGRAM.splitlines(), 1) if line.endswith("# wrong")]
+MYPY = ("-m", "mypy", "--strict", "--python-executable", sys.executable)
 
 
-@pytest.mark.prove  # mypy reads the whole package
-def test_a_misspelt_keyword_is_an_error_of_types(tmp_path: Path) -> None:
+def wrong_lines(folder: Path, checker: str) -> tuple[list[int], str]:
+    """The lines of the program that a type checker refuses, and all that it says."""
+    (folder / "program.py").write_text(PROGRAM)
+    said = {**own_packages(), "typeCheckingMode": "standard", "include": ["program.py"]}
+    (folder / "pyrightconfig.json").write_text(json.dumps(said))
+    line = [sys.executable, *MYPY, "program.py"] if checker == "mypy" else [str(beside(checker)), "--outputjson"]
+    ended = subprocess.run(line, capture_output=True, check=False, cwd=folder, text=True, timeout=300)
+    if checker == "mypy":
+        found = {int(each.split(":")[1]) for each in ended.stdout.splitlines() if ": error:" in each}
+    else:
+        told = json.loads(ended.stdout)["generalDiagnostics"]
+        found = {each["range"]["start"]["line"] + 1 for each in told if each["severity"] == "error"}
+    return sorted(found), ended.stdout + ended.stderr
+
+
+def own_packages() -> dict[str, object]:
+    """Where pyright finds Tokimori and what it needs."""
+    extra = [str(Path(tokimori.__file__).parents[1])]
+    return {"extraPaths": extra, "venvPath": str(Path(sys.prefix).parent), "venv": Path(sys.prefix).name}
+
+
+def beside(program: str) -> Path:
+    """The program of this environment."""
+    return Path(sys.executable).with_name(program)
+
+
+@pytest.mark.prove  # each reads the whole package
+@pytest.mark.parametrize("checker", ["mypy", "basedpyright", "pyright"])
+def test_mistakes_of_a_program_are_errors_of_types(tmp_path: Path, checker: str) -> None:
     """In both clients, on the lines where one stands and on no other: everything else is seen and typed."""
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    ended = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--python-executable", sys.executable, str(program)],
-        capture_output=True,
-        check=False,
-        cwd=tmp_path,
-        text=True,
-        timeout=300,
-    )
-    found = [line.split(":")[1] for line in ended.stdout.splitlines() if ": error:" in line]
-    assert [int(number) for number in found] == WRONG, ended.stdout + ended.stderr
+    if checker == "pyright" and not beside(checker).exists():
+        pytest.skip(
+            "pyright is not installed here: `pip install pyright`, which asks npm once; basedpyright is its kin"
+        )
+    found, said = wrong_lines(tmp_path, checker)
+    assert found == WRONG, said
 
 
 class Editor:
     """A language server, as an editor speaks with it."""
 
     def __init__(self, folder: Path) -> None:
-        program = Path(sys.executable).with_name("basedpyright-langserver")
+        program = beside("basedpyright-langserver")
         self._server = subprocess.Popen(
             [program, "--stdio"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder, stderr=subprocess.DEVNULL
         )
@@ -106,8 +153,7 @@ def test_an_editor_jumps_to_the_code_that_does_it(tmp_path: Path, line: int, ope
     calls = '    client.jobs.add("a", noop=True)\n    client.jobs.trigger("a")\n'
     text = f"import tokimori\n\ndef f(client: tokimori.Client) -> None:\n{calls}"
     (tmp_path / "program.py").write_text(text)
-    own = {"extraPaths": [str(Path(tokimori.__file__).parents[1])], "venvPath": str(Path(sys.prefix).parent)}
-    (tmp_path / "pyrightconfig.json").write_text(json.dumps({**own, "venv": Path(sys.prefix).name}))
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(own_packages()))
     root, uri = tmp_path.as_uri(), (tmp_path / "program.py").as_uri()
     editor = Editor(tmp_path)
     try:
