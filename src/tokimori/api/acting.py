@@ -95,6 +95,11 @@ class Acting:
         service: Service = self._of_owner(self._author_of(request)) if access.is_owner else self._permitted(access)
         return service
 
+    def access(self, request: Request) -> Access:
+        """Return what who sent this may do."""
+        access: Access = request.scope[_ACCESS]
+        return owner(self._author_of(request)) if access.is_owner else access
+
     def claims(self, request: Request) -> Claims[Async]:
         """Return the claims for who sent this."""
         return self.service(request).claims

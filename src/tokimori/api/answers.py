@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from typing import TypeVar
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from msgspec import DecodeError, json
 from starlette.requests import Request
@@ -12,13 +12,14 @@ from starlette.types import Scope
 from tokimori.errors import InvalidInput, TokimoriError
 from tokimori.model.encoding import invalid_json
 from tokimori.model.sizes import check_depth
+from tokimori.model.words import own_address
 from tokimori.service.views.errors import ErrorFault, error_view, problem_of
 from tokimori.spelling import hint
 
 JSON, PROBLEM = "application/json", "application/problem+json"
 
-RefusalPage = Callable[[int, str], Response]
-"""Makes the page for a browser that is refused, from the status and the message."""
+RefusalPage = Callable[[int, str, str], Response]
+"""Makes the page for a browser that is refused, from the status, the message, and the address that it wanted."""
 
 _T = TypeVar("_T")
 
@@ -63,12 +64,30 @@ def _problem(fault: ErrorFault, status: int) -> Response:
 
 
 def refused(
-    request: Request, page: RefusalPage | None, *, status: int, code: str, message: str, field: str, allowed: str
+    request: Request,
+    page: RefusalPage | None,
+    *,
+    status: int,
+    code: str,
+    message: str,
+    field: str,
+    allowed: str,
+    wanted: str | None = None,
 ) -> Response:
     """Return the refusal of a request for who sent it: a page for people, JSON for programs."""
     if page is not None and is_browser(request):
-        return page(status, message)
+        return page(status, message, wanted or wanted_by(request))
     return refusal(status, code, message, field=field, allowed=allowed)
+
+
+def wanted_by(request: Request) -> str:
+    """Return the address to which a browser is to return once it is let in; the first page for what is no page."""
+    path, query = request.url.path, request.url.query
+    if path == "/login":
+        return own_address(request.query_params.get("next")) or "/"
+    if request.method != "GET" or path.startswith(("/logout", "/do/")):
+        return "/"
+    return f"{quote(path)}?{query}" if query else quote(path)
 
 
 def is_browser(request: Request) -> bool:

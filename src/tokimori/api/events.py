@@ -95,7 +95,7 @@ class EventRoutes:
                 asked={"kind": "all", "job_prefix": "nightly-", "state": ["failed"]},
             ),
             Operation(
-                "event_notices",
+                "notice_list",
                 "GET",
                 "/api/v2/notices",
                 self.notices,

@@ -31,6 +31,9 @@ _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
 _OWN_SITES = frozenset({"same-origin", "none"})
 _DEFAULT_PORTS = {"http": 80, "https": 443}
+FORMS = "/do/"
+"""Below this path a form is sent by the page itself."""
+_FORM = "application/x-www-form-urlencoded"
 _NAMELESS = frozenset({"", "application/x-www-form-urlencoded"})
 """What programs send that do not say of what kind their body is: `curl -d`, and Go."""
 
@@ -163,8 +166,9 @@ class HostAndOrigin:
 class JsonBody:
     """Reads the body of a write. Answers 413 if it is too large, and 415 if its path exists and it is not JSON.
 
-    Below the paths of `nameless` programs do not say that it is. No page can send JSON so: a form writes `%7B`
-    for a brace, and all else brings its `Origin`.
+    The page sends forms to its own paths: a browser says of those where they come from, which `HostAndOrigin` has
+    looked at. Below the paths of `nameless` programs do not say that it is. No page can send JSON so: a form writes
+    `%7B` for a brace, and all else brings its `Origin`.
     """
 
     def __init__(self, app: ASGIApp, is_answered: Callable[[Scope], bool], nameless: tuple[str, ...] = ()) -> None:
@@ -188,7 +192,7 @@ class JsonBody:
                 413, "too_large", f"the body is larger than {MOST_BODY} bytes", allowed=f"at most {MOST_BODY} bytes"
             )
             response.headers["connection"] = "close"
-        elif has_body and not self._may_be_json(scope["path"], content_type) and self._is_answered(scope):
+        elif has_body and not self._may_be(scope, content_type) and self._is_answered(scope):
             response = refusal(
                 415,
                 "unsupported_media_type",
@@ -202,8 +206,10 @@ class JsonBody:
             return
         await response(scope, receive, send)
 
-    def _may_be_json(self, path: str, content_type: str) -> bool:
-        kind = content_type.partition(";")[0].strip().casefold()
+    def _may_be(self, scope: Scope, content_type: str) -> bool:
+        kind, path = content_type.partition(";")[0].strip().casefold(), scope["path"]
+        if kind == _FORM and path.startswith(FORMS):
+            return bool(said(scope, b"origin")) or said(scope, b"sec-fetch-site") == ["same-origin"]
         return _is_json(kind) or (kind in _NAMELESS and path.startswith(self._nameless))
 
 

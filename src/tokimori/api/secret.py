@@ -19,12 +19,13 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tokimori.api.acting import let_in
-from tokimori.api.answers import RefusalPage, error_answer, refused, said
+from tokimori.api.answers import RefusalPage, error_answer, refused, said, wanted_by
 from tokimori.api.queries import read_whole
 from tokimori.api.rates import Rates
 from tokimori.clock import Clock, Moment, format_moment
 from tokimori.errors import InvalidInput, StoreError, TokimoriError, Unauthorized
 from tokimori.model.access_token import AccessToken
+from tokimori.model.words import own_address
 from tokimori.service.given import check_author
 from tokimori.service.sessions import OWNER, Sessions
 from tokimori.service.sight import Access, access_of, owner
@@ -33,14 +34,18 @@ from tokimori.service.tokens import Holders
 LOGIN: Final = "/login"
 LOGOUT: Final = "/logout"
 _FIELD: Final = "token"
+_NEXT: Final = "next"
 
 
-async def presented(scope: Scope, receive: Receive) -> tuple[str, str]:
-    """Return the token and the name in the form, empty for none. Raises `ClientDisconnect`."""
+async def presented(scope: Scope, receive: Receive) -> tuple[str, str, str]:
+    """Return the token and the name in the form, empty for none, and the address to which it leads.
+
+    Raises `ClientDisconnect`.
+    """
     body = await read_whole(scope, receive) or b""
     given = parse_qs(body.decode("latin-1"), max_num_fields=10) if body.count(b"&") < 10 else {}
-    token, name = (given.get(field, [""])[0].strip() for field in (_FIELD, AS))
-    return token, name.encode("latin-1", "replace").decode(errors="replace")
+    token, name, where = (given.get(field, [""])[0].strip() for field in (_FIELD, AS, _NEXT))
+    return token, name.encode("latin-1", "replace").decode(errors="replace"), own_address(where) or "/"
 
 
 def session_value(secret: str, token: AccessToken | None, session: str, author: str | None = None) -> str:
@@ -69,8 +74,8 @@ _OF_AUTHOR: Final = "@"
 """Before the author in a cookie of the owner: no token's name begins so."""
 COMMAND = "tokimori node address"
 """What prints the address with the secret."""
-OPEN_TO_ALL: Final = frozenset({"/healthz", "/readyz"})
-"""The paths that are answered without the secret."""
+OPEN_TO_ALL: Final = frozenset({"/healthz", "/readyz", "/static/console.css"})
+"""The paths that are answered without the secret: the style is that of the form to log in, too."""
 _PAGE: Final = frozenset({"/", LOGIN, LOGOUT})
 _OWNER: Final = owner(None)
 NO_SESSION: Final = "0"
@@ -157,20 +162,22 @@ class Secret:
             rest = urlencode([(name, value) for name, value in query if name not in (PARAMETER, AS)])
             author = _author_in(dict(query).get(AS, ""))
             return owner(author), self._begun(request, None, f"/?{rest}" if rest else "/", author)
+        if path == LOGIN and request.method == "GET" and (known := await self._known(request)) is not None:
+            return known, RedirectResponse(wanted_by(request), 303)
         if request.method != "POST" or path not in (LOGIN, LOGOUT):
             return None
         if path == LOGOUT:
             await self._log_out(request)
             return None, _without_cookie(request)
-        text, name = await presented(request.scope, receive)
+        text, name, where = await presented(request.scope, receive)
         if _has([text], *self._secrets()):
             author = _author_in(name)
-            return owner(author), self._begun(request, None, "/", author)
+            return owner(author), self._begun(request, None, where, author)
         token = None if self._holders is None else await self._holders.bearer(text)
         if token is None:
             self._wrong.note(request)
-            return None, self._refusal(request)
-        return await self._holder(token), self._begun(request, token, "/")
+            return None, self._refusal(request, wanted=where)
+        return await self._holder(token), self._begun(request, token, where)
 
     def _begun(self, request: Request, token: AccessToken | None, where: str, author: str | None = None) -> Response:
         session = NO_SESSION if self._sessions is None else self._sessions.new()
@@ -254,7 +261,7 @@ class Secret:
         self._wrong.note(request)
         return False
 
-    def _refusal(self, request: Request, fault: Unauthorized | None = None) -> Response:
+    def _refusal(self, request: Request, fault: Unauthorized | None = None, wanted: str | None = None) -> Response:
         """Return the same for everybody, whatever was brought, but for whose token is over."""
         response = refused(
             request,
@@ -268,6 +275,7 @@ class Secret:
             field="Authorization",
             allowed=f"Bearer and a token, or what the file `secret` in the node's state folder holds"
             f" (`{COMMAND} --header`)",
+            wanted=wanted,
         )
         response.headers["www-authenticate"] = 'Bearer realm="tokimori"'
         return response

@@ -12,8 +12,14 @@ from tokimori.errors import InvalidInput
 from tokimori.model.policies import Seconds
 from tokimori.model.rate import parse_rate
 
-OWN_PATHS: Final = frozenset({"api", "callbacks", "healthz", "login", "logout", "readyz", "static", "webui"})
-"""Prefixes of the door's own paths."""
+OWN_PATHS: Final = frozenset(
+    (
+        *("api", "callbacks", "healthz", "login", "logout", "readyz", "static", "webui"),
+        *("audit", "calendars", "channels", "do", "expectations", "failures", "find", "graph", "jobs", "nodes"),
+        *("notifiers", "plan", "queues", "runs", "secrets", "semaphores", "sets", "tasks", "tokens", "wall"),
+    )
+)
+"""Prefixes of the door's own paths, those of the page in the last two lines."""
 _PREFIX: Final = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+")
 
 

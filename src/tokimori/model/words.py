@@ -9,6 +9,8 @@ DOTS = frozenset({".", ".."})
 """Not allowed as names: in an address they mean this folder and the one above."""
 LONGEST_WORD = 128
 _WORD = re.compile(rf"[A-Za-z0-9._-]{{1,{LONGEST_WORD}}}\Z", re.ASCII)
+MOST_ADDRESS = 2_000
+"""Characters of an address to which somebody returns."""
 WORD_ALLOWED = "1 to 128 of A-Z a-z 0-9 . _ -"
 
 
@@ -21,6 +23,13 @@ def check_word(name: str, text: object) -> None:
         raise InvalidInput(
             f"{name}: {text!r} would lead elsewhere in an address", field=name, value=text, allowed=allowed
         )
+
+
+def own_address(text: str | None) -> str | None:
+    """Return the text if it is an address of this door, a path and perhaps a query; None for what leads elsewhere."""
+    if not text or len(text) > MOST_ADDRESS or not text.isprintable() or not text.startswith("/"):
+        return None
+    return None if text.startswith("//") or "\\" in text or " " in text else text
 
 
 def texts_in(value: object) -> Iterator[str]:

@@ -124,12 +124,12 @@ async def http_door(
     Its requests use connections of their own, so that the node never waits for them: `service_of` makes the service
     that uses them.
     """
-    semaphores = None if semaphores is None else DoorOnDemand(semaphores)
     doors = await store.for_doors()
-    service = service_of(doors, semaphores, place=place)
+    service = service_of(doors, None if semaphores is None else DoorOnDemand(semaphores), place=place)
     vitals, author_of = vitals_of(node, doors, service, settings, clock), author_said(who(None))
     http, secrets = settings.http, DoorSecret(settings.http, settings.state_dir, clock)
-    page = Page(Acting(service, author_of).service, clock, http.path_prefix or "")
+    people = Acting(service, author_of)
+    page = Page(people.service, clock, http.path_prefix or "", access_for=people.access, key=lambda: secrets()[0])
     kala = Acting(service, lambda _: "kala", allowed=allowed_by(http))
     if http.v1_open:
         check_open(http.interface, os.geteuid())

@@ -1,49 +1,59 @@
-"""Jobs and schedules as the page shows them."""
+"""Jobs as lists and pages show them."""
 
 import shlex
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, NamedTuple
 
-from tokimori.clock import Moment, format_moment
+from markupsafe import Markup
+
+from tokimori.clock import DAY, Moment
 from tokimori.errors import InvalidInput
+from tokimori.model.dependents import Edge
+from tokimori.model.ids import JobId
 from tokimori.model.job import Definition, Job, JobState, edges_of, schedule_of
-from tokimori.model.lanes import Pause
 from tokimori.model.run import Run
+from tokimori.model.transitions import RunState
 from tokimori.schedules.explain import Explanation
 from tokimori.schedules.schedule import next_moments
+from tokimori.schedules.sentence import sentence
 from tokimori.service.definitions import target_fields
 from tokimori.service.graph import how
-from tokimori.service.why.stops import standing
-from tokimori.web.run_rows import RunRow, run_row
-from tokimori.web.times import Time, time_of
-from tokimori.web.view import api_path
-from tokimori.web.words import distance, full_time
+from tokimori.service.why.stops import stopped
+from tokimori.web.pictures import BARS, bars, median_of
+from tokimori.web.times import Time
+from tokimori.web.visit import Visit
+from tokimori.web.words import duration
 
-NEXT_TIMES_SHOWN = 3
+WORST_FIRST: Final = (
+    *("parked", "overdue", "failing", "held", "approval", "blocked", "running", "ready"),
+    *("paused", "enabled", "finished", "deleted"),
+)
+"""The one order of states, for rows, counters and walls."""
+LOW = 98
+"""Percent of success below which it is told in colour."""
+AT_ONCE = 50
+"""Of so many jobs one question asks for the last runs."""
 
 
 class JobRow(NamedTuple):
-    """A job as the list shows it."""
+    """A job as a list shows it."""
 
     id: str
-    name: str | None
-    description: str | None
-    owner: str | None
-    command: str
+    name: str
     state: str
-    why: Sequence[str]
     is_stopped: bool
-    way_back: str
-    """The action that a stopped job needs: `resume`, or `resolve` if a failure has parked it."""
-    path: str | None
-    """Its path in the API, where there is one."""
-    calendars: str
     schedule: str
+    text: str
     zone: str
-    next_times: Sequence[Time]
-    last_runs: Sequence[RunRow]
-    parents: Sequence[str]
-    """The jobs after which it runs, and on which end."""
+    next: Time | None
+    bars: Markup
+    median: str
+    usual: int
+    success: str
+    is_low: bool
+    queue: str
+    owner: str
 
 
 class Preview(NamedTuple):
@@ -57,59 +67,110 @@ class Preview(NamedTuple):
     allowed: str | None = None
 
 
-def job_row(job: Job, runs: Sequence[Run], pauses: Sequence[Pause], now: Moment) -> JobRow:
-    """Return the row of a job with its last runs (newest first) and all pauses that exist."""
-    definition, zone = job.definition, job.definition.time_zone
+async def job_rows(visit: Visit, jobs: Sequence[Job], overdue: Collection[str] = ()) -> Sequence[JobRow]:
+    """Return the rows of these jobs, in the same order."""
+    last: dict[JobId, Sequence[Run]] = {}
+    for first in range(0, len(jobs), AT_ONCE):
+        ids = [job.id for job in jobs[first : first + AT_ONCE]]
+        last |= await visit.service.runs.last(ids, BARS, longest=0)
+    return [job_row(visit, job, last.get(job.id, ()), job.id in overdue) for job in jobs]
+
+
+def job_row(visit: Visit, job: Job, runs: Sequence[Run], is_overdue: bool) -> JobRow:
+    """Return the row of a job with its last runs, newest first."""
+    definition, usual = job.definition, median_of(runs)
+    percent = _success(runs, visit.now)
+    moments = next_of(job, visit.now, 1)
     return JobRow(
         id=job.id,
-        name=definition.name,
-        description=definition.description,
-        owner=definition.owner,
-        command=_command(definition),
-        state=job.state.value,
-        why=[reason.text for reason in standing(job, pauses)],
-        is_stopped=job.state in (JobState.PAUSED, JobState.PARKED),
-        way_back="resolve" if job.state is JobState.PARKED else "resume",
-        path=api_path("jobs", job.id),
-        calendars=_calendars(definition),
-        schedule=definition.schedule or ("after other jobs" if definition.parents else "on demand"),
-        zone=zone,
-        next_times=[time_of(moment, zone, now) for moment in _next_of(job, now)],
-        last_runs=[run_row(run, zone, now) for run in reversed(runs)],
-        parents=[f"{edge.parent} {how(edge)}" for edge in edges_of(job.id, definition) if edge.child == job.id],
+        name=definition.name or "",
+        state=worst(job, runs, is_overdue),
+        is_stopped=stopped(job) is not None,
+        schedule=in_words(job),
+        text=definition.schedule or "",
+        zone=definition.time_zone,
+        next=visit.time(moments[0], definition.time_zone) if moments else None,
+        bars=bars(runs[::-1]),
+        median="" if usual is None else duration(usual),
+        usual=usual or 0,
+        success="" if percent is None else f"{percent:.3g} %",
+        is_low=percent is not None and percent < LOW,
+        queue=definition.queue,
+        owner=definition.owner or "",
     )
 
 
-def _next_of(job: Job, now: Moment) -> Sequence[Moment]:
+def worst(job: Job, runs: Sequence[Run], is_overdue: bool) -> str:
+    """Return the worst word that is true of a job with these last runs, newest first."""
+    states = {run.state.value for run in runs}
+    true = {job.state.value, *(states & {"held", "blocked", "running"})}
+    ended = next((run for run in runs if run.state in (RunState.SUCCEEDED, RunState.FAILED)), None)
+    true |= {"failing"} if ended is not None and ended.state is RunState.FAILED else set()
+    true |= {"overdue"} if is_overdue else set()
+    return next(word for word in WORST_FIRST if word in true)
+
+
+def _success(runs: Sequence[Run], now: Moment) -> float | None:
+    """Return how many of 100 runs of the last seven days have succeeded, of those that are given."""
+    ends = Counter(run.state for run in runs if run.ended is not None and run.ended > now - 7 * DAY)
+    total = ends[RunState.SUCCEEDED] + ends[RunState.FAILED]
+    return 100 * ends[RunState.SUCCEEDED] / total if total else None
+
+
+def in_words(job: Job) -> str:
+    """Return the schedule of a job in words."""
+    definition = job.definition
+    if definition.schedule is None:
+        parents = [parent.job for parent in definition.parents]
+        return f"after {', '.join(parents)}" if parents else "on demand"
+    try:
+        said = sentence(schedule_of(definition, job.anchor, job.id, job.days_off)).removesuffix(".")
+    except InvalidInput:
+        return definition.schedule
+    return f"{said[0].lower()}{said[1:]}" if said[1:2].islower() or said.startswith("At") else said
+
+
+def next_of(job: Job, now: Moment, n: int) -> Sequence[Moment]:
     """Return the next moments of an enabled job; none where its schedule can't be read here, such as in a zone of
     tomorrow.
     """
-    shown = NEXT_TIMES_SHOWN if job.runs_remaining is None else min(NEXT_TIMES_SHOWN, job.runs_remaining)
+    if job.state is not JobState.ENABLED or job.definition.schedule is None:
+        return ()
     try:
         schedule = schedule_of(job.definition, job.anchor, job.id, job.days_off)
     except InvalidInput:
         return ()
-    return next_moments(schedule, now, shown) if job.state is JobState.ENABLED else ()
+    return next_moments(schedule, now, n if job.runs_remaining is None else min(n, job.runs_remaining))
 
 
-def preview(explanation: Explanation, now: Moment) -> Preview:
+def preview(visit: Visit, explanation: Explanation) -> Preview:
     """Return the preview for an explanation, its moments in its own time zone."""
     zone = explanation.time_zone
-    moments = [
-        Time(format_moment(moment), full_time(moment, zone), zone, distance(moment, now))
-        for moment in explanation.moments
-    ]
-    return Preview(zone, explanation.sentence, moments, explanation.warnings)
+    own = visit._replace(zone=zone)
+    return Preview(zone, explanation.sentence, [own.time(each) for each in explanation.moments], explanation.warnings)
 
 
-def _calendars(definition: Definition) -> str:
+def unread(zone: str, fault: InvalidInput) -> Preview:
+    """Return the preview of a text that is no schedule."""
+    return Preview(zone, "", (), (), fault.message, fault.allowed)
+
+
+def after(job: Job) -> Sequence[str]:
+    """Return the jobs after which it runs, and on which end."""
+    edges: Sequence[Edge] = edges_of(job.id, job.definition)
+    return [f"{edge.parent} {how(edge)}" for edge in edges if edge.child == job.id]
+
+
+def calendars(definition: Definition) -> str:
+    """Return what the calendars of a job do to it, in words; empty for none."""
     if not definition.calendars:
         return ""
     instead = "" if definition.shift is None else f", but on the {definition.shift} business day"
     return f"not on days off of {', '.join(definition.calendars)}{instead}"
 
 
-def _command(definition: Definition) -> str:
+def command(definition: Definition) -> str:
+    """Return what a job does, on one line."""
     match target_fields(definition.target):
         case {"command": str() as text}:
             return text
@@ -123,3 +184,17 @@ def _command(definition: Definition) -> str:
             return f"build {name}"
         case _:
             return "noop"
+
+
+def groups(rows: Sequence[JobRow], by: Mapping[str, str]) -> Sequence[tuple[str, str, Sequence[JobRow]]]:
+    """Return the rows by group: its name, what hurts in it, and its rows. `by` says the group of each job."""
+    found: dict[str, list[JobRow]] = {}
+    for row in rows:
+        found.setdefault(by[row.id], []).append(row)
+    return [(name, _hurts(each), each) for name, each in found.items()]
+
+
+def _hurts(rows: Sequence[JobRow]) -> str:
+    states = Counter(row.state for row in rows)
+    said = [f"{states[word]} {word}" for word in WORST_FIRST[: WORST_FIRST.index("enabled")] if states[word]]
+    return " · ".join([str(len(rows)), *([", ".join(said)] if said else [])])

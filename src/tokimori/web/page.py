@@ -1,42 +1,76 @@
-"""The page at `/`. It is rendered here, and a small script keeps it up to date; there is no build step."""
+"""The page: its screens, its files, and what is done there. All is rendered here; there is no build step."""
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from importlib.resources import files
+from typing import Final
+from urllib.parse import parse_qs, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from tokimori.clock import Clock
-from tokimori.errors import Bug, NotFound, TokimoriError
+from tokimori.errors import Bug, InvalidInput, NotFound, TokimoriError
+from tokimori.model.words import own_address
+from tokimori.schedules.zones import check_zone
 from tokimori.service.reasons import name_of
 from tokimori.service.service import Service
-from tokimori.web.content import content
-from tokimori.web.view import View
+from tokimori.service.sight import Access, owner
+from tokimori.web import toasts
+from tokimori.web.addresses import path
+from tokimori.web.doing import act_named, chosen, done, refused
+from tokimori.web.reader import Reader
+from tokimori.web.screen import Moved, Screen
+from tokimori.web.screens.registry import ACTS, RAIL, SCREENS
+from tokimori.web.visit import EACH_JOB, Visit
+from tokimori.web.words import short
 
-KINDS = {"tokimori.css": "text/css", "tokimori.js": "text/javascript", "tokimori.svg": "image/svg+xml"}
+KINDS = {"console.css": "text/css", "console.js": "text/javascript", "tokimori.svg": "image/svg+xml"}
 _FOR_EVER = {"cache-control": "public, max-age=31536000, immutable"}
+MOST_FIELDS: Final = 1_000
+ZONE: Final = "tokimori-zone"
+"""The cookie with the zone in which somebody wants times to be shown."""
+TONES: Final = {
+    **dict.fromkeys(("failed", "failing", "lost", "overdue", "parked"), "bad"),
+    **dict.fromkeys(("blocked", "paused", "draining", "doubt"), "amber"),
+    **dict.fromkeys(("held", "approval"), "violet"),
+    "running": "busy",
+}
 
 
 class Page:
     """The page and its files. `service_for` gives the service as the sender of a request may use it.
 
-    All addresses in it begin with `path_prefix`.
+    `access_for` says what he may, to draw what he may not as it is. All addresses in it begin with `path_prefix`. `key`
+    seals what one page tells the next.
     """
 
-    def __init__(self, service_for: Callable[[Request], Service], clock: Clock, path_prefix: str = "") -> None:
+    def __init__(
+        self,
+        service_for: Callable[[Request], Service],
+        clock: Clock,
+        path_prefix: str = "",
+        *,
+        access_for: Callable[[Request], Access] = lambda _: owner(None),
+        key: Callable[[], str] = lambda: "",
+    ) -> None:
         self._service_for = service_for
+        self._access_for = access_for
         self._clock = clock
+        self._key = key
         self._files = {name: files("tokimori.web").joinpath("static", name).read_bytes() for name in KINDS}
         self._templates = Environment(
             loader=PackageLoader("tokimori.web"), autoescape=True, undefined=StrictUndefined, auto_reload=False
         )
         self._templates.trim_blocks = self._templates.lstrip_blocks = True
-        self._templates.globals |= {"static": self._address, "root": path_prefix, "name_of": name_of}
+        self._templates.globals |= {
+            **{"static": self._address, "root": path_prefix, "name_of": name_of, "short": short, "path": path},
+            **{"tone": lambda word: TONES.get(word, ""), "acts": ACTS, "rail": _rail(), "ask": _ask},
+        }
         self._root = path_prefix
         self._compiled: asyncio.Future[None] | None = None
 
@@ -51,35 +85,105 @@ class Page:
         return asyncio.shield(self._compiled)
 
     def routes(self) -> Sequence[Route]:
-        """Return the paths of the page and its files."""
-        return [Route("/", self.show), Route("/static/{name}", self.file)]
+        """Return the paths of the screens, of what is done on them, and of the files."""
+        return [
+            *(Route(screen.path, self._shower(screen)) for screen in SCREENS),
+            Route("/do/{act}", self.act, methods=["POST"]),
+            Route("/do/zone", self.choose_zone, methods=["POST"]),
+            Route("/static/{name}", self.file),
+        ]
 
-    async def show(self, request: Request) -> Response:
-        """Return the page."""
-        query = request.query_params
-        view = View(*(query.get(name) or None for name in View._fields))
-        async with request.app.state.line:  # with lists of the API
-            await self._ready()
-            try:
-                shown = await content(self._service_for(request), self._clock, view)
-            except Bug:
-                raise
-            except TokimoriError as error:
-                return self._render("error.html", error.status, error=error)
-            return self._render("page.html", 200, page=shown, view=view, host=request.headers["host"])
+    def _shower(self, screen: Screen) -> Callable[[Request], Awaitable[Response]]:
+        async def show(request: Request) -> Response:
+            async with request.app.state.line:  # with lists of the API
+                return await self._show(screen, request)
+
+        return show
+
+    async def _show(self, screen: Screen, request: Request) -> Response:
+        await self._ready()
+        visit = self._visit(request)
+        values: Mapping[str, object] = {"visit": visit, "here": screen.place}
+        try:
+            shown = await screen.show(visit)
+        except Bug:
+            raise
+        except TokimoriError as error:
+            return await self._drawn(request, {**values, "error": error}, "error.html", error.status)
+        if isinstance(shown, Moved):
+            return RedirectResponse(shown.to, 303)
+        return await self._drawn(request, {**values, **shown}, screen.template)
+
+    def _visit(self, request: Request) -> Visit:
+        query = parse_qs(request.url.query, max_num_fields=MOST_FIELDS)
+        return Visit(
+            service=self._service_for(request),
+            reader=Reader(self._access_for(request)),
+            now=self._clock.now(),
+            path=request.url.path,
+            parts=request.path_params,
+            query=query,
+            host=request.headers.get("host", ""),
+            zone=_zone(request),
+        )
+
+    async def _drawn(
+        self, request: Request, values: Mapping[str, object], template: str, status: int = HTTPStatus.OK
+    ) -> Response:
+        """Return a screen, drawn beside the loop, and with what the act before it has told."""
+        told = request.cookies.get(toasts.COOKIE)
+        toast = None if told is None else toasts.opened(told, self._key().encode())
+        text = await asyncio.to_thread(self._templates.get_template(template).render, values, toast=toast)
+        response = HTMLResponse(text, status)
+        if told is not None:
+            response.delete_cookie(toasts.COOKIE, path="/", httponly=True, samesite="strict")
+        return response
+
+    async def act(self, request: Request) -> Response:
+        """Do what a button says, and go back to where one was, with a toast."""
+        form = parse_qs((await request.body()).decode(errors="replace"), max_num_fields=MOST_FIELDS)
+        given = {name: values[-1].strip() for name, values in form.items() if values[-1].strip()}
+        act = act_named(ACTS, request.path_params["act"])
+        try:
+            told = await done(act, self._service_for(request), chosen(form.get("on", [])), given)
+        except Bug:
+            raise
+        except TokimoriError as fault:
+            told = refused(act, fault)
+        back = None if told.bad else act.back
+        response = RedirectResponse(back or own_address(given.get("back")) or f"/{act.noun}", 303)
+        response.set_cookie(
+            toasts.COOKIE,
+            toasts.sealed(told, self._key().encode()),
+            max_age=toasts.LASTS,
+            path="/",
+            httponly=True,
+            samesite="strict",
+        )
+        return response
+
+    async def choose_zone(self, request: Request) -> Response:
+        """Keep the zone in which somebody wants to see times, in his browser."""
+        form = parse_qs((await request.body()).decode(errors="replace"))
+        zone, back = form.get("zone", [""])[-1], own_address(form.get("back", [""])[-1])
+        response = RedirectResponse(back or "/", 303)
+        response.set_cookie(ZONE, zone if _is_zone(zone) else "", path="/", httponly=True, samesite="strict")
+        return response
 
     def lost(self, request: Request) -> Response:
         """For a browser at a path that there is not."""
         error = NotFound(
-            f"there is no page at {self._root}{request.url.path}", allowed=f"{self._root}/, with ?job=ID or ?run=ID"
+            f"there is no page at {self._root}{request.url.path}", allowed=f"{self._root}/, or what its menu leads to"
         )
-        return self._render("error.html", 404, error=error)
+        values = {"visit": self._visit(request), "here": "", "toast": None, "error": error}
+        return HTMLResponse(self._templates.get_template("error.html").render(values), 404)
 
-    def closed(self, status: int, message: str) -> Response:
-        """For a browser that is not let in. It needs no file of the page: those are for who is let in."""
-        return self._render(
-            "closed.html", status, message=message, has_come_from_elsewhere=status == HTTPStatus.FORBIDDEN
-        )
+    def closed(self, status: int, message: str, wanted: str = "/") -> Response:
+        """For a browser that is not let in, and `wanted` an address."""
+        template = self._templates.get_template("closed.html")
+        is_foreign = status == HTTPStatus.FORBIDDEN
+        text = template.render(message=message, has_come_from_elsewhere=is_foreign, wanted=own_address(wanted) or "/")
+        return HTMLResponse(text, status)
 
     async def file(self, request: Request) -> Response:
         """Return a file of the page: a style, a script or a picture."""
@@ -92,5 +196,25 @@ class Page:
         """Return the path of a file. It differs for other bytes, so that browsers can keep the file for ever."""
         return f"{self._root}/static/{name}?{hashlib.sha256(self._files[name]).hexdigest()[:12]}"
 
-    def _render(self, template: str, status: int, **values: object) -> Response:
-        return HTMLResponse(self._templates.get_template(template).render(values), status)
+
+def _rail() -> Sequence[Sequence[tuple[str, str]]]:
+    """Return the entries of the rail that lead to a screen, in their groups: the name of each, and its path."""
+    leads = {screen.place: screen.path for screen in SCREENS if screen.leads}
+    return [[(name, leads[name]) for name in group if name in leads] for group in RAIL]
+
+
+def _ask(name: str, on: str, back: str, **given: str) -> str:
+    """Return the address that asks before an act."""
+    return f"/do/{name}?{urlencode([('on', on), ('back', back), *given.items()])}"
+
+
+def _zone(request: Request) -> str:
+    given = request.cookies.get(ZONE, "")
+    return given if _is_zone(given) else ""
+
+
+def _is_zone(text: str) -> bool:
+    try:
+        return text in ("", EACH_JOB) or bool(check_zone(text))
+    except InvalidInput:
+        return False

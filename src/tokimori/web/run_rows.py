@@ -1,128 +1,99 @@
-"""Runs and their attempts as the page shows them."""
+"""Runs as lists and pages show them."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tokimori.clock import Moment
-from tokimori.model.run import Output, Run, asked_by, asked_in_words
+from tokimori.model.run import LONG, Run, asked_by, asked_in_words
 from tokimori.model.transitions import BEFORE_START, ENDS, RunState
-from tokimori.service.outputs import whole
-from tokimori.service.reasons import Reason
-from tokimori.service.runs import RunDetails
-from tokimori.web.times import Time, lasted, time_of
-from tokimori.web.words import clock_time
+from tokimori.service.runs import RunSummary
+from tokimori.web.times import Time, lasted
+from tokimori.web.visit import Visit
+from tokimori.web.words import clock_time, short
+
+LONGEST_SAID = 500
+"""Bytes of the texts of runs that a list reads; of longer ones it says nothing."""
+MOST_SAID = 200
+"""Characters of an error in a list."""
 
 
 class RunRow(NamedTuple):
-    """A run as the list shows it."""
+    """A run as a list shows it."""
 
     id: str
+    short: str
     job_id: str
     is_job_deleted: bool
     state: str
     origin: str
+    nominal: Time
     began: Time
     is_started: bool
-    duration: str
-    exit: str
-
-
-class AttemptRow(NamedTuple):
-    """An attempt of the run in the panel."""
-
-    number: int
-    outcome: str
-    host: str
-    pid: str
-    node_id: str
-    started: Time | None
-    ended: Time | None
-    duration: str
-    exit: str
-    error: str | None
-
-
-class RunPanel(NamedTuple):
-    """The panel with one run."""
-
-    row: RunRow
-    parent: str | None
-    nominal: Time
-    due: Time
-    error: str | None
-    cancel: str | None
-    why: Sequence[Reason]
+    took: str
+    attempts: int
+    says: str
+    node: str
     is_over: bool
-    attempts: Sequence[AttemptRow]
-    attempts_left_out: int
-    output_of: int
-    output: str | None
-    output_size: int
+    ended: Time | None
 
 
-def run_row(run: Run, zone: str, now: Moment, *, is_job_deleted: bool = False) -> RunRow:
-    """Return the row of a run, with times in this zone."""
-    awaits_start = run.state in BEFORE_START
+async def run_rows(visit: Visit, runs: Sequence[Run]) -> Sequence[RunRow]:
+    """Return the rows of these runs, in the same order."""
+    summaries = await visit.service.runs.summaries(runs)
+    hosts = {node.id: node.host for node in await visit.service.nodes.list()}
+    return [run_row(visit, each, hosts.get(each.run.node_id, "") if each.run.node_id else "") for each in summaries]
+
+
+def run_row(visit: Visit, summary: RunSummary, node: str = "") -> RunRow:
+    """Return the row of a run."""
+    run, zone = summary.run, summary.time_zone
+    awaits_start = run.state in BEFORE_START or run.state is RunState.HELD
+    is_started = run.started is not None and not awaits_start
+    began = run.started if is_started and run.started is not None else run.due
     return RunRow(
         id=run.id,
+        short=short(run.id),
         job_id=run.job_id,
-        is_job_deleted=is_job_deleted,
+        is_job_deleted=summary.is_job_deleted,
         state=run.state.value,
-        origin=_origin(run, zone, now),
-        began=time_of(run.due if run.started is None or awaits_start else run.started, zone, now),
-        is_started=run.started is not None and not awaits_start,
-        duration=lasted(run.started, run.ended, now, is_running=run.state is RunState.RUNNING),
-        exit=_exit(run.exit_code, run.signal),
-    )
-
-
-def panel_of(details: RunDetails, why: Sequence[Reason], number: int, output: Output | None, now: Moment) -> RunPanel:
-    """Return the panel of a run with what holds it, its attempts, and the output of the attempt `number`."""
-    run, zone = details.run, details.time_zone
-    return RunPanel(
-        row=run_row(run, zone, now, is_job_deleted=details.is_job_deleted),
-        parent=run.parent_id,
-        nominal=time_of(run.nominal, zone, now),
-        due=time_of(run.due, zone, now),
-        error=run.error,
-        cancel=run.cancel,
-        why=why,
+        origin=_origin(visit, run, zone),
+        nominal=visit.time(run.nominal, zone),
+        began=visit.time(began, zone),
+        is_started=is_started,
+        took=lasted(run.started, run.ended, visit.now, is_running=run.state is RunState.RUNNING),
+        attempts=run.attempt,
+        says=_says(run),
+        node=node or (run.details.worker or "") if is_started else "",
         is_over=run.state in ENDS,
-        attempts=_attempt_rows(details, now),
-        attempts_left_out=details.attempts_left_out,
-        output_of=number,
-        output=None if output is None else whole(output).decode(errors="replace"),
-        output_size=0 if output is None else output.size,
+        ended=None if run.ended is None else visit.time(run.ended, zone),
     )
 
 
-def _attempt_rows(details: RunDetails, now: Moment) -> Sequence[AttemptRow]:
-    return [
-        AttemptRow(
-            number=attempt.number,
-            outcome=attempt.outcome,
-            host=host or "–",
-            pid=str(attempt.pid or "–"),
-            node_id=attempt.node_id or "–",
-            started=None if attempt.started is None else time_of(attempt.started, details.time_zone, now),
-            ended=None if attempt.ended is None else time_of(attempt.ended, details.time_zone, now),
-            duration=lasted(attempt.started, attempt.ended, now, is_running=attempt.outcome == RunState.RUNNING.value),
-            exit=_exit(attempt.exit_code, attempt.signal),
-            error=attempt.error,
-        )
-        for attempt, host in ((each.attempt, each.host) for each in details.attempts)
-    ]
+def _says(run: Run) -> str:
+    """Return what a list can say of a run: its cause, or how far it is."""
+    if run.cancel is not None and run.state is RunState.RUNNING:
+        return f"is to be cancelled: {run.cancel}"[:MOST_SAID]
+    if run.state is RunState.RUNNING:
+        far = "" if run.details.progress is None else f"{run.details.progress:.0%} "
+        return f"{far}{run.details.progress_text or ''}".strip()[:MOST_SAID]
+    return "" if run.state is RunState.SUCCEEDED else cause(run)
 
 
-def _origin(run: Run, zone: str, now: Moment) -> str:
+def cause(run: Run) -> str:
+    """Return how a run failed, on one line: its exit and the first line of its error; empty for nothing."""
+    signal = "" if run.signal is None else f"signal {run.signal}"
+    code = f"exit {run.exit_code}" if run.exit_code else signal
+    error = (run.error or "").strip().partition("\n")[0]
+    if error in (f"exit code {run.exit_code}", LONG):
+        error = ""
+    said = f"{code}: {error}" if code and error and code not in error else error or code
+    return said[:MOST_SAID]
+
+
+def _origin(visit: Visit, run: Run, zone: str) -> str:
     """Return the origin of a run in words; of a backfill with its occurrence, because the run starts at another
     time.
     """
     name = asked_by(run.origin)
-    return f"{name} of {clock_time(run.nominal, zone, now)}" if name == "backfill" else asked_in_words(run)
-
-
-def _exit(code: int | None, signal: int | None) -> str:
-    if signal is not None:
-        return f"signal {signal}"
-    return "" if code is None else str(code)
+    if name == "backfill":
+        return f"backfill of {clock_time(run.nominal, visit.zone_of(zone), visit.now)}"
+    return asked_in_words(run)

@@ -3,16 +3,17 @@
 from typing import NamedTuple
 
 from tokimori.clock import Moment, format_moment
-from tokimori.web.words import clock_time, distance, duration, zone_name
+from tokimori.web.words import clock_time, distance, duration, full_time, zone_name
 
 
 class Time(NamedTuple):
-    """A moment for machines and for people in a time zone, and how far away it is."""
+    """A moment for machines and for people in a time zone, whole, and how far away it is."""
 
     rfc3339: str
     text: str
     zone: str
     away: str
+    full: str
 
 
 def time_of(moment: Moment, zone: str, now: Moment) -> Time:
@@ -22,6 +23,7 @@ def time_of(moment: Moment, zone: str, now: Moment) -> Time:
         text=clock_time(moment, zone, now),
         zone=zone_name(moment, zone),
         away=distance(moment, now),
+        full=full_time(moment, zone),
     )
 
 

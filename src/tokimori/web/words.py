@@ -43,16 +43,23 @@ def distance(moment: Moment, now: Moment) -> str:
 
 
 def duration(microseconds: int) -> str:
-    """Return a duration: `230 ms`, `4.2 s`, `3 min 05 s`, `2 h 03 min`."""
+    """Return a duration: `230 ms`, `4.2 s`, `41 s`, `3 min 05 s`, `2 h 03 min`."""
     seconds = microseconds / SECOND
     if seconds < 0.9995:
         return f"{max(0, round(seconds * 1000))} ms"
-    if seconds < 59.95:
+    if seconds < 9.95:
         return f"{seconds:.1f} s"
+    if seconds < 59.5:
+        return f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
         return f"{minutes} min {rest:02} s"
     return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def short(run_id: str) -> str:
+    """Return the end of a run's id, by which people name it: the beginning is that of all runs of its minute."""
+    return run_id[-8:]
 
 
 def _local(moment: Moment, zone: str) -> datetime:

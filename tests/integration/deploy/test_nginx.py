@@ -144,7 +144,7 @@ def test_a_node_below_a_prefix(program: Program, end: str) -> None:
         kept, _, rest = entered.headers["set-cookie"].partition(";")
         assert "Path=/below;" in rest
         page = proxied.ask("GET", "/below/", {"cookie": kept}).body
-        style = re.search(r'href="(/below/static/tokimori.css[^"]*)"', page)
+        style = re.search(r'href="(/below/static/console.css[^"]*)"', page)
         assert style is not None and proxied.ask("GET", style[1], {"cookie": kept}).status == 200
         order = {"content-type": "application/json", "origin": f"https://{NAME}:{proxied.port}", "cookie": kept}
         made = proxied.ask("POST", "/below/api/v2/jobs", order, '{"id": "a", "noop": true}')

@@ -192,7 +192,7 @@ def paths() -> Sequence[Sequence[str]]:
         "/healthz",
         "/api/v2/nodes",
         "/api/v1/job/",
-        "/static/tokimori.js",
+        "/static/console.js",
         "/nowhere",
         CALLBACKS + "{run}/1",
     )

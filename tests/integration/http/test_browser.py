@@ -1,13 +1,13 @@
 """The page in a real browser, beside a node at work: what people see, press and read."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 import tokimori
 from tests.integration.cli.conftest import Program
@@ -60,7 +60,7 @@ def faults() -> list[str]:
 @pytest.fixture
 def page(browser: Browser, site: Site, faults: list[str]) -> Iterator[Page]:
     """The page, open in a tab of its own."""
-    tab = browser.new_page()
+    tab = browser.new_page(viewport={"width": 1440, "height": 900})
     tab.set_default_timeout(PATIENCE)
     expect.set_options(timeout=PATIENCE)
     tab.on("pageerror", lambda fault: faults.append(str(fault)))
@@ -71,53 +71,111 @@ def page(browser: Browser, site: Site, faults: list[str]) -> Iterator[Page]:
     assert faults == []
 
 
-def row(page: Page, job_id: str) -> str:
+def row(job_id: str) -> str:
     """Where the row of a job is."""
     return f'tr[data-key="job {job_id}"]'
 
 
-def marks(page: Page, job_id: str) -> Sequence[str]:
-    """The states of its last runs, as shown."""
-    return list(page.locator(f"{row(page, job_id)} .mark").evaluate_all("all => all.map(each => each.className)"))
+def toast(page: Page) -> Locator:
+    """What the page tells of the last act."""
+    return page.locator(".toast").last
 
 
-def test_a_run_that_is_asked_for_is_seen(page: Page, client: Client) -> None:
-    """Pressed once, it runs once; its mark, its panel and its output come by themselves, and nothing is loaded anew."""
-    client.jobs.add("hello", command="echo hello from a run")
+def test_a_run_that_is_asked_for_is_seen(page: Page, site: Site, client: Client) -> None:
+    """A receipt leads to it; its end and its output come by themselves, and nothing is loaded anew."""
+    client.jobs.add("hello", command="echo hello from a run; sleep 1; echo at its end")
+    page.goto(f"{site.url}jobs/hello")
     page.evaluate("window.same = true")
-    page.locator(row(page, "hello")).get_by_role("button", name="Run now").click()
-    page.locator(f"{row(page, 'hello')} .mark.succeeded").click()
-    expect(page.locator("aside .output")).to_contain_text("hello from a run")
+    page.get_by_role("link", name="Run…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Run").click()
+    expect(toast(page)).to_contain_text("of hello started")
+    expect(page.locator("tr[data-key^='run ']")).to_contain_text("succeeded")
     assert page.evaluate("window.same") is True
-    assert marks(page, "hello") == ["mark succeeded"]
-    assert "run=" in page.url
+    toast(page).get_by_role("link", name="open").click()
+    expect(page.locator(".log")).to_contain_text("hello from a run")
+    expect(page.locator(".log")).to_contain_text("at its end")
+    assert "/runs/" in page.url
 
 
-def test_a_job_is_paused_and_resumed(page: Page, client: Client) -> None:
-    """Each button does what it says, and says what it would do next."""
-    client.jobs.add("steps", command="true", schedule="@yearly")
-    steps = page.locator(row(page, "steps"))
-    steps.get_by_role("button", name="Pause").click()
-    expect(steps).to_contain_text("paused")
-    assert client.jobs.get("steps").state == "paused"
-    steps.get_by_role("button", name="Resume").click()
-    expect(steps.get_by_role("button", name="Pause")).to_be_visible()
-    assert client.jobs.get("steps").state == "enabled"
+def test_jobs_are_paused_with_a_reason_and_taken_back(page: Page, site: Site, client: Client) -> None:
+    """Two of a filtered list are chosen, paused together, and enabled again by the receipt."""
+    for name in ("steps-a", "steps-b", "steps-c"):
+        client.jobs.add(name, command="true", schedule="@yearly")
+    page.goto(f"{site.url}jobs?q=steps")
+    for name in ("steps-a", "steps-c"):
+        page.get_by_label(f"Choose {name}").check()
+    expect(page.locator("[data-count]")).to_have_text("2 chosen")
+    page.get_by_role("button", name="Pause…").click()
+    page.get_by_role("dialog").get_by_label("Reason").fill("the supplier moves")
+    page.keyboard.press("Enter")
+    expect(toast(page)).to_contain_text("2 jobs paused")
+    assert [client.jobs.get(f"steps-{each}").state for each in "abc"] == ["paused", "enabled", "paused"]
+    assert client.jobs.get("steps-c").reason == "the supplier moves"
+    assert page.url == f"{site.url}jobs?q=steps"
+    toast(page).get_by_role("button", name="Undo").click()
+    expect(toast(page)).to_contain_text("2 jobs resumed")
+    assert client.jobs.get("steps-a").state == "enabled"
 
 
-def test_what_has_not_changed_is_not_sent_again(page: Page, client: Client) -> None:
+def test_the_keyboard_alone_does_it(page: Page, site: Site, client: Client) -> None:
+    """A table is one stop of Tab; keys go to a place, filter, move, open, ask, and answer; focus comes back."""
+    for name in ("keys-a", "keys-b", "keys-c"):
+        client.jobs.add(name, command="true")
+    page.keyboard.press("g")
+    page.keyboard.press("j")
+    page.wait_for_url("**/jobs")
+    page.keyboard.press("/")
+    page.keyboard.type("keys")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/jobs?q=keys")
+    expect(page.locator("tr[data-key^='job ']")).to_have_count(3)
+    assert page.locator("tbody [tabindex='0']").count() == 1
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    assert page.evaluate("document.activeElement.textContent") == "keys-b"
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/jobs/keys-b")
+    page.keyboard.press("p")
+    page.get_by_role("dialog").get_by_label("Reason").wait_for()
+    page.keyboard.type("by hand")
+    page.keyboard.press("Enter")
+    expect(toast(page)).to_contain_text("keys-b paused")
+    assert client.jobs.get("keys-b").reason == "by hand"
+
+
+def test_without_a_script_everything_is_read_and_done(browser: Browser, site: Site, client: Client) -> None:
+    """Slower, with a page for each question; the receipt stands on the next one."""
+    client.jobs.add("plain", command="true")
+    with closing(browser.new_context(java_script_enabled=False)) as context, closing(context.new_page()) as tab:
+        tab.set_default_timeout(PATIENCE)
+        tab.goto(site.entry)
+        tab.goto(f"{site.url}jobs?q=plain")
+        tab.get_by_role("link", name="plain", exact=True).click()
+        tab.get_by_role("link", name="Pause…").click()
+        tab.get_by_label("Reason").fill("no script")
+        tab.locator("#ask").get_by_role("button", name="Pause").click()
+        assert tab.url == f"{site.url}jobs/plain"
+        expect(toast(tab)).to_contain_text("plain paused")
+        tab.locator(".head").get_by_role("button", name="Resume").click()
+        expect(toast(tab)).to_contain_text("plain resumed")
+    assert client.jobs.get("plain").state == "enabled"
+
+
+def test_what_has_not_changed_is_not_sent_again(page: Page, site: Site, client: Client) -> None:
     """A page that rests is told that it is the same; it stays live, and shows what is new as soon as there is any."""
     statuses: list[int] = []
     page.on("response", lambda response: statuses.append(response.status) if response.url == page.url else None)
-    page.wait_for_function("() => document.getElementById('live').textContent === 'live'")
+    page.goto(f"{site.url}jobs?q=newcomer")
+    expect(page.locator("#live")).to_contain_text("live")
     for _ in range(8):
         page.wait_for_timeout(1_000)
         if 304 in statuses:
             break
     assert 304 in statuses
     client.jobs.add("newcomer", command="true")
-    expect(page.locator(row(page, "newcomer"))).to_be_visible()
-    expect(page.locator("#live")).to_have_text("live")
+    expect(page.locator(row("newcomer"))).to_be_visible()
+    expect(page.locator("#live")).to_contain_text("live")
 
 
 def test_texts_of_others_do_nothing(page: Page, client: Client, site: Site) -> None:
@@ -136,65 +194,76 @@ def test_texts_of_others_do_nothing(page: Page, client: Client, site: Site) -> N
     client.runs.hold(held.id, evil)
     client.jobs.pause("paused", evil)
     for address in (
-        "?job=evil",
-        "?job=paused",
-        f"?run={held.id}",
-        f"?run={run.id}",
-        f"?schedule={quote(evil)}",
-        "?queue=evil",
+        "",
+        "jobs",
+        "jobs/evil",
+        "jobs/evil?tab=definition",
+        "jobs/paused",
+        f"jobs?q={quote(evil)}",
+        f"jobs?owner={quote(evil)}",
+        "jobs?group=owner",
+        "runs",
+        f"runs/{held.id}",
+        f"runs/{run.id}",
+        f"do/jobs.pause?on={quote(evil)}&back={quote(evil)}&reason={quote(evil)}",
         "api/docs",
     ):
         page.goto(site.url + address)
-        assert page.evaluate("[window.hurt, document.querySelectorAll('[onerror], script:not([src])').length]") == [
-            None,
-            0,
-        ]
-    page.goto(f"{site.url}?run={run.id}")
-    expect(page.locator("aside .output")).to_contain_text(evil)
-    expect(page.locator(row(page, "evil"))).to_contain_text(evil)
+        hurt = page.evaluate("[window.hurt, document.querySelectorAll('[onerror], script:not([src])').length]")
+        assert hurt == [None, 0], address
+    page.goto(f"{site.url}runs/{run.id}")
+    expect(page.locator(".log")).to_contain_text(evil)
+    client.queues.resume("evil")
+    client.runs.cancel(held.id)
 
 
-def test_a_refusal_is_shown(page: Page, client: Client, faults: list[str]) -> None:
-    """An order that the node refuses is told on the page, in the node's words."""
+def test_a_refusal_is_shown(page: Page, site: Site, client: Client, faults: list[str]) -> None:
+    """An order that the node refuses is told where one looks, in the node's words, until it is closed."""
     client.jobs.add("gone", command="true")
-    button = page.locator(row(page, "gone")).get_by_role("button", name="Run now")
-    expect(button).to_be_visible()
-    instead = f"{page.url}api/v2/jobs/no/trigger"
-    page.route("**/api/v2/jobs/gone/trigger", lambda route: route.continue_(url=instead))
-    button.click()
-    expect(page.locator("#notice")).to_contain_text("no")
-    assert all("404" in fault for fault in faults)
+    page.goto(f"{site.url}jobs/gone")
+    page.get_by_role("link", name="Pause…").click()
+    client.jobs.delete("gone")
+    with page.expect_response("**/do/jobs.pause"):
+        page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+    told = page.get_by_role("alert")
+    expect(told).to_contain_text("there is no job 'gone'")
+    expect(told).to_be_in_viewport()
+    told.get_by_role("button", name="Close").click()
+    expect(told).to_have_count(0)
+    assert all("404" in fault for fault in faults)  # the page of a job that is gone
+    page.goto(f"{site.url}jobs")
     faults.clear()
 
 
-def test_what_a_run_waits_for_is_seen(page: Page, client: Client) -> None:
-    """Beside the run and its job: who has its place, with a way to that run, and the command that mends it."""
+def test_what_a_run_waits_for_is_seen(page: Page, site: Site, client: Client) -> None:
+    """Who has its place, with a way to that run, and the command that mends it."""
     client.jobs.add("lasts", command="sleep 60", max_running=1)
     first, second = client.jobs.trigger("lasts"), client.jobs.trigger("lasts")
-    page.goto(f"{page.url}?run={second.id}&job=lasts")
-    held = page.locator("aside .why")
+    page.goto(f"{site.url}?run={second.id}&job=lasts")
+    assert page.url == f"{site.url}runs/{second.id}"
+    held = page.locator(".why").first
     expect(held).to_contain_text(f"held by run {first.id}")
     expect(held.locator("code")).to_have_text("tokimori job update lasts --max-running 2")
-    expect(page.locator("[data-key='schedule'] .why")).to_contain_text(f"held by run {first.id}")
     held.get_by_role("link").click()
-    expect(page.locator("aside dl code").first).to_have_text(first.id)
-    expect(page.locator("aside .why")).to_have_count(0)
+    page.wait_for_url(f"**/runs/{first.id}")
+    expect(page.locator(".why")).to_have_count(0)
     client.runs.cancel(first.id)
     client.runs.cancel(second.id)
 
 
 def test_somebody_logs_in_with_a_token_and_out(browser: Browser, site: Site, client: Client) -> None:
-    """By the form of the closed page; what his role does not include is told when he tries it."""
+    """By the form, and is then where he wanted to go; what his role does not include is said where it would be."""
     client.jobs.add("guarded", noop=True)
     made = client.tokens.create("eve", "read")
     with closing(browser.new_context()) as context, closing(context.new_page()) as tab:
         tab.set_default_timeout(PATIENCE)
-        tab.goto(site.url)
-        tab.get_by_label("Token").fill(made.text)
-        tab.get_by_role("button", name="Log in").click()
-        expect(tab.locator(row(tab, "guarded"))).to_be_visible()
-        tab.locator(row(tab, "guarded")).get_by_role("button", name="Pause").click()
-        expect(tab.get_by_role("alert")).to_contain_text("Your token may only read.")
+        tab.goto(f"{site.url}jobs/guarded?tab=schedule")
+        assert tab.evaluate("document.activeElement.name") == "token"
+        tab.keyboard.type(made.text)
+        tab.keyboard.press("Enter")
+        tab.wait_for_url(f"{site.url}jobs/guarded?tab=schedule")
+        expect(tab.locator(".head .no")).to_contain_text("Run, Pause, Delete need the role operate")
+        expect(tab.get_by_role("link", name="Pause…")).to_have_count(0)
         tab.get_by_role("button", name="Log out").click()
         expect(tab.get_by_label("Token")).to_be_visible()
     client.tokens.revoke("eve")
@@ -212,12 +281,12 @@ def test_the_page_below_a_prefix(browser: Browser, tmp_path: Path) -> None:
             tab.set_default_timeout(PATIENCE)
             tab.on("request", lambda request: asked.append(request.url))
             tab.goto(f"http://{proxy}{PREFIX}/?secret={site.secret}")
-            tab.locator(row(tab, "hello")).get_by_role("button", name="Run now").click()
-            tab.locator(f"{row(tab, 'hello')} .mark.succeeded").click()
-            expect(tab.locator("aside .output")).to_contain_text("hello from a run")
-            tab.get_by_role("textbox", name="Schedule").fill("0 0 1 1 *")
-            tab.get_by_role("button", name="Explain").click()
-            expect(tab.locator(".sentence").first).to_be_visible()
+            tab.get_by_role("link", name="Jobs", exact=True).click()
+            tab.get_by_role("link", name="hello", exact=True).click()
+            tab.get_by_role("link", name="Run…").click()
+            tab.get_by_role("dialog").get_by_role("button", name="Run").click()
+            toast(tab).get_by_role("link", name="open").click()
+            expect(tab.locator(".log")).to_contain_text("hello from a run")
             tab.get_by_role("button", name="Log out").click()
             expect(tab.get_by_label("Token")).to_be_visible()
     assert len(asked) > 5 and not [each for each in asked if not each.startswith(f"http://{proxy}{PREFIX}/")]
@@ -231,5 +300,5 @@ def test_a_node_that_is_gone_is_told(browser: Browser, tmp_path: Path) -> None:
         page.goto(site.entry)
         site.node.kill()
         site.node.communicate()
-        expect(page.locator("#live")).to_have_text("the node does not answer; trying again", timeout=PATIENCE)
-        expect(page.locator("h2", has_text="Jobs")).to_be_visible()
+        expect(page.locator("#live")).to_contain_text("the node does not answer; trying again", timeout=PATIENCE)
+        expect(page.get_by_role("heading", name="Now", exact=True)).to_be_visible()

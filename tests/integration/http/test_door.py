@@ -58,11 +58,10 @@ async def test_from_job_to_page(http: aiohttp.ClientSession) -> None:
         run = await answer.json()
     async with http.get("/api/v2/runs") as answer:
         assert [each["id"] for each in await answer.json()] == [run["id"]]
-    async with http.get(f"/?run={run['id']}") as answer:
-        page = await answer.text()
-        assert (answer.status, answer.content_type) == (200, "text/html")
-    assert "echo &#39;hi there&#39;" in page
-    assert run["id"] in page
+    for path, shown in ((f"/runs/{run['id']}", run["id"]), ("/jobs/hello?tab=definition", "echo &#39;hi there&#39;")):
+        async with http.get(path) as answer:
+            assert (answer.status, answer.content_type) == (200, "text/html")
+            assert shown in await answer.text()
 
 
 async def test_strangers_are_refused(http: aiohttp.ClientSession) -> None:

@@ -40,10 +40,10 @@ async ([node, canary]) => {
     tries.push(fetch(node + path, { mode: "no-cors", credentials: "include" }).then((a) => a.text())
       .then((text) => text && read.push(text), () => 0));
   }
-  tries.push(wait(make("script"), `${node}static/tokimori.js`).then((e) => e === "load" && read.push("script")));
+  tries.push(wait(make("script"), `${node}static/console.js`).then((e) => e === "load" && read.push("script")));
   for (const path of ["api/docs", "api/v2/openapi.json"])
     tries.push(wait(make("script"), node + path).then((e) => e === "load" && read.push(`script ${path}`)));
-  for (const path of ["static/tokimori.css", "api/docs.css"])
+  for (const path of ["static/console.css", "api/docs.css"])
     tries.push(wait(make("link", { rel: "stylesheet" }), node + path).then((e) => e === "load" && read.push(path)));
   tries.push(new Promise((done) => {
     const line = new WebSocket(`${node.replace("http", "ws")}api/v2/runs`);
@@ -230,10 +230,10 @@ def test_a_link_of_others_leads_in_only_by_a_click(context: BrowserContext, site
     """Who follows a link from another site is asked first; a click on the answer leads to what was meant."""
     with closing(context.new_page()) as page:
         page.goto(f"http://kittens.example:{foreign}/")
-        page.evaluate("(node) => { location.href = node; }", f"{site.url}?schedule=@daily")
+        page.evaluate("(node) => { location.href = node; }", f"{site.url}jobs?q=x")
         page.get_by_role("link", name="Go on to Tokimori").click()
         page.get_by_role("heading", name="Jobs", exact=True).wait_for()
-        assert page.url == f"{site.url}?schedule=@daily"
+        assert page.url == f"{site.url}jobs?q=x"
 
 
 def test_a_browser_without_the_cookie_is_told_what_to_do(context: BrowserContext, site: Site) -> None:
@@ -242,9 +242,9 @@ def test_a_browser_without_the_cookie_is_told_what_to_do(context: BrowserContext
     with closing(context.browser.new_context()) as fresh, closing(fresh.new_page()) as page:
         answer = page.goto(site.url)
         assert answer is not None and answer.status == 401
-        assert page.locator("code").inner_text() == "tokimori node address"
+        assert page.locator("pre").inner_text() == "tokimori node address"
         page.goto(site.entry)
-        assert page.url == site.url and page.title() == "Tokimori"
+        assert page.url == site.url and page.title() == "Now · Tokimori"
         assert page.evaluate("document.cookie") == ""
         (cookie,) = fresh.cookies()
         assert (cookie["sameSite"], cookie["httpOnly"], cookie["value"] != site.secret) == ("Strict", True, True)

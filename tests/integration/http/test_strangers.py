@@ -44,7 +44,7 @@ answers = [
     ask("POST", "/api/v2/jobs/own/trigger", "{}", **kind),
     ask("POST", "/api/v2/pause", "{}", **kind),
     ask("DELETE", "/api/v2/jobs/own"),
-    *(ask("GET", path) for path in ("/", "/?job=own", "/api/v2/jobs", "/api/v2/runs", "/static/tokimori.js")),
+    *(ask("GET", path) for path in ("/", "/?job=own", "/api/v2/jobs", "/api/v2/runs", "/static/console.js")),
     ask("GET", "/?schedule=" + urllib.parse.quote("* * * * *;" * 200)),
     ask("GET", "/?secret=" + "a" * 8_000),
 ]

@@ -1,6 +1,7 @@
 """Who is let in."""
 
 import logging
+import re
 from http.cookies import SimpleCookie
 
 import pytest
@@ -43,7 +44,7 @@ async def ask(asker: Asker, path: str, *headers: tuple[str, str], method: str = 
 PATHS = (
     "/",
     "/?job=x",
-    "/static/tokimori.css",
+    "/static/console.js",
     "/api/v2/jobs",
     "/api/v2/jobs/x",
     "/api/v2/nodes",
@@ -109,7 +110,7 @@ async def test_nothing_else_will_do(stranger: Asker, header: tuple[str, str]) ->
     assert (await ask(stranger, "/api/v2/jobs", header)).status == 401
 
 
-@pytest.mark.parametrize("path", ["/login", "/logout", "/api/v2/jobs", "/nowhere", "//", "/static/tokimori.css"])
+@pytest.mark.parametrize("path", ["/login", "/logout", "/api/v2/jobs", "/nowhere", "//", "/static/console.js"])
 async def test_only_the_address_of_the_page_carries_it(stranger: Asker, path: str) -> None:
     """Elsewhere an address with the secret lets nobody in: addresses are kept by programs on the way."""
     assert (await ask(stranger, f"{path}?secret={SECRET}")).status == 401
@@ -162,16 +163,18 @@ async def test_cookies_of_others_keep_nobody_out(stranger: Asker) -> None:
 
 
 async def test_a_browser_is_told_how_to_get_in(stranger: Asker) -> None:
-    """It gets a page that names the command, and needs no file that it would not get."""
-    answer = await ask(stranger, "/?job=x", BROWSER)
+    """It gets a page that names the command and where it leads, and needs no file that it would not get."""
+    answer = await ask(stranger, "/jobs/x?tab=runs", BROWSER)
     assert (answer.status, answer.headers["content-type"]) == (401, "text/html; charset=utf-8")
     page = answer.body.decode()
     assert "tokimori node address" in page
-    assert "/static/" not in page and "<script" not in page
+    assert 'name="next" value="/jobs/x?tab=runs"' in page and "<script" not in page
+    files = re.findall(r"/static/[^\"]*", page)
+    assert files and [(await ask(stranger, each)).status for each in files] == [200] * len(files)
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "", "x"])
-@pytest.mark.parametrize("path", ["/", "/healthz", "/api/v2/jobs", "/static/tokimori.css"])
+@pytest.mark.parametrize("path", ["/", "/healthz", "/api/v2/jobs", "/static/console.css"])
 async def test_what_a_page_of_others_asks_for_is_refused(stranger: Asker, site: str, path: str) -> None:
     """An image, a link or a form of another site, or of another port of this host, gets nothing, whatever it brings."""
     for known in (("x", "y"), *BEARER.items(), ("cookie", f"{NAME}={VALUE}")):
@@ -195,7 +198,7 @@ async def test_who_follows_a_link_of_another_site_may_go_on(stranger: Asker) -> 
     """The page says where the link came from; its own link leads on to what was meant, with the cookie."""
     answer = await ask(stranger, "/?job=x", BROWSER, ("sec-fetch-site", "cross-site"), ("cookie", f"{NAME}={VALUE}"))
     assert answer.status == 403
-    assert "another site" in answer.body.decode() and '<a href="">' in answer.body.decode()
+    assert "another site" in answer.body.decode() and 'href="">Go on' in answer.body.decode()
 
 
 async def test_wrong_secrets_do_not_fill_the_log(

@@ -17,11 +17,19 @@ from tokimori.ports.ends import EndedRun
 from tokimori.service import finding
 from tokimori.service.finding import RunSearch, all_whole, find_runs
 from tokimori.service.permitted import permitted
-from tokimori.service.sight import Access
-from tokimori.web.content import content
-from tokimori.web.view import View
+from tokimori.service.sight import Access, owner
+from tokimori.web.reader import Reader
+from tokimori.web.screens import job, jobs, now, runs
+from tokimori.web.visit import Visit
 
 PAYLOAD = "x" * 1000
+
+
+def visit_to(world: World, **parts: str) -> Visit:
+    """A visit of the owner to a screen of the page."""
+    return Visit(world.service, Reader(owner(None)), world.clock.now(), "/", parts, {})
+
+
 READERS: dict[str, Callable[[World], Awaitable[object]]] = {
     "why": lambda world: world.service.jobs.why("j"),
     "why ready": lambda world: world.service.jobs.why("ready"),
@@ -34,7 +42,10 @@ READERS: dict[str, Callable[[World], Awaitable[object]]] = {
     "pause of all now": lambda world: world.service.queues.pause(now=True),
     "stats": lambda world: live_runs(world.service),
     "metrics": lambda world: standing_of(world.service),
-    "page": lambda world: content(world.service, world.clock, View(job="j")),
+    "page now": lambda world: now.show(visit_to(world)),
+    "page of jobs": lambda world: jobs.show(visit_to(world)),
+    "page of a job": lambda world: job.show(visit_to(world, job_id="j")),
+    "page of runs": lambda world: runs.show(visit_to(world)),
 }
 
 

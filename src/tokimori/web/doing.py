@@ -1,0 +1,90 @@
+"""Acts as they are asked for and carried out: each answer is a toast on the page where one was."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from tokimori.errors import Bug, InvalidInput, NotFound, TokimoriError
+from tokimori.service.service import Service
+from tokimori.web.screen import Act, Receipt, Screen, Shown
+from tokimori.web.toasts import MOST_TEXT, MOST_UNDONE, Toast
+from tokimori.web.visit import Visit
+
+MOST_CHOSEN = 500
+"""So many things one act is done to."""
+NAMED = 3
+"""So many of them a receipt names."""
+_COMMAND = re.compile(r"`(tokimori [^`]*)`")
+
+Acts = Mapping[str, Act]
+
+
+def asking(acts: Acts) -> Sequence[Screen]:
+    """Return the screens that ask before an act, and that offer all acts on a thing."""
+
+    async def ask(visit: Visit) -> Shown:
+        act = act_named(acts, visit.parts["act"])
+        given = {field.name: visit.one(field.name) or "" for field in act.fields}
+        return {"act": act, "on": chosen(visit.all("on")), "back": visit.one("back"), "given": given}
+
+    return [Screen("/do/{act}", "", "ask.html", ask)]
+
+
+def act_named(acts: Acts, name: str) -> Act:
+    """Return the act. Raises `NotFound`."""
+    if name in acts:
+        return acts[name]
+    raise NotFound(f"there is no act {name!r}", field="act", value=name, allowed=", ".join(acts))
+
+
+def chosen(on: Sequence[str]) -> Sequence[str]:
+    """Return the chosen things, each once. Raises `InvalidInput` for none, and for too many."""
+    things = list(dict.fromkeys(on))
+    if 1 <= len(things) <= MOST_CHOSEN:
+        return things
+    message = "on: nothing is chosen" if not things else f"on: {len(things)} things are chosen"
+    raise InvalidInput(message, field="on", allowed=f"1 to {MOST_CHOSEN} of them")
+
+
+async def done(act: Act, service: Service, on: Sequence[str], given: Mapping[str, str]) -> Toast:
+    """Do it to each of these things; what came of it. A refusal stops the rest only if it was the first."""
+    receipts: list[tuple[str, Receipt | None]] = []
+    faults: list[TokimoriError] = []
+    for thing in on:
+        try:
+            receipts.append((thing, await act.do(service, thing, given)))
+        except Bug:
+            raise
+        except TokimoriError as fault:
+            faults.append(fault)
+            if not receipts:
+                break
+    if not receipts:
+        return refused(act, faults[0])
+    return _receipt(act, receipts, faults, given)
+
+
+def refused(act: Act, fault: TokimoriError) -> Toast:
+    """Return the toast of a refusal, with the command that mends it."""
+    allowed = fault.allowed or ""
+    commands = _COMMAND.findall(fault.message) + _COMMAND.findall(allowed)
+    more = "" if commands or not allowed or allowed in fault.message else f" Allowed: {allowed}."
+    text = f"{fault.message.removesuffix('.')}.{more}"[:MOST_TEXT]
+    return Toast(head=f"Not {act.done}.", text=text, bad=True, command=commands[0][:300] if commands else None)
+
+
+def _receipt(
+    act: Act, receipts: Sequence[tuple[str, Receipt | None]], faults: Sequence[TokimoriError], given: Mapping[str, str]
+) -> Toast:
+    names = [thing for thing, _ in receipts]
+    first = receipts[0][1]
+    if len(names) == 1 and first is not None:
+        head, text, to = first.text, "", first.to
+    else:
+        word = act.noun.removesuffix("s") if len(names) == 1 else act.noun
+        head, to = f"{len(names)} {word} {act.done}" if len(names) > 1 else f"{names[0]} {act.done}", None
+        text = ", ".join(names[:NAMED]) + (" …" if len(names) > NAMED else "") if len(names) > 1 else ""
+    said = f" “{given['reason']}”" if given.get("reason") else ""
+    failed = f" {len(faults)} not: {faults[0].message}" if faults else ""
+    undo = act.undo if len(names) <= MOST_UNDONE else None
+    told = f"{text}{said}{failed}".strip()[:MOST_TEXT]
+    return Toast(head=head[:MOST_TEXT], text=told, to=to, undo=undo, on=tuple(names) if undo else ())

@@ -1,0 +1,184 @@
+"""Pictures of runs as SVG, made of numbers. Widths are percentages, so that they stretch without a script."""
+
+from collections.abc import Iterable, Sequence
+from statistics import median
+from typing import Final, NamedTuple
+
+from markupsafe import Markup, escape
+
+from tokimori.clock import HOUR, MINUTE, Moment
+from tokimori.model.run import Run
+from tokimori.model.transitions import RunState
+from tokimori.web.words import duration
+
+BARS: Final = 20
+"""The last runs of a job that its line shows."""
+_STEP, _BASE, _MOST, _USUAL = 6, 18, 16, 8
+_BAR: Final = {RunState.SUCCEEDED: "ok", RunState.FAILED: "bad", RunState.RUNNING: "busy"}
+
+
+def took(run: Run) -> int | None:
+    """Return the microseconds of the newest attempt of a run that has ended; None if that is unknown."""
+    return None if run.started is None or run.ended is None else max(0, run.ended - run.started)
+
+
+def usual_of(runs: Iterable[Run]) -> tuple[int, int] | None:
+    """Return the median and the 95th percentile of the runs that succeeded; None if there are none."""
+    ended = [run for run in runs if run.state is RunState.SUCCEEDED]
+    lengths = sorted(length for run in ended if (length := took(run)) is not None)
+    return (round(median(lengths)), lengths[-(-len(lengths) * 95 // 100) - 1]) if lengths else None
+
+
+def median_of(runs: Iterable[Run]) -> int | None:
+    """Return the median of the runs that succeeded; None if there are none."""
+    found = usual_of(runs)
+    return None if found is None else found[0]
+
+
+def bars(runs: Sequence[Run]) -> Markup:
+    """Return the last runs (oldest first) as bars: a failure has a foot, and what was not made is a foot alone."""
+    usual = median_of(runs) or 0
+    drawn: dict[str, str] = {}
+    for place, run in enumerate(runs, BARS - len(runs)):
+        x, tone, length = place * _STEP + 2.5, _BAR.get(run.state, "q"), took(run)
+        high = _height(length, usual) if length is not None else _USUAL if run.state is RunState.RUNNING else 1.5
+        foot = f"M{x} 22v-2.5" if run.state is RunState.FAILED else ""
+        drawn[tone] = f"{drawn.get(tone, '')}M{x} {_BASE}v-{high:g}{foot}"
+    said = _said(runs)
+    paths = "".join(f'<path class="s w5 {tone}" d="{path}"/>' for tone, path in drawn.items())
+    return Markup(  # noqa: S704  made of numbers and of words of ours
+        f'<svg class="bars" width="{BARS * _STEP}" height="24" role="img" aria-label="{said}">'
+        f"<title>{said}</title>{paths}</svg>"
+    )
+
+
+def _height(length: int, usual: int) -> float:
+    return _USUAL if usual == 0 else min(_MOST, max(3, round(_USUAL * length / usual)))
+
+
+def _said(runs: Sequence[Run]) -> str:
+    if not runs:
+        return "no runs yet"
+    states = [run.state for run in runs]
+    return f"last {len(runs)}: " + ", ".join(f"{states.count(each)} {each}" for each in dict.fromkeys(states))
+
+
+def progress(elapsed: int, usual: int, late: int) -> Markup:
+    """Return the bar of a running run: elapsed time over the median, with a mark at the 95th percentile (`late`)."""
+    whole = max(late * 1.15, elapsed * 1.05, 1)
+    so_far, middle, mark = (round(each / whole * 100, 1) for each in (elapsed, usual, late))
+    tone = "amber" if elapsed > late else "busy"
+    said = f"{duration(elapsed)} of about {duration(usual)}; 95 of 100 end within {duration(late)}"
+    return Markup(  # noqa: S704  made of numbers
+        f'<svg width="100%" height="20" role="img" aria-label="{said}"><title>{said}</title>'
+        f'<rect class="f faint" y="6" width="{middle}%" height="8"/>'
+        f'<rect class="f {tone}" y="6" width="{so_far}%" height="8"/>'
+        f'<line class="s" x1="{mark}%" x2="{mark}%" y1="2" y2="18"/></svg>'
+    )
+
+
+class Minute(NamedTuple):
+    """A minute of the strip: how many runs began or will begin in it, and how many of those have failed."""
+
+    at: Moment
+    runs: int
+    failed: int = 0
+    clock: str = ""
+
+
+def strip(minutes: Sequence[Minute], now: Moment, marks: Sequence[Minute]) -> Markup:
+    """Return the histogram of the hour before now and the next one. `marks` are the clock times below it."""
+    since, most = now - HOUR, max([each.runs for each in minutes], default=1)
+    scale, base = 58 / max(most, 6), 74
+    drawn = ['<line class="hl" x1="0" x2="100%" y1="74.5" y2="74.5"/>']
+    for each in minutes:
+        x, high = _percent(each.at, since), round(each.runs * scale, 1)
+        kind = "f ok" if each.at <= now else "next"
+        said = f"{each.clock} · {each.runs} {'firing' if each.runs == 1 else 'firings'}"
+        said += f", {each.failed} failed" if each.failed else ""
+        drawn.append(_bar(kind, x, base - high, high, f"<title>{escape(said)}</title>"))
+        if each.failed:
+            red = round(each.failed * scale, 1)
+            drawn.append(_bar("f bad", x, base - high, red))
+    failed = [each for each in minutes if each.failed]
+    for each in sorted(failed, key=lambda minute: -minute.failed)[:4]:
+        y = base - round(each.runs * scale, 1) - 5
+        drawn.append(f'<text class="bad t m halo" x="{_percent(each.at, since)}%" y="{y}">{each.failed} failed</text>')
+    drawn += [f'<text class="m" x="{_percent(each.at, since)}%" y="90">{escape(each.clock)}</text>' for each in marks]
+    drawn.append(
+        '<line class="s acc" x1="50%" x2="50%" y1="6" y2="92"/><text class="acc t" x="50.5%" y="14">now</text>'
+    )
+    total, bad = sum(each.runs for each in minutes if each.at <= now), sum(each.failed for each in minutes)
+    said = f"Runs by minute of the past hour and the next: {total} began, {bad} of them failed"
+    return Markup(f'<svg width="100%" height="94" role="img" aria-label="{said}">{"".join(drawn)}</svg>')  # noqa: S704
+
+
+def _bar(kind: str, x: float, y: float, high: float, inner: str = "") -> str:
+    return f'<rect class="{kind}" x="{x}%" y="{y:.1f}" width=".55%" height="{high}">{inner}</rect>'
+
+
+def _percent(at: int, since: int, span: int = 2 * HOUR) -> float:
+    return round((at - since) / span * 100, 2)
+
+
+class Span(NamedTuple):
+    """A stretch of a waterfall: `dash` for one in which nothing ran."""
+
+    first: Moment
+    last: Moment
+    tone: str
+    says: str
+    dash: bool = False
+
+
+class Lane(NamedTuple):
+    """A lane of a waterfall: its name, its stretches, and what came of it."""
+
+    name: str
+    spans: Sequence[Span]
+    end: str
+    tone: str
+
+
+def waterfall(lanes: Sequence[Lane], first: Moment, last: Moment) -> Markup:
+    """Return the stretches of these lanes on one scale."""
+    span = max(last - first, 1)
+    step = _step(span)
+    high = 26 * len(lanes) + 22
+    drawn = []
+    for number in range(span // step + 1):
+        x = round(number * step / span * 100, 2)
+        place = "" if number == 0 else "m odd" if number % 2 else "m"
+        if x > 97:
+            place = "e"
+        name = "0 s" if number == 0 else f"+{duration(number * step).removesuffix(' 00 s').removesuffix(' 00 min')}"
+        drawn.append(f'<line class="hl" x1="{x}%" x2="{x}%" y1="18" y2="{high - 2}"/>')
+        drawn.append(f'<text class="{place}" x="{x}%" y="12">{name}</text>')
+    for row, lane in enumerate(lanes):
+        drawn += [_stretch(each, first, span, 25 + 26 * row) for each in lane.spans]
+    said = "; ".join(f"{lane.name}: {lane.end}" for lane in lanes)
+    return Markup(  # noqa: S704  numbers, and texts that are escaped
+        f'<svg width="100%" height="{high}" role="img" aria-label="{escape(said)}">{"".join(drawn)}</svg>'
+    )
+
+
+def _stretch(each: Span, first: Moment, span: int, y: int) -> str:
+    x, right = (round((at - first) / span * 100, 2) for at in (each.first, each.last))
+    if each.dash:
+        middle = round((x + right) / 2, 2)
+        says = f'<text class="m halo odd" x="{middle}%" y="{y + 3}">{escape(each.says)}</text>' if right - x > 8 else ""
+        return f'<line class="s q dash" x1="{x}%" x2="{right}%" y1="{y + 7}" y2="{y + 7}"/>{says}'
+    width = max(right - x, 0.4)
+    return (
+        f'<rect class="f {each.tone}" x="{min(x, 99.6)}%" y="{y}" width="{width:.2f}%" height="14" rx="2">'
+        f"<title>{escape(each.says)}</title></rect>"
+    )
+
+
+def _step(span: int) -> int:
+    """Return the distance of the lines of a scale: at most seven of them, at round lengths."""
+    second = MINUTE // 60
+    steps = [second // 1000 * n for n in (1, 2, 5, 10, 20, 50, 100, 200, 500)]
+    steps += [second * n for n in (1, 2, 5, 10, 20, 30)] + [MINUTE * n for n in (1, 2, 5, 10, 20, 30)]
+    steps += [HOUR * n for n in (1, 2, 6, 12, 24)]
+    return next((step for step in steps if span // step <= 6), -(-span // (6 * 24 * HOUR)) * 24 * HOUR)

@@ -1,0 +1,1 @@
+"""Screens of the page: a module for each noun."""

@@ -1,0 +1,221 @@
+"""The list of jobs, and what can be done with jobs."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from tokimori.errors import NotFound
+from tokimori.model.attempt_notes import check_json
+from tokimori.model.ids import JobId
+from tokimori.model.job import Job, JobState
+from tokimori.model.run import Run
+from tokimori.model.transitions import RunState
+from tokimori.service.arguments import JobFilters
+from tokimori.service.asking import MOST_LISTED
+from tokimori.service.service import Service
+from tokimori.web.addresses import path
+from tokimori.web.filters import chips, typed, words
+from tokimori.web.job_rows import WORST_FIRST, JobRow, groups, job_rows
+from tokimori.web.screen import Act, Field, Given, Receipt, Screen, Shown
+from tokimori.web.visit import Visit
+from tokimori.web.words import short
+
+SHOWN: Final = 100
+MOST_ASKED: Final = 20
+"""So many pages are looked through for words, which no store finds."""
+MOST_SORTED: Final = 300
+"""So many jobs are put in another order than that of their ids."""
+NAMES: Final = ("state", "queue", "owner", "label")
+SORTS: Final = {"": "by name", "worst": "worst first", "next": "by next", "slowest": "slowest first"}
+GROUPS: Final = {"": "by prefix", "queue": "by queue", "owner": "by owner", "none": "no groups"}
+_STORED: Final = frozenset(map(str, JobState))
+_RUNS: Final = frozenset({"running", "ready", "blocked", "held"})
+
+
+class Some(NamedTuple):
+    """Jobs that are wanted. `next`: there may be more behind this id."""
+
+    jobs: Sequence[Job]
+    next: str | None
+
+
+async def show(visit: Visit) -> Shown:
+    """Return the list of jobs."""
+    if (moved := typed(visit, NAMES)) is not None:
+        return moved
+    sort, group = visit.one("sort") or "", visit.one("group") or ""
+    found = await _found(visit, MOST_SORTED if sort else SHOWN)
+    alarms = {alarm.name for alarm in await visit.service.expectations.alarms(limit=MOST_LISTED) if alarm.of_job}
+    rows = _sorted(await job_rows(visit, found.jobs, alarms), sort)[:SHOWN]
+    by = {str(job.id): _group(job, group) for job in found.jobs}
+    return {
+        "groups": [("", "", rows)] if group == "none" or sort else groups(rows, by),
+        "shown": len(rows),
+        "more": visit.link(after=found.next) if found.next and not sort else None,
+        "first": visit.link(after=None) if visit.one("after") else None,
+        "chips": chips(visit, NAMES),
+        "sorts": SORTS,
+        "kinds": GROUPS,
+        "is_cut": sort != "" and found.next is not None,
+        "bulk": ("jobs.pause", "jobs.resume", "jobs.trigger", "jobs.delete"),
+        "states": WORST_FIRST[:-1],
+    }
+
+
+async def _found(visit: Visit, limit: int) -> Some:
+    """Return the jobs that the filters want, by id."""
+    state = visit.one("state")
+    if state is not None and state not in _STORED:
+        return await _in_state(visit, state, limit)
+    looked, found, after = words(visit), list[Job](), visit.one("after")
+    filters = JobFilters(
+        state=state, queue=visit.one("queue"), owner=visit.one("owner"), label=visit.all("label"), limit=limit
+    )
+    for _ in range(MOST_ASKED if looked else 1):
+        filters["after"] = after
+        page = await visit.service.jobs.list(**filters)
+        found += [job for job in page.jobs if _has(job, looked)]
+        if page.next is None or len(found) >= limit:
+            return Some(found[:limit], found[limit - 1].id if len(found) > limit else page.next)
+        after = page.next
+    return Some(found, after)
+
+
+async def _in_state(visit: Visit, state: str, limit: int) -> Some:
+    """Return the jobs of which a word is true that the store does not keep: their runs or alarms say it."""
+    service, looked = visit.service, words(visit)
+    if state == "overdue":
+        ids = {alarm.name for alarm in await service.expectations.alarms(limit=MOST_LISTED) if alarm.of_job}
+    elif state in _RUNS:
+        ids = {run.job_id for run in await runs_in(service, RunState(state))}
+    elif state == "failing":
+        ids = set(await failing(service))
+    else:
+        ids = set()
+    after, found = visit.one("after") or "", list[Job]()
+    queue, owner = visit.one("queue"), visit.one("owner")
+    for job_id in sorted(each for each in ids if each > after):
+        if len(found) == limit:
+            return Some(found, found[-1].id)
+        try:
+            job = await service.jobs.get(job_id)
+        except NotFound:
+            continue
+        is_there = job.state is not JobState.DELETED
+        is_of = queue in (None, job.definition.queue) and owner in (None, job.definition.owner)
+        found += [job] if is_there and is_of and _has(job, looked) else []
+    return Some(found, None)
+
+
+async def runs_in(service: Service, *states: RunState, limit: int = MOST_LISTED) -> Sequence[Run]:
+    """Return the newest runs in these states, without their texts."""
+    return (await service.runs.list(state=states, limit=limit, longest=0)).runs
+
+
+async def failing(service: Service) -> dict[JobId, Run]:
+    """Return the jobs whose newest end is a failure, with that run, of the newest failures."""
+    newest: dict[JobId, Run] = {}
+    for run in await runs_in(service, RunState.FAILED, limit=200):
+        newest.setdefault(run.job_id, run)
+    found = {}
+    ids = list(newest)
+    for first in range(0, len(ids), 50):
+        last = await service.runs.last(ids[first : first + 50], 5, longest=0)
+        for job_id, runs in last.items():
+            ended = next((run for run in runs if run.state in (RunState.SUCCEEDED, RunState.FAILED)), None)
+            if ended is None or ended.state is RunState.FAILED:
+                found[job_id] = newest[job_id]
+    return found
+
+
+def _has(job: Job, looked: Sequence[str]) -> bool:
+    said = job.definition
+    text = " ".join(filter(None, (job.id, said.name, said.description, said.owner, said.queue))).casefold()
+    return all(word in text for word in looked)
+
+
+def _sorted(rows: Sequence[JobRow], sort: str) -> Sequence[JobRow]:
+    match sort:
+        case "worst":
+            return sorted(rows, key=lambda row: (WORST_FIRST.index(row.state), row.id))
+        case "next":
+            return sorted(rows, key=lambda row: (row.next is None, row.next.rfc3339 if row.next else "", row.id))
+        case "slowest":
+            return sorted(rows, key=lambda row: (-row.usual, row.id))
+        case _:
+            return rows
+
+
+def _group(job: Job, kind: str) -> str:
+    match kind:
+        case "queue":
+            return job.definition.queue
+        case "owner":
+            return job.definition.owner or "nobody's"
+        case _:
+            return prefix_of(job.id)
+
+
+def prefix_of(job_id: str) -> str:
+    """Return the beginning of an id up to the first mark, by which people group jobs."""
+    cut = next((place for place, letter in enumerate(job_id) if letter in "-_./:" and place), len(job_id))
+    return job_id[:cut]
+
+
+# Acts
+
+REASON = Field("reason", "Reason", "recorded, and shown to whoever asks why nothing starts")
+
+
+async def _pause(service: Service, job_id: str, given: Given) -> None:
+    await service.jobs.pause(job_id, given.get("reason"), now="now" in given)
+
+
+async def _resume(service: Service, job_id: str, given: Given) -> None:
+    await service.jobs.resume(job_id, late="late" in given)
+
+
+async def _resolve(service: Service, job_id: str, given: Given) -> None:
+    await service.jobs.resolve(job_id)
+
+
+async def _trigger(service: Service, job_id: str, given: Given) -> Receipt:
+    payload = given.get("payload")
+    if payload is not None:
+        check_json(payload)
+    run = await service.jobs.trigger(job_id, payload=payload)
+    return Receipt(f"Run {short(run.id)} of {job_id} started", path("runs", run.id))
+
+
+async def _delete(service: Service, job_id: str, given: Given) -> None:
+    await service.jobs.delete(job_id)
+
+
+ACTS: Final = (
+    Act(
+        "jobs.trigger",
+        "Run",
+        "run",
+        _trigger,
+        fields=(Field("payload", "Payload", "JSON or text; empty: that of the job", "area"),),
+        style="go",
+    ),
+    Act(
+        "jobs.pause",
+        "Pause",
+        "paused",
+        _pause,
+        fields=(REASON, Field("now", "Cancel the runs that run now", kind="check")),
+        undo="jobs.resume",
+    ),
+    Act("jobs.resume", "Resume", "resumed", _resume, undo="jobs.pause"),
+    Act("jobs.resolve", "Resolve", "resolved", _resolve),
+    Act(
+        "jobs.delete",
+        "Delete",
+        "deleted",
+        _delete,
+        sure="Runs that have not started are cancelled; running ones go on to their end. There is no undo.",
+        back="/jobs",
+    ),
+)
+SCREENS: Final = (Screen("/jobs", "jobs", "jobs.html", show, leads=True),)

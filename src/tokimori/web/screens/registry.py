@@ -1,0 +1,31 @@
+"""All screens, and all that can be done on them. A new noun is a line here: see the recipe in CONTRIBUTING."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from tokimori.web.doing import asking
+from tokimori.web.screen import Act, Screen
+from tokimori.web.screens import job, jobs, nodes, now, run, runs, semaphores
+
+ACTS: Final[Mapping[str, Act]] = MappingProxyType(
+    {act.name: act for each in (now.ACTS, jobs.ACTS, runs.ACTS) for act in each}
+)
+SCREENS: Final[tuple[Screen, ...]] = (
+    *now.SCREENS,
+    *jobs.SCREENS,
+    *job.SCREENS,
+    *runs.SCREENS,
+    *run.SCREENS,
+    *nodes.SCREENS,
+    *semaphores.SCREENS,
+    *asking(ACTS),
+)
+RAIL: Final = (
+    ("now", "jobs", "runs", "failures"),
+    ("plan", "graph"),
+    ("queues", "semaphores", "calendars", "sets", "tasks", "expectations"),
+    ("nodes", "notifiers", "channels", "tokens", "secrets", "audit"),
+    ("wall",),
+)
+"""The entries of the rail in groups; those are drawn that have a screen."""

@@ -1,0 +1,170 @@
+"""The page of a run."""
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from tokimori.clock import Moment
+from tokimori.model.run import Output, Run, asked_by
+from tokimori.model.transitions import BEFORE_START, ENDS, STANDING_STILL, RunState
+from tokimori.service.outputs import whole
+from tokimori.service.runs import AttemptDetails, RunDetails
+from tokimori.web.addresses import path
+from tokimori.web.pictures import Lane, Span, waterfall
+from tokimori.web.run_rows import run_row
+from tokimori.web.screen import Screen, Shown
+from tokimori.web.times import Time, lasted
+from tokimori.web.visit import Visit
+from tokimori.web.words import duration
+
+LANES_SHOWN: Final = 12
+LINES_SHOWN: Final = 2_000
+_ESCAPES: Final = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])|[\x00-\x08\x0b-\x1f\x7f]"
+)
+_TONES: Final = {"failed": "bad", "lost": "bad", "running": "busy"}
+
+
+class AttemptRow(NamedTuple):
+    """An attempt of the run."""
+
+    number: int
+    outcome: str
+    host: str
+    pid: str
+    node_id: str
+    started: Time | None
+    ended: Time | None
+    took: str
+    exit: str
+    error: str
+
+
+async def show(visit: Visit) -> Shown:
+    """Return the page of a run."""
+    run_id, service = visit.parts["run_id"], visit.service
+    details = await service.runs.get(run_id)
+    run = details.run
+    given = visit.one("attempt") or ""
+    number = int(given) if given.isdecimal() and len(given) < 10 else run.attempt
+    output = await service.runs.output(run.id, number)
+    zone = details.time_zone
+    return {
+        "run": run_row(visit, details),
+        "said": run,
+        "why": (await service.runs.why(run.id)).reasons if run.state in STANDING_STILL else (),
+        "due": visit.time(run.due, zone),
+        "started": None if run.started is None else visit.time(run.started, zone),
+        "ended": None if run.ended is None else visit.time(run.ended, zone),
+        "late": _late(details),
+        "attempts": [_attempt(visit, each, zone) for each in details.attempts],
+        "left_out": details.attempts_left_out,
+        "number": number,
+        "lines": lines_of(output),
+        "size": 0 if output is None else output.size,
+        "fall": _fall(details, visit.now),
+        "acts_here": _acts(run.state),
+        "again": path("jobs", run.job_id) is not None and not details.is_job_deleted and run.state in ENDS,
+        "parent": run.parent_id,
+        "retry_of": run.details.retry_of,
+        "payload": run.payload,
+        "result": run.result,
+    }
+
+
+def _acts(state: RunState) -> Sequence[str]:
+    if state in ENDS:
+        return ("runs.retry",)
+    if state is RunState.HELD:
+        return ("runs.resume", "runs.cancel")
+    return ("runs.cancel", "runs.hold") if state in BEFORE_START else ("runs.cancel",)
+
+
+def _late(details: RunDetails) -> str:
+    """Return how much later than due the first attempt that is known began; empty for less than a second."""
+    first = next((each.attempt.started for each in details.attempts if each.attempt.started is not None), None)
+    late = 0 if first is None or details.attempts_left_out else first - first_due(details.run)
+    return duration(late) if late >= 1_000_000 else ""
+
+
+def first_due(run: Run) -> Moment:
+    """Return when the first attempt was due: later ones have a time of their own."""
+    if run.attempt <= 1:
+        return run.due
+    return run.nominal if asked_by(run.origin) == "schedule" else max(run.nominal, run.created)
+
+
+def _attempt(visit: Visit, each: AttemptDetails, zone: str) -> AttemptRow:
+    attempt = each.attempt
+    is_running = attempt.outcome == RunState.RUNNING.value
+    return AttemptRow(
+        number=attempt.number,
+        outcome=attempt.outcome,
+        host=each.host or "",
+        pid=str(attempt.pid or ""),
+        node_id=attempt.node_id or "",
+        started=None if attempt.started is None else visit.time(attempt.started, zone),
+        ended=None if attempt.ended is None else visit.time(attempt.ended, zone),
+        took=lasted(attempt.started, attempt.ended, visit.now, is_running=is_running),
+        exit=_exit(attempt.exit_code, attempt.signal),
+        error=attempt.error or "",
+    )
+
+
+def _exit(code: int | None, signal: int | None) -> str:
+    if signal is not None:
+        return f"signal {signal}"
+    return "" if code is None else f"exit {code}"
+
+
+def lines_of(output: Output | None) -> Sequence[tuple[int, str]]:
+    """Return the last lines of an output with their numbers, without what moves a terminal's cursor or colours it."""
+    text = "" if output is None else whole(output).decode(errors="replace")
+    lines = _ESCAPES.sub("", text.replace("\r\n", "\n")).removesuffix("\n").split("\n") if text else []
+    first = max(0, len(lines) - LINES_SHOWN)
+    return list(enumerate(lines[first:], first + 1))
+
+
+class Fall(NamedTuple):
+    """A waterfall with its lanes."""
+
+    picture: object
+    lanes: Sequence[Lane]
+
+
+def _fall(details: RunDetails, now: Moment) -> Fall | None:
+    """Return the waterfall of a run; None for one that has not been due yet."""
+    run, attempts = details.run, details.attempts[-LANES_SHOWN:]
+    begun = [each.attempt for each in attempts if each.attempt.started is not None]
+    first = min([first_due(run), *(each.started for each in begun[:1] if each.started is not None)])
+    last = max([first, *((each.ended or now) for each in begun), *([now] if run.state not in ENDS else [])])
+    if details.attempts_left_out and begun:
+        first = begun[0].started or first
+    if last <= first:
+        return None
+    lanes = [] if details.attempts_left_out else [_before(first, begun[0].started if begun else last, run.state.value)]
+    before: Moment | None = None
+    for each in begun:
+        began, ended = each.started or first, each.ended or now
+        spans = [Span(before, began, "", f"waits {duration(began - before)}", dash=True)] if before else []
+        tone = _TONES.get(each.outcome, "ok")
+        took = duration(ended - began)
+        exit_ = _exit(each.exit_code, each.signal)
+        sign = "! " if tone == "bad" else "▸ " if tone == "busy" else ""
+        said = f"{sign}{exit_ if exit_ and tone == 'bad' else each.outcome}, {took}"
+        lanes.append(
+            Lane(f"Attempt {each.number}", [*spans, Span(began, ended, tone, said)], said, tone if sign else "")
+        )
+        before = ended
+    return Fall(waterfall(lanes, first, last), lanes)
+
+
+def _before(due: Moment, began: Moment | None, state: str) -> Lane:
+    end = began or due
+    wait = end - due
+    tone = "amber" if wait >= 1_000_000 else "faint"
+    said = f"{duration(wait)} {state if began is None else 'late'}" if wait >= 1_000_000 else "on time"
+    return Lane("Before it began", [Span(due, end, tone, said)], said, "amber" if tone == "amber" else "")
+
+
+SCREENS: Final = (Screen("/runs/{run_id}", "runs", "run.html", show),)

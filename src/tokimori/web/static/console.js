@@ -1,0 +1,326 @@
+// Keeps a screen fresh, shows questions as dialogs, and gives keys. Everything works without it, but slower.
+
+const REFRESH = 2000; // milliseconds
+const TIMEOUT = 10000;
+const TOAST = 9000;
+const root = document.body.dataset.root;
+const main = document.getElementById("main");
+const live = document.getElementById("live");
+const toasts = document.getElementById("toasts");
+let timer = 0;
+let newest = 0; // the last refresh that began: older ones that come late are dropped
+let seen = { address: "", tag: "" }; // what is shown, where the node gave it a tag
+let dialog = null;
+
+// Fetching
+
+async function ask(address, options = {}) {
+  const response = await fetch(address, { signal: AbortSignal.timeout(TIMEOUT), ...options });
+  if (response.status === 401) location.reload(); // the page that says how to enter
+  return response;
+}
+
+const parsed = async (response) => new DOMParser().parseFromString(await response.text(), "text/html");
+
+async function refresh() {
+  clearTimeout(timer);
+  const mine = ++newest;
+  try {
+    const address = location.href.split("#")[0];
+    const headers = seen.tag && seen.address === address ? { "if-none-match": seen.tag } : {};
+    const response = await ask(address, { headers });
+    const fresh = response.status === 304 ? null : await parsed(response);
+    if (mine !== newest) return;
+    if (fresh) {
+      show(fresh);
+      seen = { address, tag: response.headers.get("etag") ?? "" };
+    }
+    tellLive(true);
+  } catch {
+    if (mine !== newest) return;
+    tellLive(false);
+  }
+  if (!document.hidden) timer = setTimeout(refresh, REFRESH);
+}
+
+function show(fresh) {
+  const log = document.querySelector("[data-follow]");
+  const followed = log && log.scrollHeight - log.scrollTop - log.clientHeight < 8;
+  document.title = fresh.title;
+  for (const part of [".rail", ".top h1", "main"]) {
+    const [old, now] = [document.querySelector(part), fresh.querySelector(part)];
+    if (old && now) morph(old, now);
+  }
+  for (const each of fresh.querySelectorAll("[data-toast]")) tell(document.importNode(each, true));
+  if (followed && log.isConnected) log.scrollTop = log.scrollHeight;
+  tidy();
+}
+
+function tellLive(on) {
+  const text = on ? "live" : "the node does not answer; trying again";
+  if (live.textContent.trim() === text) return; // said only when it changes
+  const sign = document.createElement("span");
+  sign.className = `t ${on ? "green" : "bad"}`;
+  sign.textContent = "●";
+  sign.ariaHidden = "true";
+  live.replaceChildren(sign, ` ${text}`);
+}
+
+function morph(old, fresh) {
+  for (const { name } of [...old.attributes]) {
+    if (!fresh.hasAttribute(name) && name !== "tabindex") old.removeAttribute(name);
+  }
+  for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  const keyed = new Map([...old.children].filter(keyOf).map((child) => [keyOf(child), child]));
+  const kept = new Set([...fresh.children].map(keyOf));
+  for (const [key, child] of keyed) if (!kept.has(key)) child.remove();
+  let next = old.firstChild;
+  for (const child of fresh.childNodes) {
+    const known = keyOf(child) && keyed.get(keyOf(child));
+    if (known && known !== next) old.insertBefore(known, next);
+    const match = known || (next && alike(next, child) ? next : null);
+    if (!match) {
+      old.insertBefore(document.importNode(child, true), next);
+    } else {
+      if (match === next) next = next.nextSibling;
+      if (child.nodeType === Node.ELEMENT_NODE) morph(match, child);
+      else if (match.data !== child.data) match.data = child.data;
+    }
+  }
+  while (next) {
+    const after = next.nextSibling;
+    next.remove();
+    next = after;
+  }
+}
+
+const alike = (old, fresh) => old.nodeName === fresh.nodeName && !keyOf(old) && !keyOf(fresh);
+const keyOf = (node) => node.dataset?.key;
+
+// Toasts
+
+function tell(toast) {
+  const close = document.createElement("button");
+  close.className = "dot";
+  close.textContent = "×";
+  close.ariaLabel = "Close";
+  close.onclick = () => toast.remove();
+  toast.querySelector(".acts").append(close);
+  toasts.append(toast);
+  while (toasts.children.length > 3) toasts.firstChild.remove();
+  if (toast.classList.contains("bad")) return; // a refusal stays until it is closed
+  const wait = () => setTimeout(() => (toast.matches(":hover, :focus-within") ? wait() : toast.remove()), TOAST);
+  wait();
+}
+
+function tellFault(text) {
+  const toast = document.createElement("div");
+  toast.className = "toast bad";
+  toast.role = "alert";
+  toast.innerHTML = '<div class="acts"></div><b></b>';
+  toast.querySelector("b").textContent = text;
+  tell(toast);
+}
+
+// Acts and questions
+
+async function send(form, submitter) {
+  if (form.getAttribute("aria-busy")) return;
+  form.setAttribute("aria-busy", "true");
+  try {
+    const body = new URLSearchParams(new FormData(form, submitter));
+    const response = await ask(form.action, { method: "POST", body });
+    if (!response.headers.get("content-type")?.startsWith("text/html")) throw new Error((await response.json()).error.message);
+    const fresh = await parsed(response);
+    dialog?.close();
+    document.getElementById("chosen")?.reset();
+    if (response.url !== location.href.split("#")[0]) history.pushState(null, "", response.url);
+    newest++;
+    seen.tag = "";
+    show(fresh);
+  } catch (fault) {
+    tellFault(fault.message);
+  }
+  form.removeAttribute("aria-busy");
+  refresh();
+}
+
+async function question(address) {
+  const response = await ask(address);
+  const form = (await parsed(response)).getElementById("ask");
+  if (!form) return location.assign(address);
+  open(document.importNode(form, true));
+}
+
+function open(content) {
+  const before = document.activeElement;
+  dialog?.close();
+  const mine = document.createElement("dialog");
+  const title = content.querySelector("h2");
+  title.id = "dialog-title";
+  mine.setAttribute("aria-labelledby", title.id);
+  mine.append(content);
+  document.body.append(mine);
+  mine.addEventListener("close", () => {
+    mine.remove();
+    if (dialog === mine) dialog = null;
+    if (before.isConnected) before.focus();
+  });
+  mine.addEventListener("click", (event) => event.target === mine && mine.close());
+  dialog = mine;
+  mine.showModal();
+  (mine.querySelector("input:not([type=hidden]), textarea, select") ?? mine.querySelector("button, a"))?.focus();
+}
+
+async function go(address) {
+  history.pushState(null, "", address);
+  await refresh();
+}
+
+const plain = (event) => event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[data-ask], a[data-close]");
+  if (!link || !plain(event)) return;
+  if (link.matches("[data-close]") && !dialog) return;
+  event.preventDefault();
+  if (link.matches("[data-close]")) dialog.close();
+  else question(link.href);
+});
+
+document.addEventListener("submit", (event) => {
+  const { target: form, submitter } = event;
+  const action = new URL(submitter?.getAttribute("formaction") || form.action, location.href);
+  if (form.method === "post" && form.className !== "zone" && action.pathname.startsWith(`${root}/do/`)) {
+    event.preventDefault();
+    send(form, submitter);
+  } else if (form.matches("[data-soft], [data-ask]")) {
+    event.preventDefault();
+    const pairs = [...new FormData(form)].filter(([, value]) => value !== "");
+    const address = `${action.origin}${action.pathname}?${new URLSearchParams(pairs)}`;
+    if (form.matches("[data-ask]")) question(address);
+    else go(address);
+  }
+});
+
+document.addEventListener("change", (event) => {
+  if (event.target.matches(".filter select, .zone select")) event.target.form.requestSubmit();
+  count();
+});
+document.addEventListener("reset", () => setTimeout(count));
+
+// Tables: one stop of Tab, arrows within
+
+const STOPS = "a, button, input, select";
+const rows = () => [...main.querySelectorAll("tbody tr:has(a, button, input)")];
+let current = ""; // the key of the row in which one is
+
+function tidy() {
+  const all = rows();
+  const at = all.find((row) => row.contains(document.activeElement)) ?? all.find((row) => keyOf(row) === current) ?? all[0];
+  for (const row of all) {
+    const stops = [...row.querySelectorAll(STOPS)];
+    const main = row.querySelector(".row") ?? stops.find((each) => each.matches("a")) ?? stops[0];
+    const held = stops.find((each) => each === document.activeElement) ?? main;
+    for (const each of stops) each.tabIndex = row === firstOf(row, at) && each === held ? 0 : -1;
+  }
+  count();
+}
+
+const firstOf = (row, at) => (at && row.closest("table") === at.closest("table") ? at : row.closest("table").querySelector("tbody tr:has(a, button, input)"));
+
+function count() {
+  const chosen = main.querySelectorAll("tbody :checked").length;
+  for (const each of main.querySelectorAll("[data-count]")) each.textContent = chosen ? `${chosen} chosen` : "Chosen";
+}
+
+function step(by) {
+  const all = rows();
+  const at = all.findIndex((row) => row.contains(document.activeElement));
+  const row = all[Math.min(all.length - 1, Math.max(0, at < 0 ? 0 : at + by))];
+  if (!row) return;
+  current = keyOf(row);
+  (row.querySelector(".row") ?? row.querySelector("a") ?? row.querySelector(STOPS)).focus();
+  row.scrollIntoView({ block: "nearest" });
+}
+
+function aside(by) {
+  const row = document.activeElement.closest?.("tbody tr");
+  if (!row) return false;
+  const stops = [...row.querySelectorAll(STOPS)];
+  stops[Math.min(stops.length - 1, Math.max(0, stops.indexOf(document.activeElement) + by))]?.focus();
+  return true;
+}
+
+document.addEventListener("focusin", (event) => {
+  const row = event.target.closest("tbody tr");
+  if (row) current = keyOf(row);
+  if (row) tidy();
+});
+
+// Keys
+
+const PLACES = { n: "now", j: "jobs", r: "runs", f: "failures", p: "plan" };
+const ACTS = { r: "jobs.trigger", p: "jobs.pause", c: "runs.cancel", t: "runs.retry" };
+const HELP = [
+  ["g n, g j, g r, g f, g p", "now, jobs, runs, failures, plan"], ["/", "filter"], ["j k or arrows", "move in a table"],
+  ["Enter", "open"], ["x", "choose"], ["r p c t", "run, pause, cancel, retry"], ["Esc", "close, or back"], ["?", "these keys"],
+];
+let went = 0; // when `g` was pressed
+
+function press(key) {
+  if (Date.now() - went < 1500 && PLACES[key]) return document.querySelector(`.rail a[data-key="${PLACES[key]}"]`)?.click();
+  went = key === "g" ? Date.now() : 0;
+  if (key === "j" || key === "ArrowDown") step(1);
+  else if (key === "k" || key === "ArrowUp") step(-1);
+  else if (key === "ArrowLeft" || key === "ArrowRight") return aside(key === "ArrowLeft" ? -1 : 1);
+  else if (key === "/") main.querySelector("[data-filter]")?.focus();
+  else if (key === "x") document.activeElement.closest("tr")?.querySelector("[type=checkbox]")?.click();
+  else if (key === "?") help();
+  else if (ACTS[key]) main.querySelector(`[data-act="${ACTS[key]}"]`)?.click();
+  else if (key === "Escape") document.getElementById("chosen")?.reset();
+  else return false;
+  return true;
+}
+
+function help() {
+  const content = document.createElement("div");
+  content.className = "ask";
+  content.innerHTML = '<h2>Keys</h2><dl class="facts"></dl><p class="gap"><label><input type="checkbox"> Single keys do something</label></p>';
+  for (const [keys, does] of HELP) {
+    const [dt, dd] = [document.createElement("dt"), document.createElement("dd")];
+    [dt.textContent, dd.textContent] = [keys, does];
+    content.querySelector("dl").append(dt, dd);
+  }
+  const box = content.querySelector("input");
+  box.checked = localStorage.keys !== "off";
+  box.onchange = () => (localStorage.keys = box.checked ? "on" : "off");
+  open(content);
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey)) {
+    event.preventDefault();
+    return document.querySelector("[data-find]")?.click();
+  }
+  if (event.ctrlKey || event.metaKey || event.altKey || dialog || event.defaultPrevented) return;
+  const types = event.target.matches("input:not([type=checkbox]), textarea, select, [contenteditable]");
+  if (types && event.key === "Escape") return event.target.blur();
+  const scrolls = event.target.matches("pre") && event.key.startsWith("Arrow");
+  if (types || scrolls || (localStorage.keys === "off" && event.key !== "?" && event.key.length === 1)) return;
+  if (event.key.startsWith("Arrow") && !event.target.closest("tbody tr")) return;
+  if (press(event.key)) event.preventDefault();
+});
+
+document.addEventListener("visibilitychange", () => document.hidden || refresh());
+addEventListener("popstate", async () => {
+  await refresh();
+  for (const form of document.forms) form.reset(); // to what the address says, not what was typed since
+});
+for (const each of [...toasts.children]) tell(each);
+const own = Intl.DateTimeFormat().resolvedOptions().timeZone;
+const zones = document.querySelector(".zone select");
+if (zones && own && ![...zones.options].some((each) => each.value === own || each.textContent === own)) zones.add(new Option(`${own} (yours)`, own), 1);
+tellLive(true);
+tidy();
+timer = setTimeout(refresh, REFRESH);

@@ -1,0 +1,67 @@
+"""A visit: a request for a screen, with who asks, for what, and when."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+from urllib.parse import quote
+
+from tokimori.clock import Moment
+from tokimori.errors import InvalidInput
+from tokimori.service.service import Service
+from tokimori.web.addresses import address
+from tokimori.web.reader import Reader
+from tokimori.web.times import Time, time_of
+
+MOST_CHARACTERS = 500
+"""Characters of a filter in an address."""
+EACH_JOB = "job"
+"""The choice of zone by which times are shown in the zone of each job."""
+
+
+class Visit(NamedTuple):
+    """A request for a screen. `service` acts for the reader, and `parts` are the parameters of the path."""
+
+    service: Service
+    reader: Reader
+    now: Moment
+    path: str
+    parts: Mapping[str, str]
+    query: Mapping[str, Sequence[str]]
+    host: str = ""
+    zone: str = ""
+    """The chosen zone: empty for that of the service, `job` for that of each job."""
+
+    def one(self, name: str) -> str | None:
+        """Return the last value of a parameter; None if it has none. Raises `InvalidInput` for one that is too long."""
+        found = self.all(name)
+        return found[-1] if found else None
+
+    def all(self, name: str) -> list[str]:
+        """Return all values of a parameter. Raises `InvalidInput` for one that is too long."""
+        found = [text for each in self.query.get(name, ()) if (text := each.strip())]
+        if long := next((each for each in found if len(each) > MOST_CHARACTERS), None):
+            allowed = f"at most {MOST_CHARACTERS} characters"
+            raise InvalidInput(f"{name}: it is too long", field=name, value=long[:100], allowed=allowed)
+        return found
+
+    @property
+    def here(self) -> str:
+        """Return the address of this screen, with its filters."""
+        return self.link()
+
+    def link(self, **changes: str | int | Sequence[str] | None) -> str:
+        """Return the address of this screen with other filters; None takes one away."""
+        values: dict[str, object] = {**self.query, **changes}
+        pairs = [
+            (name, value)
+            for name, given in values.items()
+            for value in (given if isinstance(given, (list, tuple)) else [given])
+        ]
+        return address(quote(self.path), pairs)
+
+    def zone_of(self, zone: str) -> str:
+        """Return the zone in which the times of a job with this zone are shown."""
+        return zone if self.zone == EACH_JOB else self.zone or self.service.time_zone
+
+    def time(self, moment: Moment, zone: str = "") -> Time:
+        """Return the moment as it is shown; `zone` is that of its job."""
+        return time_of(moment, self.zone_of(zone or self.service.time_zone), self.now)

@@ -1,0 +1,124 @@
+"""A page over a service in memory, and what stands on it."""
+
+import re
+from collections.abc import Iterator, Sequence
+from html.parser import HTMLParser
+from http.cookies import SimpleCookie
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.unit.api.asgi import SECRET, Answer, Asker
+from tests.unit.service.world import World
+from tokimori.api.acting import Acting
+from tokimori.api.app import Health, create_app
+from tokimori.web.page import Page
+
+EVIL = "<script>alert(1)</script>\"'&"
+HEALTHY = Health(status="ok", node_id="n", store_reachable=True, version="1")
+
+
+class Elements(HTMLParser):
+    """Every element of a page with its attributes, and all text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.all: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(page)
+        self.text = re.sub(r"\s+", " ", self.text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.all.append((tag, dict(attrs)))
+        self.text += " " if tag in ("dd", "dt", "td", "th", "a", "p", "span", "tr", "h2", "pre") else ""
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def named(self, tag: str) -> Iterator[dict[str, str | None]]:
+        return (attributes for name, attributes in self.all if name == tag)
+
+    def keys(self, kind: str) -> Sequence[str]:
+        """The keys of the rows of this kind, in their order."""
+        found = (str(row.get("data-key")) for row in self.named("tr"))
+        return [key.partition(" ")[2] for key in found if key.startswith(f"{kind} ")]
+
+    def acts(self) -> Sequence[str]:
+        """What can be done here."""
+        return [str(each["data-act"]) for _, each in self.all if "data-act" in each]
+
+    def links(self) -> Sequence[str]:
+        """Where its links lead."""
+        return [str(link["href"]) for link in self.named("a") if "href" in link]
+
+
+def elements(answer: Answer) -> Elements:
+    """What is on the page that came back."""
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    return Elements(answer.body.decode())
+
+
+class Tab:
+    """A browser at the page, who brings the secret or a token, and keeps the cookies that it gets."""
+
+    def __init__(self, world: World, token: str = SECRET) -> None:
+        acting = Acting(world.service)
+        page = Page(acting.service, world.clock, access_for=acting.access, key=lambda: SECRET)
+        app = create_app(
+            world.service,
+            world.clock,
+            interface="127.0.0.1",
+            secret=SECRET,
+            health=lambda: HEALTHY,
+            pages=page.routes(),
+            lost=page.lost,
+            closed=page.closed,
+        )
+        self._asker = Asker(app, bare=True)
+        self._always = [("host", "localhost"), ("accept", "text/html"), ("authorization", f"Bearer {token}")]
+        self.cookies: dict[str, str] = {}
+
+    async def ask(self, path: str, method: str = "GET", *more: tuple[str, str], body: bytes = b"") -> Answer:
+        """The answer to one request."""
+        kept = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+        headers = [*self._always, *([("cookie", kept)] if kept else []), *more]
+        answer = await self._asker.ask(method, path, headers=headers, chunks=[body])
+        for name, morsel in SimpleCookie(answer.headers.get("set-cookie", "")).items():
+            self.cookies[name] = morsel.value
+            if morsel["max-age"] == "0":
+                del self.cookies[name]
+        return answer
+
+    async def show(self, path: str, status: int = 200) -> Elements:
+        """What is on the page at this path."""
+        answer = await self.ask(path)
+        assert answer.status == status
+        return elements(answer)
+
+    async def press(
+        self, act: str, *on: str, back: str = "", origin: str = "http://localhost", **given: str
+    ) -> Elements:
+        """What is on the page after a button was pressed."""
+        fields = [*(("on", each) for each in on), *given.items(), *([("back", back)] if back else [])]
+        form = ("content-type", "application/x-www-form-urlencoded")
+        answer = await self.ask(
+            f"/do/{act}", "POST", form, ("origin", "http://localhost"), body=urlencode(fields).encode()
+        )
+        assert answer.status == 303, answer.body
+        self.where = answer.headers["location"]
+        return await self.show(self.where)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def tab(world: World) -> Tab:
+    return Tab(world)
+
+
+async def add(world: World, job_id: str = "hello", **fields: object) -> None:
+    """Add a job that says hello."""
+    await world.add({"command": "echo hello", **fields}, job_id)

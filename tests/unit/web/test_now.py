@@ -1,0 +1,143 @@
+import re
+
+from tests.unit.api.asgi import JSON
+from tests.unit.service.world import NODE, World
+from tests.unit.web.conftest import EVIL, Tab, add
+from tokimori.engine.settle import change_of
+from tokimori.model.expectation import looked_at
+from tokimori.model.outcome import Failed, Succeeded
+from tokimori.ports.nodes import Beat, StartedRun
+
+
+async def test_an_empty_page_says_how_to_begin(tab: Tab) -> None:
+    """Where there are no jobs, it says how to add one: in a terminal, from a crontab, over HTTP to this door."""
+    text = (await tab.show("/")).text
+    assert 'tokimori job add hello --schedule "* * * * *" --command "echo hello"' in text
+    assert "tokimori job import crontab FILE" in text
+    assert "No node takes part" in text
+    body = re.search(r"-d '(.*?)'", text)
+    assert body is not None
+    made = await tab.ask("/api/v2/jobs", "POST", *JSON.items(), body=body[1].encode())
+    assert made.status == 201
+
+
+async def test_counters_lead_to_what_they_count(world: World, tab: Tab) -> None:
+    """Each is a number, a word, and a link to a list of so many."""
+    await world.register()
+    for name in ("bad", "good", "stopped"):
+        await add(world, name, schedule="@daily")
+    await world.trigger("bad")
+    await world.work(Failed(error="no luck", exit_code=3))
+    held = await world.trigger("good")
+    await world.service.runs.hold(held.id, "wait")
+    await world.service.jobs.pause("stopped")
+    await world.trigger("good")
+    await world.begin(1)
+    page = await tab.show("/")
+    for link, number, kind in (
+        ("/runs?state=running", 1, "run"),
+        ("/jobs?state=failing", 1, "job"),
+        ("/runs?state=held", 1, "run"),
+        ("/jobs?state=paused", 1, "job"),
+        ("/runs?state=blocked", 0, "run"),
+        ("/jobs?state=overdue", 0, "job"),
+    ):
+        assert link in page.links()
+        word = link.partition("=")[2]
+        assert f" {number} {word} " in page.text
+        assert len((await tab.show(link)).keys(kind)) == number, link
+
+
+async def test_what_needs_somebody_says_why_and_what_mends_it(world: World, tab: Tab) -> None:
+    """A parked job is resolved, a failure retried, a held run resumed, a pause ended: worst first."""
+    await add(world, "parked", on_exhausted="park")
+    await world.trigger("parked")
+    await world.work(Failed(error="no luck", exit_code=3))
+    await add(world, "failing")
+    failed = await world.trigger("failing")
+    await world.work(Failed(error="connection refused: db-3:5432", exit_code=1))
+    await add(world, "held")
+    held = await world.trigger("held")
+    await world.service.runs.hold(held.id, "not before the audit")
+    await world.service.queues.pause("Mail", EVIL)
+    page = await tab.show("/")
+    assert "no luck" in page.text
+    assert "exit 1: connection refused: db-3:5432" in page.text
+    assert "not before the audit" in page.text
+    assert f"Queue Mail is paused by ada (now): {EVIL}. Runs wait" in page.text
+    keys = [str(row["data-key"]) for row in page.named("tr") if "data-key" in row]
+    needs = [key for key in keys if not key.startswith("run ")]
+    assert (needs[0], needs[-1]) == ("parked parked", "paused Mail")
+    assert f"/runs/{failed.id}" in page.links()
+    assert "Mail resumed" in (await tab.press("queues.resume", "Mail", back="/")).text
+    assert await world.service.queues.pauses() == []
+
+
+async def test_what_is_overdue_is_said(world: World, tab: Tab) -> None:
+    """In a sentence; without alarms there is no such line."""
+    known = await world.service.expectations.set("backup", 60)
+    world.pass_seconds(61)
+    alarm = looked_at(known, world.clock.now())[1]
+    assert alarm is not None
+    await world.service.expectations._alarms.add("backup", alarm)
+    page = await tab.show("/")
+    assert "Backup is overdue: expected by 2030-01-01T00:01:00Z" in page.text
+    assert " 1 overdue" in page.text
+
+
+async def test_a_run_that_no_node_may_run_is_seen(world: World, tab: Tab) -> None:
+    """It has been ready for long, and says which label is missing."""
+    await world.register()
+    await add(world, "train", labels={"gpu": "yes"})
+    await world.trigger("train")
+    assert "gpu" not in (await tab.show("/")).text
+    world.pass_seconds(90)
+    assert re.search(r"ready train Due 1 min ago: .*label.* gpu=yes", (await tab.show("/")).text)
+
+
+async def test_running_runs_are_seen_beside_how_long_they_take(world: World, tab: Tab) -> None:
+    """A bar over the median, what is left, and past the 95th percentile by how much it is over."""
+    await add(world)
+    for seconds in (60, 60, 80):
+        await world.trigger("hello")
+        (claimed,) = await world.begin(1)
+        started = world.clock.now()
+        world.pass_seconds(seconds)
+        now = world.clock.now()
+        change = change_of(claimed, Succeeded(), owner=NODE, now=now, chance=0, started=started, pid=7)
+        await world.store.settle([change], NODE, now)
+    run = await world.trigger("hello")
+    (claimed,) = await world.begin(1)
+    begun = StartedRun(run_id=run.id, token=claimed.run.token, pid=7, at=world.clock.now())
+    await world.store.tick(Beat(node=NODE, started=(begun,)), world.clock.now())
+    world.pass_seconds(20)
+    assert re.search(r"running hello .*20 s of ~1 min 00 s about 40 s left", (await tab.show("/")).text)
+    world.pass_seconds(80)
+    assert "1 min 40 s of ~1 min 00 s 20 s over" in (await tab.show("/")).text
+
+
+async def test_the_hours_say_what_began_what_failed_and_what_comes(world: World, tab: Tab) -> None:
+    """A picture made on the server, that says its numbers to who does not see it."""
+    await add(world, schedule="*/10 * * * *")
+    await world.trigger("hello")
+    await world.work(Failed(error="no luck"))
+    world.pass_seconds(60)
+    page = await tab.show("/")
+    pictures = [str(each.get("aria-label")) for each in page.named("svg")]
+    assert "Runs by minute of the past hour and the next: 1 began, 1 of them failed" in pictures
+    assert "· 1 firing" in page.text
+
+
+async def test_few_questions_are_asked_however_many_jobs_there_are(world: World, tab: Tab) -> None:
+    """The first screen of 200 jobs asks the store no more than that of two."""
+    counts = []
+    for number in (2, 200):
+        for n in range(number):
+            if n >= 2 or number == 2:
+                await add(world, f"job-{n:03}", schedule="@daily")
+        asked = [world.count(name) for name in ("get_job", "list_jobs", "list_runs", "last_runs")]
+        await tab.show("/")
+        counts.append(sum(map(len, asked)))
+        del world.store.__dict__["get_job"], world.store.__dict__["list_jobs"]
+        del world.store.__dict__["list_runs"], world.store.__dict__["last_runs"]
+    assert counts[1] <= counts[0] + 4

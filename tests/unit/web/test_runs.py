@@ -1,0 +1,153 @@
+import re
+
+import pytest
+
+from tests.unit.service.world import World
+from tests.unit.web.conftest import Tab, add
+from tokimori.model.outcome import Failed, RetryIn, Succeeded
+from tokimori.model.run import Output
+from tokimori.service import runs
+from tokimori.web.screens import runs as screen
+
+
+async def test_runs_are_listed_newest_first(world: World, tab: Tab) -> None:
+    """With state, job, the end of the id, when, how long, and what it says."""
+    await add(world)
+    first = await world.trigger("hello")
+    await world.work(Failed(error="no luck", exit_code=3))
+    second = await world.trigger("hello")
+    page = await tab.show("/runs")
+    assert page.keys("run") == [second.id, first.id]
+    assert re.search(rf"failed hello run {first.id[-8:]} 1 s ago 0 ms 1 exit 3: no luck requested by ada h", page.text)
+    assert re.search(rf"ready hello run {second.id[-8:]} due now – –", page.text)
+
+
+async def test_runs_are_filtered_by_what_stands_in_the_address(world: World, tab: Tab) -> None:
+    """Beginning of a job's id, state, queue, owner, since and until."""
+    await add(world, "etl-a", queue="etl", owner="ada")
+    await add(world, "mail")
+    old = await world.trigger("etl-a")
+    await world.work(Failed(error="no luck"))
+    world.pass_seconds(3600)
+    new = await world.trigger("mail")
+    for query, found in (
+        ("q=etl", [old.id]),
+        ("job=mail", [new.id]),
+        ("state=failed", [old.id]),
+        ("state=failed&state=ready", [new.id, old.id]),
+        ("queue=etl", [old.id]),
+        ("owner=ada", [old.id]),
+        ("since=2030-01-01T00:30:00Z", [new.id]),
+        ("until=2030-01-01T00:30:00Z", [old.id]),
+    ):
+        assert (await tab.show(f"/runs?{query}")).keys("run") == found, query
+
+
+async def test_pages_of_runs_lead_through_all(world: World, tab: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the list of all, and on the page of a job."""
+    monkeypatch.setattr(screen, "SHOWN", 7)
+    monkeypatch.setattr("tokimori.web.screens.job.RUNS_SHOWN", 7)
+    await add(world)
+    for _ in range(30):
+        await world.trigger("hello")
+    for first in ("/runs", "/jobs/hello"):
+        path, found = first, list[str]()
+        while path:
+            page = await tab.show(path)
+            found += page.keys("run")
+            path = next((link for link in page.links() if "before=" in link and link != path), "")
+        assert len(found) == len(set(found)) == 30
+
+
+async def test_a_page_of_a_run(world: World, tab: Tab) -> None:
+    """Each attempt with host, process and exit, a waterfall of all, and the output of the newest, or of another."""
+    await add(world, retry={"attempts": 2})
+    run = await world.trigger("hello")
+    await world.work(Failed(error="no luck", exit_code=3), Succeeded(exit_code=0))
+    for number, written in ((1, b"first try"), (2, b"second try")):
+        await world.store.save_outputs([Output(run_id=run.id, attempt=number, size=9, head=written)])
+    page = await tab.show(f"/runs/{run.id}")
+    assert "1 failed after 0 ms, exit 3 h, pid 7" in page.text
+    assert "second try" in page.text
+    assert f"/runs/{run.id}?attempt=1" in page.links()
+    assert "first try" in (await tab.show(f"/runs/{run.id}?attempt=1")).text
+
+
+async def test_the_waterfall_says_what_took_how_long(world: World, tab: Tab) -> None:
+    """The wait before it began, each attempt, and the waits between them."""
+    await add(world, retry={"attempts": 2, "delay": 60})
+    run = await world.trigger("hello")
+    world.pass_seconds(63)
+    await world.work(RetryIn(60))
+    world.pass_seconds(60)
+    await world.work(Failed(error="no luck", exit_code=3))
+    page = await tab.show(f"/runs/{run.id}")
+    pictures = " ".join(str(each.get("aria-label")) for each in page.named("svg"))
+    assert "Before it began: 1 min 03 s late; Attempt 1: " in pictures
+    assert "Attempt 2: ! exit 3, 0 ms" in pictures
+    assert "waits 1 min 00 s" in page.text
+
+
+async def test_earlier_attempts_are_left_out(world: World, tab: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a run that was tried often the page shows the newest attempts, and the command that shows the others."""
+    await add(world, retry={"asked_retries": 1_000, "asked_delay": 0})
+    run = await world.trigger("hello")
+    monkeypatch.setattr(runs, "SHOWN_ATTEMPTS", 5)
+    await world.work(*[RetryIn(0)] * 9, Succeeded())
+    page = await tab.show(f"/runs/{run.id}")
+    assert f"5 earlier ones are not shown: tokimori run show {run.id} --before 6" in page.text
+
+
+async def test_an_attempt_that_is_no_number_of_one_shows_the_newest(world: World, tab: Tab) -> None:
+    """However long the number is that somebody writes into the address."""
+    await add(world)
+    run = await world.trigger("hello")
+    assert (await tab.ask(f"/runs/{run.id}?attempt={'9' * 400}")).status == 200
+
+
+async def test_what_can_be_done_with_a_run(world: World, tab: Tab) -> None:
+    """One that has not begun is cancelled or held, a held one resumed, one that has ended repeated."""
+    await add(world)
+    run = await world.trigger("hello")
+    assert (await tab.show(f"/runs/{run.id}")).acts() == ["runs.cancel", "runs.hold"]
+    held = await tab.press("runs.hold", run.id, back=f"/runs/{run.id}", reason="not before the audit")
+    assert "not before the audit" in held.text
+    assert held.acts() == ["runs.resume", "runs.cancel"]
+    over = await tab.press("runs.cancel", run.id, back=f"/runs/{run.id}")
+    assert over.acts() == ["runs.retry"]
+    world.pass_seconds(1)
+    again = await tab.press("runs.retry", run.id, back=f"/runs/{run.id}")
+    (newest, _) = await world.service.runs.list(job_id="hello")
+    assert f"Run {newest.id[-8:]} started" in again.text
+    assert f"/runs/{newest.id}" in again.links()
+
+
+async def test_a_run_of_a_parent_leads_to_it(world: World, tab: Tab) -> None:
+    """And a run that repeats another leads to that."""
+    await add(world)
+    await add(world, "child", parents=[{"job": "hello"}])
+    parent = await world.trigger("hello")
+    await world.work(Succeeded())
+    (child,) = await world.service.runs.list(job_id="child")
+    assert f"/runs/{parent.id}" in (await tab.show(f"/runs/{child.id}")).links()
+    again = (await world.service.runs.retry(parent.id)).run
+    assert f"/runs/{parent.id}" in (await tab.show(f"/runs/{again.id}")).links()
+
+
+async def test_backfilled_runs_are_called_so(world: World, tab: Tab) -> None:
+    """In the list of runs, with the occurrence that each makes good: it starts at another time."""
+    await add(world, schedule="0 0 * * *", time_zone="UTC")
+    now = world.clock.now()
+    (run,) = (await world.service.jobs.backfill("hello", now, now)).runs
+    world.pass_seconds(3600 * 24)
+    assert "backfill of Tue 1 Jan 01:00:00" in (await tab.show("/runs")).text
+    assert "backfill of" in (await tab.show(f"/runs/{run.id}")).text
+
+
+async def test_a_run_of_a_deleted_job(world: World, tab: Tab) -> None:
+    """Runs outlive their job, and are still shown."""
+    await add(world)
+    run = await world.trigger("hello")
+    await world.work(Succeeded())
+    await world.service.jobs.delete("hello")
+    assert "succeeded" in (await tab.show(f"/runs/{run.id}")).text
