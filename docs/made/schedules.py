@@ -30,7 +30,8 @@ NOTATIONS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("H H(0-5) * * *",),
     ),
     "Short forms": (
-        "Names of cron. `@reboot` runs once per job, host and boot.",
+        'Names of cron. `@reboot` runs once per job, host and boot. With `misfire = "skip"`, as imports from cron have '
+        "it, it does not run for a boot before the job was added.",
         ("@hourly", "@daily", "@weekly", "@monthly", "@yearly", "@reboot", "@every 90s"),
     ),
     "Intervals": (

@@ -18,7 +18,7 @@ from typing import NamedTuple, Self
 
 from tests.programs.forked import BARE, PROGRAM, ROOT
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 LASTING = re.compile(r"(tokimori (serve|worker)|uvicorn)\b(?!.*--help)")
 """Commands that go on until they are stopped."""
 READING = re.compile(r"\b(list|show|logs|status|next|why|curl|alarms|cat)\b")
@@ -93,7 +93,8 @@ class Reader:
     def __init__(self, home: Path, known: Mapping[str, str], program: Path = PROGRAM) -> None:
         """Take what stands on the page for what is elsewhere here (addresses), and the program of a venv."""
         self.home = home
-        self.known = {**known, **{port: str(free_port()) for port in ("8000", "8001", "8080")}}
+        place = {"/srv/tokimori.db": f"{home}/web-1/.state/tokimori.db"}
+        self.known = {**known, **place, **{port: str(free_port()) for port in ("8000", "8001", "8080")}}
         self.program = program
         self.exported: dict[str, dict[str, str]] = {}
         self.started: list[tuple[subprocess.Popen[bytes], Path]] = []
@@ -181,6 +182,9 @@ class Reader:
         """Press Ctrl-C."""
         process.send_signal(signal.SIGINT)
         try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:  # it waits for a run; who is in a hurry presses it again
+            process.send_signal(signal.SIGINT)
             process.wait(30)
         finally:
             process.kill()
