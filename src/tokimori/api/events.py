@@ -95,7 +95,7 @@ class EventRoutes:
                 asked={"kind": "all", "job_prefix": "nightly-", "state": ["failed"]},
             ),
             Operation(
-                "notice_list",
+                "event_notices",
                 "GET",
                 "/api/v2/notices",
                 self.notices,

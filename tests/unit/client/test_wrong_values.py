@@ -104,7 +104,7 @@ def calls(client: Client) -> Iterator[tuple[str, Callable[..., object], dict[str
             named = {"name": "c", "job_id": "j", "run_id": run_of(client), **RIGHT}
             given = inspect.signature(method).parameters.values()
             needs = {
-                each.name: named[each.name]
+                each.name: named.get(each.name, run_of(client))
                 for each in given
                 if each.default is each.empty and each.kind is not each.VAR_KEYWORD
             }
