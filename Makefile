@@ -9,7 +9,7 @@ RULES := */tokimori/model/decide.py,*/tokimori/model/settle.py,*/tokimori/model/
 # The workers read the tests' bytecode, which is made once: on CI's machine too, where no bytecode is to be written.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help run test prove soak mutants bench limits lint coverage format docs manual promises lock clean
+.PHONY: release help run test prove soak mutants bench limits lint coverage format docs manual promises lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## +' '/^[a-z]+:.*##/ { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -99,8 +99,22 @@ lock:  ## write requirements-dev.lock anew, with the newest versions
 	{ head -n 1 requirements-dev.lock; $$scratch/bin/pip freeze --exclude tokimori; } > $$scratch/lock && \
 	mv $$scratch/lock requirements-dev.lock && rm -r $$scratch
 
+# The time of the last commit stands in the files, so that the same commit makes the same bytes.
+release: .venv-release/.installed  ## build and check the wheel and the sdist, with a list of what they need (SBOM)
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) .venv-release/bin/python -m build --no-isolation --quiet
+	.venv-release/bin/twine check --strict dist/*
+	$(PYTHON) -m venv --clear dist/.venv && dist/.venv/bin/pip install --quiet "$$(ls dist/*.whl)[all]"
+	.venv-release/bin/cyclonedx-py environment --output-reproducible -o dist/sbom.json dist/.venv
+	.venv-release/bin/pip-licenses --python dist/.venv/bin/python --format=markdown --output-file=dist/licences.md
+	rm -rf dist/.venv && cd dist && sha256sum *.whl *.tar.gz > SHA256SUMS
+
+.venv-release/.installed: pyproject.toml | .venv-release/bin/python
+	.venv-release/bin/pip install --quiet --upgrade pip && .venv-release/bin/pip install --quiet --group release
+	@touch $@
+
 clean:  ## remove what was built, tested and cached; .tokimori/ and its jobs stay
-	rm -rf .venv .venv-bench .venv-bench-apscheduler4 benchmarks/node_modules
+	rm -rf .venv .venv-release .venv-bench .venv-bench-apscheduler4 benchmarks/node_modules
 	rm -rf mutants .coverage .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -r {} +
 
