@@ -25,6 +25,7 @@ ClaimsFor = Callable[[Request], Claims[Async]]
 """The same for what workers ask."""
 MOST_AUTHORS = 256
 """For so many the service that acts in their name is kept."""
+_WHOLE: Final = 36
 _ACCESS: Final = "tokimori.access"
 _AGAIN: Final = "tokimori.access.again"
 Again = Callable[[], Awaitable[Access | None]]
@@ -70,6 +71,12 @@ async def is_still_let_in(request: Request) -> bool:
 
 
 _AUTHOR_SAID: Final = author_said()
+
+
+async def run_id_of(service: Service, request: Request) -> str:
+    """Return the id of the run in a path, which may say a part of it. Raises `InvalidInput` and `NotFound`."""
+    text: str = request.path_params["run_id"]
+    return text if len(text) == _WHOLE else await service.runs.whole_id(text)
 
 
 class Acting:

@@ -51,6 +51,7 @@ _ANSWERED: Final = {
     "Link": 'The next page of the list, if there may be more: `<ADDRESS>; rel="next"`.',
     "Location": "The path of what was made.",
     "Tokimori-Log-Size": "How many bytes the attempt has written.",
+    "Tokimori-Runs-Looked-At": "How many runs were compared with the filters.",
 }
 """Headers of answers."""
 _TOO_MANY: Final = "this client asks too often (`http.rate` of the node)"

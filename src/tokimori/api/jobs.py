@@ -28,7 +28,7 @@ from tokimori.service.asking import MOST_LISTED, MOST_TRIES, checked
 from tokimori.service.definitions import JobFields, is_said
 from tokimori.service.deleting import MOST_DELETED
 from tokimori.service.edits import check_tag, tag_of
-from tokimori.service.finding import LONGEST, all_whole
+from tokimori.service.finding_runs import LONGEST, all_whole
 from tokimori.service.service import Service
 from tokimori.service.shown import MOST_KEPT, Shown
 from tokimori.service.views.jobs import JobView, job_view

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from tokimori.api.acting import ServiceFor
+from tokimori.api.acting import ServiceFor, run_id_of
 from tokimori.api.answers import refusal
 from tokimori.api.operation import Operation
 from tokimori.errors import Refused
@@ -72,7 +72,8 @@ class Logs:
         `Tokimori-Log-Size` says how many bytes it wrote: `after` that number comes what is new. `follow` sends what
         comes until the run ends. Without it the header `Range` may ask for a part.
         """
-        service, run_id = self._service(request), request.path_params["run_id"]
+        service = self._service(request)
+        run_id = await run_id_of(service, request)
         output = await service.runs.output(run_id, query.attempt)
         size = 0 if output is None else output.size
         headers = {"tokimori-log-size": str(size)}

@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tokimori.api.acting import ServiceFor
+from tokimori.api.acting import ServiceFor, run_id_of
 from tokimori.api.answers import answer, page_of
 from tokimori.api.operation import Operation
 from tokimori.api.queries import filters_of, members_of
@@ -15,21 +15,28 @@ from tokimori.api.requests import NoRequest, RunRequest, ask, key_of, requested
 from tokimori.api.turns import in_steps
 from tokimori.errors import NotFound
 from tokimori.model.transitions import STANDING_STILL, RunState
-from tokimori.service.arguments import RunFilters
+from tokimori.service.arguments import FailureFilters, RunFilters
 from tokimori.service.asking import MOST_LISTED
+from tokimori.service.failures import MOST_BUCKETS
 from tokimori.service.reasons import Why
 from tokimori.service.runs import MOST_ATTEMPTS
+from tokimori.service.views.failures import FailuresView, failures_view
 from tokimori.service.views.runs import AttemptView, OutputView, RunView, output_view, run_details_view, run_view
 
 AttemptNumber = Annotated[int, Meta(ge=1, le=MOST_ATTEMPTS)]
+
+
+_LOOKED, _ASKED = "Tokimori-Runs-Looked-At", {"state": ["failed"], "limit": 20}
 
 
 class RunQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Query of runs: of one job or of those whose ids begin with `job_prefix`, in some states, older than `before`.
 
     `label` (`KEY=VALUE`, or `KEY`), `owner` and `queue` are those of their job as it is now. They were made at `since`
-    or later, and before `until` (a moment without offset is in the time zone of the service). `fields`: the members
-    of the answer that are wanted; all by default.
+    or later, and before `until` (a moment without offset is in the time zone of the service). `cause` is that of
+    failures, or its id; `text` is in the payload, the error, the result or the kept output of the newest attempt, which
+    is at a `node` (id or host) and has lasted for longer than `duration_over` (seconds, or such as 10m). `fields`: the
+    members of the answer that are wanted; all by default.
     """
 
     job_id: str | None = None
@@ -40,9 +47,31 @@ class RunQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     queue: str | None = None
     since: str | None = None
     until: str | None = None
+    cause: str | None = None
+    text: str | None = None
+    node: str | None = None
+    duration_over: str | None = None
     fields: tuple[str, ...] = ()
     before: str | None = None
     limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 100
+
+
+class FailureQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Query of failures: of runs that failed at `since` or later (a day ago by default), and before `until` (now).
+
+    They are of one job, or of those whose ids begin with `job_prefix`; `label`, `owner` and `queue` are those of their
+    job as it is now. `buckets`: into how many equal parts the period is counted. `before`: made before this run.
+    """
+
+    since: str | None = None
+    until: str | None = None
+    job_id: str | None = None
+    job_prefix: str | None = None
+    label: tuple[str, ...] = ()
+    owner: str | None = None
+    queue: str | None = None
+    buckets: Annotated[int, Meta(ge=1, le=MOST_BUCKETS)] = 24
+    before: str | None = None
 
 
 class AttemptsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -93,7 +122,7 @@ class RunRoutes:
         """Return the operations of this part."""
         every, run = "/api/v2/runs", "/api/v2/runs/{run_id}"
         return [
-            Operation("run_list", "GET", every, self.list, list[RunView], asked={"state": ["failed"], "limit": 20}),
+            Operation("run_list", "GET", every, self.list, list[RunView], answered=(_LOOKED,), asked=_ASKED),
             Operation(
                 "run_add",
                 "POST",
@@ -106,6 +135,7 @@ class RunRoutes:
                 answered=("Location",),
                 example={"job_id": "nightly-report", "key": "order-17"},
             ),
+            Operation("run_failures", "GET", "/api/v2/failures", self.failures, FailuresView, large=True),
             Operation("run_show", "GET", run, self.show, RunView),
             Operation("run_why", "GET", f"{run}/why", self.why, Why),
             Operation("run_attempts", "GET", f"{run}/attempts", self.attempts, list[AttemptView]),
@@ -141,14 +171,22 @@ class RunRoutes:
 
     async def list(self, request: Request, query: RunQuery) -> Response:
         """Return runs, newest first, a page at a time. It looks at 20,000 runs or 8 MB at most: it may be short and go
-        on.
+        on. For a `text` it looks at 10,000; `Tokimori-Runs-Looked-At` says how many it has looked at.
         """
         service = self._service(request)
         found = await service.runs.list(**filters_of(query, RunFilters))
-        views = await in_steps(run_view, found.runs)
-        return page_of(
-            request, members_of(views, RunView, query.fields), more=found.next is not None, before=found.next
-        )
+        views = members_of(await in_steps(run_view, found.runs), RunView, query.fields)
+        response = page_of(request, views, more=found.next is not None, before=found.next)
+        response.headers[_LOOKED] = str(found.looked)
+        return response
+
+    async def failures(self, request: Request, query: FailureQuery) -> Response:
+        """Return the failures of a period by cause: how often, of which jobs, when, and a run to look at.
+
+        At most 10,000 failed runs are looked at, the newest first: go on with `next` as `before`.
+        """
+        found = await self._service(request).runs.failures(**filters_of(query, FailureFilters))
+        return answer(failures_view(found))
 
     async def add(self, request: Request, body: RunRequest) -> Response:
         """Ask for a run of a job, now or at a moment."""
@@ -156,20 +194,20 @@ class RunRoutes:
 
     async def show(self, request: Request, query: AttemptsQuery) -> Response:
         """Return a run and its newest attempts, and what keeps it from starting."""
-        service, run_id = self._service(request), _run_id(request)
+        service, run_id = self._service(request), await self._id(request)
         details = await service.runs.get(run_id, query.before)
         why = await service.runs.why(run_id) if details.run.state in STANDING_STILL else None
         return answer(run_details_view(details, why))
 
     async def why(self, request: Request) -> Response:
         """Return what keeps a run from starting, or from a retry, and what mends it; no reasons if nothing does."""
-        return answer(await self._service(request).runs.why(_run_id(request)))
+        return answer(await self._service(request).runs.why(await self._id(request)))
 
     async def attempts(self, request: Request, query: AttemptsQuery) -> Response:
         """Return the attempts of a run by number, at most the newest hundred; a `Link` names the page of earlier
         ones.
         """
-        view = run_details_view(await self._service(request).runs.get(_run_id(request), query.before))
+        view = run_details_view(await self._service(request).runs.get(await self._id(request), query.before))
         attempts = view.attempts or ()
         earlier = bool(view.attempts_left_out)
         return page_of(request, attempts, more=earlier, before=str(attempts[0].number) if earlier else None)
@@ -177,7 +215,7 @@ class RunRoutes:
     async def attempt(self, request: Request) -> Response:
         """Return one attempt of a run."""
         number = request.path_params["attempt"]
-        view = run_details_view(await self._service(request).runs.get(_run_id(request), number + 1))
+        view = run_details_view(await self._service(request).runs.get(await self._id(request), number + 1))
         for each in view.attempts or ():
             if each.number == number:
                 return answer(each)
@@ -185,36 +223,34 @@ class RunRoutes:
 
     async def output(self, request: Request, query: OutputQuery) -> Response:
         """Return the output of an attempt, as far as it is known; null if nothing is."""
-        output = await self._service(request).runs.output(_run_id(request), query.attempt)
+        output = await self._service(request).runs.output(await self._id(request), query.attempt)
         return answer(None if output is None else output_view(output))
 
     async def cancel(self, request: Request, body: CancelRequest) -> Response:
         """Cancel a run; if it runs, its node ends it."""
-        return answer(run_view(await self._service(request).runs.cancel(_run_id(request), body.reason)))
+        return answer(run_view(await self._service(request).runs.cancel(await self._id(request), body.reason)))
 
     async def restart(self, request: Request, body: NoRequest) -> Response:
         """End the running attempt of a run, which then begins anew; its node hears it within a second."""
-        return answer(run_view(await self._service(request).runs.restart(_run_id(request))))
+        return answer(run_view(await self._service(request).runs.restart(await self._id(request))))
 
     async def signal(self, request: Request, body: SignalRequest) -> Response:
         """Tell the function of a running run a word; its node hears it within a second."""
-        run = await self._service(request).runs.signal(_run_id(request), body.name, body.data)
+        run = await self._service(request).runs.signal(await self._id(request), body.name, body.data)
         return answer(run_view(run))
 
     async def hold(self, request: Request, body: HoldRequest) -> Response:
         """Hold a run that has not started."""
-        return answer(run_view(await self._service(request).runs.hold(_run_id(request), body.reason)))
+        return answer(run_view(await self._service(request).runs.hold(await self._id(request), body.reason)))
 
     async def resume(self, request: Request, body: NoRequest) -> Response:
         """Resume a held run."""
-        return answer(run_view(await self._service(request).runs.resume(_run_id(request))))
+        return answer(run_view(await self._service(request).runs.resume(await self._id(request))))
 
     async def retry(self, request: Request, body: RetryRunRequest) -> Response:
         """Ask for a run with what one that has ended was given; it names that as `retry_of`."""
         key = await key_of(request, self._service(request), body, body.key)
-        return requested(await self._service(request).runs.retry(_run_id(request), key, force=body.force))
+        return requested(await self._service(request).runs.retry(await self._id(request), key, force=body.force))
 
-
-def _run_id(request: Request) -> str:
-    run_id: str = request.path_params["run_id"]
-    return run_id
+    async def _id(self, request: Request) -> str:
+        return await run_id_of(self._service(request), request)

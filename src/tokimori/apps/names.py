@@ -60,6 +60,7 @@ from tokimori.schedules.explain import Explanation
 from tokimori.schedules.fluent import every, on
 from tokimori.service.arguments import (
     CalendarArguments,
+    FailureFilters,
     JobArguments,
     JobFilters,
     NotifierArguments,
@@ -74,7 +75,9 @@ from tokimori.service.claimed import ClaimedRun, Heard
 from tokimori.service.copying import KindCopied
 from tokimori.service.deleting import DeletedJobs
 from tokimori.service.doctor.finding import Diagnosis
-from tokimori.service.finding import FoundJobs, FoundRuns
+from tokimori.service.failures import FailureCause, FoundFailures
+from tokimori.service.finding import FoundJobs
+from tokimori.service.finding_runs import FoundRuns
 from tokimori.service.imports import Imported, Start
 from tokimori.service.ledger import LedgerPage, Verified
 from tokimori.service.queues import Queue
@@ -120,8 +123,11 @@ __all__ = [
     "Email",
     "Expectation",
     "Explanation",
+    "FailureCause",
+    "FailureFilters",
     "FamilyChanged",
     "Forbidden",
+    "FoundFailures",
     "FoundJobs",
     "FoundMessages",
     "FoundRuns",

@@ -10,7 +10,7 @@ from tokimori.cli.completing import job_ids
 from tokimori.cli.moment import moment_ago
 from tokimori.cli.output import local, print_json, print_lines, print_notice, printable
 from tokimori.cli.session import in_service
-from tokimori.cli.table import At, Id, State, print_table
+from tokimori.cli.table import At, Short, State, print_table
 from tokimori.model.transitions import ENDS
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def _print(found: "Sequence[Event | AnyEvent]", zone: str) -> None:
             At(run.written, zone),
             State(run.state.value),
             run.job_id,
-            Id(run.id),
+            Short(run.id),
             asked_by(run.origin).replace("request", "requested"),
             run.attempt,
             run.exit_code,

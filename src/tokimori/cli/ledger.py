@@ -14,7 +14,7 @@ from tokimori.cli.moment import past_or_none
 from tokimori.cli.output import local, print_json, print_lines, print_notice
 from tokimori.cli.progress import counting
 from tokimori.cli.session import in_service
-from tokimori.cli.table import Id, print_table
+from tokimori.cli.table import Short, print_table
 from tokimori.clock import Moment
 from tokimori.errors import NotFound
 
@@ -67,7 +67,7 @@ def _row(line: "LedgerLine", zone: str) -> tuple[object, ...]:
     last = "" if line.count == 1 else local(line.last, zone)
     became = line.fate.value if line.reason is None else f"{line.fate.value}: {line.reason}"
     became = became if line.state is None else f"{became}, {line.state.value}"
-    return local(line.first, zone), last, line.count, became, Id(line.run_id)
+    return local(line.first, zone), last, line.count, became, Short(line.run_id)
 
 
 async def _range(service: "Service", first: str | None, last: str | None) -> tuple[Moment | None, Moment | None]:

@@ -28,6 +28,7 @@ run = Group(
     help="Runs: what became of occurrences and requests.",
     nouns={
         "list": ("tokimori.cli.run_list:list_runs", "List runs, newest first; --watch goes on."),
+        "failures": ("tokimori.cli.run_failures:failures", "Show failed runs by their cause: how often, where, when."),
         "logs": ("tokimori.cli.run_logs:logs", "Print what a run wrote; -f goes on until its end."),
         "report": ("tokimori.cli.run_report:report", "Report, from within a run, how it ended."),
         "restart": ("tokimori.cli.orders:restart_run", "End a running attempt; the run begins anew."),
@@ -35,7 +36,7 @@ run = Group(
         "why": ("tokimori.cli.why:why_run", "Say what keeps a run from starting, and the command that mends it."),
     },
     sections={
-        "Look": ("list", "show", "logs", "why"),
+        "Look": ("list", "show", "logs", "why", "failures"),
         "Order": ("cancel", "restart", "signal", "hold", "resume", "retry"),
         "From within a run": ("report",),
     },
@@ -135,7 +136,7 @@ def _progress(found: "Run") -> str:
 
 
 def _print_details(details: "RunDetails", reasons: "Sequence[Reason]") -> None:
-    from tokimori.model.run import cause_in
+    from tokimori.model.cause import cause_in
     from tokimori.service.reasons import told
 
     found, zone = details.run, details.time_zone

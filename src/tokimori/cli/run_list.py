@@ -9,11 +9,14 @@ from tokimori.cli.command import Command
 from tokimori.cli.completing import job_ids
 from tokimori.cli.listing import Listed, listing, print_list, rows_of
 from tokimori.cli.moment import AGO, past_or_none
-from tokimori.cli.run_id import whole_id
+from tokimori.cli.output import print_notice
 from tokimori.cli.session import in_service
-from tokimori.cli.table import At, Id, State
+from tokimori.cli.table import At, Short, State
 from tokimori.model.ids import check_job_id
 from tokimori.model.transitions import RunState
+
+MOST_SEARCHED = 10_000
+"""For a text so many runs are looked at."""
 
 if TYPE_CHECKING:
     from tokimori.model.run import Run
@@ -49,6 +52,10 @@ _SPARE = ("NOMINAL", "BY", "ENDED", "EXIT", "DUE", "STARTED")
 @click.option("--queue", metavar="NAME", help="Only runs of jobs of this queue.")
 @click.option("--since", metavar="TIME", help=f"Only runs that were made then or later: {AGO}.")
 @click.option("--until", metavar="TIME", help="Only runs that were made before, as --since.")
+@click.option("--cause", metavar="TEXT", help="Only failures with this cause, or with that of this id.")
+@click.option("--contains", metavar="TEXT", help="Only with this text in the payload, error, result or output.")
+@click.option("--node", metavar="TEXT", help="Only if the newest attempt is at the node of this id or host.")
+@click.option("--duration-over", metavar="LENGTH", help="Only if the newest attempt has lasted longer.")
 @click.option("-n", "count", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many.")
 @click.option("--before", metavar="RUN", help="Only runs older than this one.")
 @click.option("--watch", is_flag=True, help="Show them again every two seconds, until Ctrl-C.")
@@ -61,22 +68,24 @@ def list_runs(
     before: str | None,
     since: str | None,
     until: str | None,
+    contains: str | None,
     watch: bool,
     **traits: Any,
 ) -> None:
     """List runs, newest first. Labels, owner and queue are those of their jobs as these are now.
 
-    `--text` and `--sort` are about the runs that are listed, of which there are as many as -n says.
+    `--text` and `--sort` are about the runs that are listed, of which there are as many as -n says. For `--contains`
+    the newest 10,000 are looked at: it says where to go on.
     """
     from tokimori.cli.watching import watched
     from tokimori.service.views.runs import run_view
 
-    wanted = {**traits, "job_id": None if job_id is None else check_job_id(job_id), "state": states}
+    wanted = {**traits, "text": contains, "job_id": None if job_id is None else check_job_id(job_id), "state": states}
 
     async def act(service: "Service") -> "Sequence[RunSummary]":
         said = {
             **wanted,
-            "before": None if before is None else await whole_id(service, before, "before"),
+            "before": None if before is None else await service.runs.whole_id(before),
             "since": await past_or_none(service, "since", since),
             "until": await past_or_none(service, "until", until),
         }
@@ -96,7 +105,7 @@ def _row(run: "Run", summary: "RunSummary") -> tuple[object, ...]:
 
     zone = summary.time_zone
     return (
-        Id(run.id),
+        Short(run.id),
         job_shown(run, deleted=summary.is_job_deleted),
         State(run.state.value),
         asked_in_words(run),
@@ -112,10 +121,12 @@ def _row(run: "Run", summary: "RunSummary") -> tuple[object, ...]:
 async def _found(service: "Service", count: int, wanted: dict[str, Any]) -> "list[Run]":
     """Return so many runs, if there are: one answer looks at a bounded number of them."""
     found = await service.runs.list(**wanted, limit=count)
-    runs = list(found)
-    while found.next is not None and len(runs) < count:
+    runs, looked = list(found), found.looked
+    while found.next is not None and len(runs) < count and (wanted["text"] is None or looked < MOST_SEARCHED):
         found = await service.runs.list(**{**wanted, "before": found.next, "limit": count - len(runs)})
-        runs += found
+        runs, looked = [*runs, *found], looked + found.looked
+    if wanted["text"] is not None and found.next is not None and len(runs) < count:
+        print_notice(f"{looked:,} runs were looked at; go on with --before {found.next}")
     return runs
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _SHORTEST_ID = 13
 """The part of a run's or a node's id that tells its millisecond."""
+_SHORTEST_END = 8
+"""The part of a run's id that is shown, at its end."""
 _CUT_TO = 14
 """A column is cut to this before another is left out."""
 _GAP = 2
@@ -59,6 +61,10 @@ class Id(Struct, frozen=True):
 
     def __str__(self) -> str:
         return NOTHING if self.text is None else self.text
+
+
+class Short(Id, frozen=True):
+    """A run's id: on a terminal its last digits, by which commands take it. The first ones are those of its minute."""
 
 
 class State(Struct, frozen=True):
@@ -168,7 +174,9 @@ def _shown(columns: Sequence[str], rows: Sequence[Sequence[object]], now: Moment
     shown = []
     for place in range(len(columns)):
         of = [row[place] for row in rows]
-        length = shortest([cell.text for cell in of if isinstance(cell, Id) and cell.text is not None])
+        ids = [cell for cell in of if isinstance(cell, Id) and cell.text]
+        ends = [str(cell)[::-1] for cell in ids if isinstance(cell, Short)]
+        length = shortest(ends, _SHORTEST_END) if ends else shortest([str(cell) for cell in ids])
         shown.append([_cell(cell, now, length) for cell in of])
     return shown
 
@@ -179,6 +187,8 @@ def _cell(cell: object, now: Moment, length: int) -> "Text":
     match cell:
         case At(moment=moment) if moment is not None:
             return Text(distance(Moment(moment), now))
+        case Short(text=text) if text is not None:
+            return Text(text[-length:])
         case Id(text=text) if text is not None:
             return Text(text[:length])
         case State(word=word) if word in _STATES and not options().plain:
@@ -188,14 +198,14 @@ def _cell(cell: object, now: Moment, length: int) -> "Text":
             return Text(printable(cell))
 
 
-def shortest(ids: Sequence[str]) -> int:
+def shortest(ids: Sequence[str], least: int = _SHORTEST_ID) -> int:
     """Return how many characters tell ids apart, at least those of their millisecond."""
     ordered = sorted(set(ids))
     longest = 0
     for one, other in pairwise(ordered):
         same = next(n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
         longest = max(longest, same)
-    return max(_SHORTEST_ID, longest + 1)
+    return max(least, longest + 1)
 
 
 def distance(moment: Moment, now: Moment) -> str:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from tokimori.cli.table import At, Id, drawn
+from tokimori.cli.table import At, Id, Short, drawn
 from tokimori.cli.table import State as StateCell
 from tokimori.cli.terminal import TerminalOutput
 from tokimori.clock import Moment
@@ -147,7 +147,7 @@ def _parts(console: "Console", seen: ScreenContent, state: State, height: int) -
     rows = [
         (
             ">" if run.id == here else " ",
-            Id(run.id),
+            Short(run.id),
             run.job_id,
             _progress(run),
             At(run.started, ""),
@@ -163,7 +163,7 @@ def _parts(console: "Console", seen: ScreenContent, state: State, height: int) -
     coming = [(At(moment, job.definition.time_zone), job.id) for job, moment in seen.upcoming[:_FEW]]
     _draw(console, seen, ("DUE", "JOB"), coming)
     yield "\n[bold]failed lately[/bold]"
-    failed = [(Id(run.id), run.job_id, At(run.ended, ""), run.exit_code, run.error) for run in seen.failed]
+    failed = [(Short(run.id), run.job_id, At(run.ended, ""), run.exit_code, run.error) for run in seen.failed]
     _draw(console, seen, ("RUN", "JOB", "ENDED", "EXIT", "REASON"), failed[: max(_FEW, room // 2)])
 
 

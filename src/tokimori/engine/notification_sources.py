@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment, format_moment
 from tokimori.errors import InvalidInput, NotFound
+from tokimori.model.cause import cause_in
 from tokimori.model.document import Document
 from tokimori.model.expectation import ALARM_KIND, Alarm, AlarmKind, decode_alarm
 from tokimori.model.ids import JobId, RunId
@@ -29,7 +30,7 @@ from tokimori.model.notifying import (
     not_after,
     note_trouble,
 )
-from tokimori.model.run import LONGEST_ERROR, cause_in
+from tokimori.model.run import LONGEST_ERROR
 from tokimori.model.transitions import RunState
 from tokimori.ports.documents import Documents
 from tokimori.ports.ends import LATEST, EndedRun, Endings, EndPlace

@@ -3,7 +3,8 @@
 import hashlib
 import re
 
-from tokimori.model.run import Output
+from tokimori.model.run import LONG, Output, Run
+from tokimori.model.transitions import RunState
 
 LONGEST_CAUSE = 200
 """Characters."""
@@ -90,6 +91,17 @@ def plain(line: str) -> str:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= LONGEST_CAUSE else f"{text[: LONGEST_CAUSE - 1]}…"
+
+
+def cause_in(run: Run) -> str | None:
+    """Return the cause of a failed run; one that ended otherwise after all has none.
+
+    That of a run that an older version has ended is reckoned from its error.
+    """
+    if run.state is not RunState.FAILED or run.error == LONG:
+        return None if run.state is not RunState.FAILED else run.details.cause
+    error, outcome = run.error or "", "lost" if run.failures == 0 and run.lost else "failed"
+    return run.details.cause or reckoned(outcome, run.exit_code, run.signal, error, None)
 
 
 def cause_id(cause: str) -> str:

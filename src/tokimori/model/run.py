@@ -148,9 +148,13 @@ class Run(Struct, frozen=True, gc=False):
     blocked_on: str | None = None
 
 
-def cause_in(run: Run) -> str | None:
-    """Return the cause of a failed run, if it was reckoned; it is not that of a run that ended otherwise after all."""
-    return run.details.cause if run.state is RunState.FAILED else None
+SHORT = 8
+"""Digits of a short id."""
+
+
+def short_id(run_id: str) -> str:
+    """Return the last digits of a run's id: the first ones are shared by all runs of a minute."""
+    return run_id[-SHORT:]
 
 
 LONG = "(long)"

@@ -7,7 +7,7 @@ lock behind. The store compares and writes finished values and says which took e
 help.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, Self
 
 from msgspec import Struct
@@ -258,6 +258,10 @@ class Runs(Protocol):
 
     async def output(self, run_id: RunId, attempt: int) -> Output | None:
         """Return the output of the attempt, as far as it is known."""
+        ...
+
+    async def outputs_with(self, text: bytes, attempts: Mapping[RunId, int]) -> list[RunId]:
+        """Return the runs of which the kept output of this attempt has these bytes. At most some hundred runs."""
         ...
 
     async def cancel_run(self, run_id: RunId, reason: str, now: Moment) -> Run:

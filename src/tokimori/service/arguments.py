@@ -75,7 +75,10 @@ class RunFilters(TypedDict, total=False):
 
     `label` (`KEY=VALUE`, or `KEY`), `owner` and `queue` are those of the job as it is now: runs of a deleted job have
     none. `since` and `until`: made then or later, and before. `before`: older than this run. `limit`: how many at most.
-    `longest`: texts such as payloads of more bytes are left out, with 0 all of them.
+    `cause`: failures with this cause, or with that of this id. `text`: in the payload, the error, the result or the
+    kept output of the newest attempt, as it is written. `node`: the newest attempt is at the node of this id or host.
+    `duration_over`: it has lasted for longer. `longest`: texts such as payloads of more bytes are left out, with 0 all
+    of them.
     """
 
     job_id: str | None
@@ -86,9 +89,31 @@ class RunFilters(TypedDict, total=False):
     queue: str | None
     since: When | None
     until: When | None
+    cause: str | None
+    text: str | None
+    node: str | None
+    duration_over: Span | None
     before: str | None
     limit: int
     longest: int | None
+
+
+class FailureFilters(TypedDict, total=False):
+    """Filters of failures: runs that failed at `since` or later (a day ago by default), and before `until` (now).
+
+    They are of one job, or of jobs with ids that begin with `job_prefix`; `label`, `owner` and `queue` are as in
+    `RunFilters`. `buckets`: into how many equal parts the period is counted. `before`: only runs made before this one.
+    """
+
+    since: When | None
+    until: When | None
+    job_id: str | None
+    job_prefix: str | None
+    label: str | Collection[str] | None
+    owner: str | None
+    queue: str | None
+    buckets: int
+    before: str | None
 
 
 class RetryArguments(TypedDict, total=False):

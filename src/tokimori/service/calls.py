@@ -17,7 +17,8 @@ import msgspec
 from msgspec import Struct, field
 
 from tokimori.errors import InvalidInput
-from tokimori.service.finding import FoundJobs, FoundRuns
+from tokimori.service.finding import FoundJobs
+from tokimori.service.finding_runs import FoundRuns
 from tokimori.service.given import job_fields, json_of
 from tokimori.service.service import table
 

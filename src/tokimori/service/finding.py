@@ -3,27 +3,23 @@
 What a store finds by an index (the job of a run, its state, where to begin) it is asked for; the rest is compared here.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar, overload
-from uuid import UUID
 
 from msgspec import Struct, structs
 
-from tokimori.clock import MILLISECOND, Moment
-from tokimori.errors import InvalidInput, NotFound, Refused
-from tokimori.model.ids import Incarnation, JobId, RunId, check_job_id, check_uuid
+from tokimori.errors import InvalidInput, NotFound
+from tokimori.model.ids import Incarnation, JobId, check_job_id
 from tokimori.model.job import Job, JobState
-from tokimori.model.request import AHEAD
-from tokimori.model.retention import first_id_at
-from tokimori.model.run import Run, is_brief
+from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.model.words import check_text
 from tokimori.ports.ends import EndedRun
 from tokimori.ports.store import RunFilter
 from tokimori.service.asking import MOST_LISTED, checked, chosen
-from tokimori.service.given import many, moment_of
+from tokimori.service.given import many
 from tokimori.spelling import hint
 
 PAGE = 200
@@ -32,14 +28,8 @@ MOST_PAGES = 20
 """So many pages of a thousand runs are looked through for those of one job within a scope."""
 MOST_LOOKED_AT = 20_000
 """So many jobs or runs are looked at for one answer."""
-MOST_TEXT = 8_000_000
-"""The runs of one answer, and those that were looked at for it, have payloads and results of so many characters."""
-LONGEST = 20_000
-"""Texts of more bytes are read for those runs alone that are found, one by one: a payload may have a megabyte."""
 MOST_JOBS = 1_000
 """The jobs of so many runs are looked at for one answer: each is asked for by itself."""
-MOST_BYTES = 2**31 - 1
-"""The largest number for which every database can be asked."""
 _LABEL = "KEY=VALUE, or KEY for any value"
 
 ListRuns = Callable[[RunFilter], Awaitable[Sequence[Run]]]
@@ -85,23 +75,6 @@ class JobSearch(Traits, frozen=True, kw_only=True):
     after: JobId | None = None
 
 
-class RunSearch(Traits, frozen=True, kw_only=True):
-    """Search of runs: of one job or of jobs whose ids begin with `job_prefix`, in one of these states.
-
-    They were made at `since` or later, and before `until` (microseconds since 1970), and are older than the run
-    `before`. What is said of a job holds for the job as it is now: runs of one that is deleted have none of it.
-    `longest`: of texts such as payloads those of more bytes are left out, with 0 all of them; None: all are there.
-    """
-
-    job_id: JobId | None = None
-    state: frozenset[RunState] = frozenset()
-    job_prefix: str | None = None
-    since: Moment | None = None
-    until: Moment | None = None
-    before: RunId | None = None
-    longest: int | None = None
-
-
 class EventSearch(Traits, frozen=True, kw_only=True):
     """Search of events: of one job or of jobs whose ids begin with `job_prefix`, in one of these end states.
 
@@ -140,13 +113,6 @@ class FoundJobs(Paged[Job], frozen=True, kw_only=True):
 
     jobs: Sequence[Job]
     next: JobId | None = None
-
-
-class FoundRuns(Paged[Run], frozen=True, kw_only=True):
-    """Runs, newest first. `next`: there may be more before this id; None: that is all."""
-
-    runs: Sequence[Run]
-    next: RunId | None = None
 
 
 class ListJobs(Protocol):
@@ -196,63 +162,6 @@ async def find_jobs(
     return FoundJobs(jobs=found, next=after)
 
 
-async def find_runs(list_runs: ListRuns, job_of: JobOf, wanted: RunSearch, sees: SeesRun | None = None) -> FoundRuns:
-    """Return the runs that are wanted, of jobs that somebody sees (None: of all)."""
-    longest = wanted.longest
-    jobs = JobsOfRuns(job_of, wanted, sees)
-    oldest, before = None if wanted.since is None else first_id_at(wanted.since), _newest(wanted)
-    size = min(PAGE, wanted.limit)
-    asked = RunFilter(job_id=wanted.job_id, states=wanted.state, longest=LONGEST if longest is None else longest)
-    found: list[Run] = []
-    written = 0
-    for _ in range(MOST_LOOKED_AT // PAGE):
-        page = await list_runs(structs.replace(asked, before=before, limit=size))
-        for run in page:
-            if oldest is not None and run.id < oldest:
-                return FoundRuns(runs=found)
-            before = run.id
-            shown = [run] if _is_within(run, wanted) and await jobs.admit(run) else []
-            found += [await whole(list_runs, each) if longest is None else each for each in shown]
-            written += _size_of(found[-1] if shown else run)
-            if len(found) == wanted.limit or jobs.asked >= MOST_JOBS or written >= MOST_TEXT:
-                return FoundRuns(runs=found, next=before)
-        if len(page) < size:
-            return FoundRuns(runs=found)
-        size = PAGE
-    return FoundRuns(runs=found, next=before)
-
-
-async def as_of_now(list_runs: ListRuns, wanted: RunFilter, newest: Sequence[Run], now: Moment) -> list[Run]:
-    """Return the newest runs; those that a clock made which was ahead come behind all others, which they would hide."""
-    soon = first_id_at(Moment(now + AHEAD))
-    ahead = [run for run in newest if run.id > soon]
-    return [*await list_runs(structs.replace(wanted, before=soon)), *ahead][: wanted.limit] if ahead else list(newest)
-
-
-async def whole(list_runs: ListRuns, run: Run) -> Run:
-    """Return the run of a list, with its long texts. One that was pruned meanwhile stays without."""
-    if not is_brief(run):
-        return run
-    behind = RunId(str(UUID(int=UUID(run.id).int + 1)))
-    found = await list_runs(RunFilter(job_id=run.job_id, before=behind, limit=1))
-    return found[0] if [each.id for each in found] == [run.id] else run
-
-
-async def all_whole(list_runs: ListRuns, runs: Iterable[Run]) -> list[Run]:
-    """Return these runs of a list, with their long texts. Raises `Refused` where these are too long for one answer."""
-    found, written = [], 0
-    for run in runs:
-        found.append(await whole(list_runs, run))
-        written += _size_of(found[-1]) if found[-1] is not run else 0
-        if written > MOST_TEXT:
-            raise Refused(
-                f"the last runs of these jobs have payloads and results of over {MOST_TEXT:,} characters",
-                field="last_runs",
-                allowed="fewer of them, fewer jobs at a time (`limit`), or `GET /api/v2/runs`, which has pages",
-            )
-    return found
-
-
 class JobsOfRuns:
     """The jobs of the runs that are looked at: each is asked for once."""
 
@@ -298,26 +207,6 @@ def _is_wanted(job: Job, wanted: JobSearch, sees: Sees | None) -> bool:
     return is_listed and wanted.are_of(job) and (sees is None or sees(job))
 
 
-def _size_of(run: Run) -> int:
-    """Return the length of its texts that may be long."""
-    return sum(len(text) for text in (run.payload, run.details.payload, run.result, run.error) if text is not None)
-
-
-def _is_within(run: Run, wanted: RunSearch) -> bool:
-    return (
-        run.job_id.startswith(wanted.job_prefix or "")
-        and (wanted.since is None or run.created >= wanted.since)
-        and (wanted.until is None or run.created < wanted.until)
-    )
-
-
-def _newest(wanted: RunSearch) -> RunId | None:
-    """Before which id the runs are that may be wanted: ids are no finer than a millisecond."""
-    bounds = [] if wanted.before is None else [wanted.before]
-    bounds += [] if wanted.until is None else [first_id_at(Moment(wanted.until + MILLISECOND))]
-    return min(bounds, default=None)
-
-
 def _has(labels: dict[str, str], wanted: str) -> bool:
     key, sign, value = wanted.partition("=")
     return key in labels and (not sign or labels[key] == value)
@@ -325,7 +214,7 @@ def _has(labels: dict[str, str], wanted: str) -> bool:
 
 def searched_jobs(given: Mapping[str, Any]) -> JobSearch:
     """Return the search of jobs with these filters. Raises `InvalidInput`."""
-    wanted = _search(JobSearch, JobState, {"limit": MOST_LISTED, **given})
+    wanted = search_of(JobSearch, JobState, {"limit": MOST_LISTED, **given})
     return structs.replace(
         wanted,
         prefix=None if wanted.prefix is None else check_job_id(wanted.prefix, field="prefix"),
@@ -333,23 +222,9 @@ def searched_jobs(given: Mapping[str, Any]) -> JobSearch:
     )
 
 
-def searched_runs(given: Mapping[str, Any], zone: str) -> RunSearch:
-    """Return the search of runs with these filters; times without offset are in this zone. Raises `InvalidInput`."""
-    wanted = _search(RunSearch, RunState, given)
-    return structs.replace(
-        wanted,
-        job_id=None if wanted.job_id is None else check_job_id(wanted.job_id, field="job_id"),
-        job_prefix=None if wanted.job_prefix is None else check_job_id(wanted.job_prefix, field="job_prefix"),
-        since=None if wanted.since is None else moment_of("since", wanted.since, zone),
-        until=None if wanted.until is None else moment_of("until", wanted.until, zone),
-        before=None if wanted.before is None else RunId(check_uuid(wanted.before, field="before")),
-        longest=longest_of(wanted.longest),
-    )
-
-
 def searched_events(given: Mapping[str, Any]) -> EventSearch:
     """Return the search of events with these filters. Raises `InvalidInput`."""
-    wanted = _search(EventSearch, RunState, given)
+    wanted = search_of(EventSearch, RunState, given)
     for state in sorted(wanted.state - ENDS):
         allowed = ", ".join(sorted(ENDS))
         raise InvalidInput(f"state: no run ends as {state}", field="state", value=state, allowed=allowed)
@@ -360,12 +235,7 @@ def searched_events(given: Mapping[str, Any]) -> EventSearch:
     )
 
 
-def longest_of(given: object) -> int | None:
-    """Return the bytes that texts may have, as `RunSearch.longest`. Raises `InvalidInput`."""
-    return None if given is None else checked("longest", given, MOST_BYTES, least=0)
-
-
-def _search(kind: type[_Search], states: type[StrEnum], given: Mapping[str, Any]) -> _Search:
+def search_of(kind: type[_Search], states: type[StrEnum], given: Mapping[str, Any]) -> _Search:
     """Return the search of this kind; None is as if nothing was said. Raises `InvalidInput`."""
     said = {name: value for name, value in given.items() if value is not None}
     for name in said.keys() - set(kind.__struct_fields__):

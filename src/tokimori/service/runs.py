@@ -8,6 +8,7 @@ from typing import Any, TypeVar, Unpack
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tokimori.clock import Moment
 from tokimori.errors import InvalidInput, NotFound, Refused, RunNotEnded, StoreUnavailable
 from tokimori.model.access_token import Role
 from tokimori.model.attempt_notes import NUMBER, given_to, is_inherited, notes_in, payload_for, shown_of
@@ -19,15 +20,26 @@ from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
 from tokimori.service.arguments import RequestArguments, RunFilters
 from tokimori.service.asking import MOST_LISTED, cancel_run, checked, known_job, retried
-from tokimori.service.finding import FoundRuns, as_of_now, find_runs, longest_of, searched_runs
+from tokimori.service.failures import RunFailures
+from tokimori.service.finding_runs import (
+    FoundRuns,
+    RunSearch,
+    RunSources,
+    as_of_now,
+    find_runs,
+    longest_of,
+    nodes_named,
+    searched_runs,
+)
 from tokimori.service.given import Span, flag_of, many, seconds_of
 from tokimori.service.ground import Caller, Ground
 from tokimori.service.job_reads import reader_on
-from tokimori.service.operation import OUTCOME, REQUEST, STATE, M, Part, composed, operation
+from tokimori.service.operation import OUTCOME, REQUEST, STATE, M, composed, operation
 from tokimori.service.orders import Orders
 from tokimori.service.reasons import Why
 from tokimori.service.requesting import RunRequests
 from tokimori.service.requests import Asked
+from tokimori.service.run_ids import whole_id
 from tokimori.service.sight import OPEN, RUN, Sight, jobs_within, no_job, out_of_scope
 from tokimori.service.why.run import is_gone, why_run
 
@@ -73,7 +85,7 @@ class RunDetails(RunSummary, frozen=True, kw_only=True):
 _Summary = TypeVar("_Summary", bound=RunSummary)
 
 
-class Runs(Part[M]):
+class Runs(RunFailures[M]):
     """Runs. Every operation may raise `StoreError`, and `NotFound` for a run that there is not."""
 
     noun, word = "runs", "run"
@@ -131,18 +143,37 @@ class Runs(Part[M]):
         """Return the runs with all that `help(tokimori.RunFilters)` describes, newest first, at most 100 by default.
 
         At most 20,000 are looked at, 8 MB of them, and 1,000 jobs: the answer may be short, and says in `next` where
-        to go on (`before`).
+        to go on (`before`). For a `text` at most 10,000 are looked at, and `looked` says how many were.
         """
-        return await find_runs(self._store.list_runs, self._job_of, searched_runs(filters, self._caller.time_zone))
+        wanted = searched_runs(filters, self._caller.time_zone)
+        return await find_runs(self._store.list_runs, self._job_of, wanted, None, await self._sources(wanted))
 
     @list.within
     async def _list_within(self, sight: Sight, **filters: Unpack[RunFilters]) -> FoundRuns:
         """Return the runs within the scope. A job that is named has to be in scope, or runs of it."""
         job_of, wanted = jobs_within(sight.scope, self._job_of), searched_runs(filters, self._caller.time_zone)
-        found = await find_runs(self._store.list_runs, job_of, wanted, sight.sees_run)
+        found = await find_runs(self._store.list_runs, job_of, wanted, sight.sees_run, await self._sources(wanted))
         if not found.runs:
             await sight.check_there(wanted.job_id)
         return found
+
+    @operation(Role.READ, OPEN)
+    async def whole_id(self, run_id: str) -> RunId:
+        """Return the id of the only run whose id begins or ends with these digits, eight or more.
+
+        Of ends the newest 20,000 runs are compared, and up to 200,000 where none ends so. Raises `InvalidInput` where
+        several do, and `NotFound`.
+        """
+        return await whole_id(self._store.list_runs, run_id, _is_any)
+
+    @whole_id.within
+    async def _whole_id_within(self, sight: Sight, run_id: str) -> RunId:
+        return await whole_id(self._store.list_runs, run_id, sight.sees_run_id)
+
+    async def _sources(self, wanted: RunSearch) -> RunSources:
+        nodes = None if wanted.node is None else await nodes_named(self._store.list_nodes, wanted.node)
+        now = Moment(0) if wanted.duration_over is None else await self._now()
+        return RunSources(outputs_with=self._store.outputs_with, nodes=nodes, now=now)
 
     async def _job_of(self, job_id: str) -> Job:
         return await known_job(self._store, job_id)
@@ -328,6 +359,10 @@ class Runs(Part[M]):
     async def _state(self, run_id: str) -> object:
         """Return the run, for the audit log."""
         return (await self.get(run_id)).run
+
+
+async def _is_any(_: RunId) -> bool:
+    return True
 
 
 def _payload_of(run: Run, job: Job | None) -> str | None:

@@ -38,7 +38,8 @@ from tokimori.service.arguments import JobArguments
 from tokimori.service.asking import MOST_LISTED, checked, retried
 from tokimori.service.builds import Builds, Uploads, checked_place, complete, is_whole
 from tokimori.service.documents import DocumentKind, Documents
-from tokimori.service.finding import SeesRun, as_of_now
+from tokimori.service.finding import SeesRun
+from tokimori.service.finding_runs import as_of_now
 from tokimori.service.given import flag_of
 from tokimori.service.ground import Caller, Ground
 from tokimori.service.jobs import Jobs

@@ -1,7 +1,7 @@
 """Statements that all stores with tables share. Each store carries them out in its own way."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tokimori.clock import DAY, Moment
 from tokimori.model.decide import Due
@@ -65,10 +65,12 @@ _ENDS = RowSource(rows.ENDED, "tokimori_history /*! FORCE INDEX (tokimori_histor
 class TableReader:
     """Rarely used methods of a store, each one statement.
 
-    `_if_new` ends the insert of a document: one of the same name stays. `_due` selects jobs `j` as `due_of` reads them.
+    `_if_new` ends the insert of a document: one of the same name stays. `_has_bytes` finds bytes in a column.
+    `_due` selects jobs `j` as `due_of` reads them.
     """
 
     _if_new = "ON CONFLICT DO NOTHING"
+    _has_bytes = "instr({}, %s) > 0"
     _due: str
     _nodes = NODES.format(rows.NODE, "")
     _sources = SOURCES
@@ -166,6 +168,14 @@ class TableReader:
         statement = f"SELECT {rows.OUTPUT} FROM tokimori_outputs WHERE run_id = %s AND attempt = %s"
         row = await self._row(statement, run_id, attempt)
         return None if row is None else rows.output_of(row)
+
+    async def outputs_with(self, text: bytes, attempts: Mapping[RunId, int]) -> list[RunId]:
+        """See `Runs.outputs_with`. The server searches: what it would send is up to 128 KiB of each."""
+        ids, has = ", ".join(["%s"] * len(attempts)) or "NULL", self._has_bytes
+        statement = f"SELECT run_id, attempt FROM tokimori_outputs WHERE run_id IN ({ids}) AND attempt > 0"
+        statement += f" AND ({has.format('head')} OR {has.format('tail')})"
+        found = await self._select(statement, *attempts, text, text)
+        return [run_id for run_id, attempt in found if attempts.get(run_id) == attempt]
 
     async def counts(self, job_id: JobId) -> list[DailyCount]:
         return daily_counts(await self._select(COUNTS, *4 * (job_id,)))

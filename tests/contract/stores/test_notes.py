@@ -5,9 +5,10 @@ from msgspec.structs import replace
 from tests.contract.stores.actors import NOW, Worker, a_request, add_job, later
 from tokimori.engine.settle import change_of
 from tokimori.model.attempt_notes import NUMBER, Notes, details_after, notes_in, notes_row
+from tokimori.model.cause import cause_in
 from tokimori.model.outcome import Failed
 from tokimori.model.policies import Retry
-from tokimori.model.run import Output, cause_in
+from tokimori.model.run import Output
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import Store
 

@@ -5,9 +5,11 @@ from msgspec.structs import replace
 
 from tests.contract.stores.actors import NOW, Worker, a_job, a_request, add_job, add_runs, later, state_of
 from tokimori.errors import NotFound, Refused
+from tokimori.model.attempt_notes import Notes, notes_row
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import JobState
 from tokimori.model.outcome import Hold, RetryAt
+from tokimori.model.run import Output
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter, Store
 
@@ -190,3 +192,24 @@ async def test_a_run_that_waits_for_a_retry_is_cancelled(store: Store, worker: W
     ended = await store.cancel_run(claimed.run.id, "enough", later(1))
     assert (ended.state, ended.attempt, ended.node_id) == (RunState.CANCELLED, 1, worker.id)
     assert [attempt.outcome for attempt in await store.attempts(ended.id)] == ["retry"]
+
+
+async def test_outputs_are_searched_where_they_are(store: Store, worker: Worker) -> None:
+    """Bytes are found in the head or the tail of the attempt that is named, as they are, and in no notes."""
+    job = await add_job(store)
+    texts = [(b"no luck: 100% of \xff\x00'\\", b""), (b"all", b"Luck \xc3\xbc"), (b"luck", b"luck")]
+    ids = []
+    for head, tail in texts:
+        run = await store.add_run(a_request(job), NOW)
+        (claimed,) = await worker.claim()
+        ids.append(run.id)
+        output = Output(run_id=run.id, attempt=1, size=len(head), head=head, tail=tail)
+        await store.save_outputs([notes_row(run.id, Notes(attempt=1, progress=0.5, text="luck"))])
+        await store.settle([worker.change(claimed, output=output)], worker.id, NOW)
+    one, two, three = ids
+    every = dict.fromkeys(ids, 1)
+    assert sorted(await store.outputs_with(b"luck", every)) == sorted([one, three])
+    assert await store.outputs_with("ck ü".encode(), every) == [two]
+    assert await store.outputs_with(b"\xff\x00'\\", every) == [one]
+    assert await store.outputs_with(b"luck", {one: 2, NOBODY: 1}) == []
+    assert await store.outputs_with(b"luck", {}) == []

@@ -113,7 +113,7 @@ FILTERS: Mapping[str, type[Struct]] = MappingProxyType({"job list": JobQuery, "r
 """Commands that list, and the query of their operation."""
 ON_A_TERMINAL = {"watch"}
 """Options that say how a terminal shows it."""
-SAID_OTHERWISE: Mapping[str, str] = MappingProxyType({"job": "job_id", "n": "limit"})
+SAID_OTHERWISE: Mapping[str, str] = MappingProxyType({"job": "job_id", "n": "limit", "contains": "text"})
 """Options that are shorter than their parameter."""
 ONLY_IN_PAGES = {"job list": {"after", "limit"}, "run list": set[str]()}
 """Parameters that a list of everything does not need."""

@@ -26,7 +26,7 @@ async def test_only_runs_within_a_scope_are_counted(world: World) -> None:
 
 async def test_large_runs_are_not_all_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand may have payloads of a megabyte each, and somebody asks every few seconds: all count, none is read."""
-    monkeypatch.setattr("tokimori.service.finding.MOST_TEXT", 15)
+    monkeypatch.setattr("tokimori.service.finding_runs.MOST_TEXT", 15)
     await world.service.jobs.add("large", noop=True)
     for _ in range(5):
         await world.service.jobs.trigger("large", payload="1234567890")

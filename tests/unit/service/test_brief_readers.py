@@ -14,8 +14,8 @@ from tokimori.model.access_token import Role, Scope
 from tokimori.model.outcome import Failed
 from tokimori.model.run import Run
 from tokimori.ports.ends import EndedRun
-from tokimori.service import finding
-from tokimori.service.finding import RunSearch, all_whole, find_runs
+from tokimori.service import finding_runs
+from tokimori.service.finding_runs import RunSearch, all_whole, find_runs
 from tokimori.service.permitted import permitted
 from tokimori.service.sight import Access, owner
 from tokimori.web.reader import Reader
@@ -88,8 +88,8 @@ async def test_a_search_reads_long_texts_as_far_as_its_answer_goes(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each by itself; what is found is whole, and what is not wanted is not read."""
-    monkeypatch.setattr(finding, "LONGEST", 100)
-    monkeypatch.setattr(finding, "MOST_TEXT", 2_500)
+    monkeypatch.setattr(finding_runs, "LONGEST", 100)
+    monkeypatch.setattr(finding_runs, "MOST_TEXT", 2_500)
     for job_id in ("a", "b"):
         await world.add({"noop": True}, job_id)
         for _ in range(4):
@@ -106,7 +106,7 @@ async def test_a_search_reads_long_texts_as_far_as_its_answer_goes(
 
 async def test_a_search_reads_no_text_that_nobody_wants(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither with the list nor one by one; who may not see all jobs reads none either."""
-    monkeypatch.setattr(finding, "LONGEST", 100)
+    monkeypatch.setattr(finding_runs, "LONGEST", 100)
     await world.add({"noop": True}, "a")
     for _ in range(3):
         world.pass_seconds(1)
@@ -122,7 +122,7 @@ async def test_a_search_reads_no_text_that_nobody_wants(world: World, monkeypatc
 
 async def test_what_is_too_long_for_one_answer_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says how to ask for less; what was left out is there otherwise."""
-    monkeypatch.setattr(finding, "MOST_TEXT", 2_500)
+    monkeypatch.setattr(finding_runs, "MOST_TEXT", 2_500)
     await world.add({"noop": True}, "j")
     for _ in range(3):
         world.pass_seconds(1)

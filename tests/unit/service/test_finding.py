@@ -15,8 +15,9 @@ from tokimori.model.outcome import Succeeded
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
-from tokimori.service import finding
-from tokimori.service.finding import JobSearch, RunSearch, find_jobs, find_runs
+from tokimori.service import finding, finding_runs
+from tokimori.service.finding import JobSearch, find_jobs
+from tokimori.service.finding_runs import RunSearch, find_runs
 from tokimori.service.permitted import permitted
 from tokimori.service.service import Service
 from tokimori.service.sight import Access
@@ -135,8 +136,9 @@ async def test_a_page_of_a_search_reads_no_more_than_it_shows(jobs: World) -> No
 
 async def test_a_search_looks_at_a_bounded_number(jobs: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """It answers with what it has found so far, and where to go on; in pages all is found."""
-    monkeypatch.setattr(finding, "PAGE", 1)
-    monkeypatch.setattr(finding, "MOST_LOOKED_AT", 2)
+    for module in (finding, finding_runs):
+        monkeypatch.setattr(module, "PAGE", 1)
+        monkeypatch.setattr(module, "MOST_LOOKED_AT", 2)
     found = await jobs.service.jobs.list(queue="web")
     assert ([job.id for job in found.jobs], found.next) == (["mail-in"], "mail-in")
     runs = await jobs.service.runs.list(owner="bob")
@@ -147,7 +149,7 @@ async def test_a_search_looks_at_a_bounded_number(jobs: World, monkeypatch: pyte
 
 async def test_a_search_of_runs_asks_for_a_bounded_number_of_jobs(jobs: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs of many jobs would cost a question for each."""
-    monkeypatch.setattr(finding, "MOST_JOBS", 2)
+    monkeypatch.setattr(finding_runs, "MOST_JOBS", 2)
     runs = await jobs.service.runs.list(owner="ada")
     assert ([run.job_id for run in runs.runs], runs.next) == (["other", "mailing"], runs.runs[-1].id)
 
@@ -201,7 +203,7 @@ async def test_a_wrong_search_is_refused(world: World, wanted: Any, field: str) 
 
 async def test_an_answer_has_so_much_text(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends with the run whose payload makes it large, and says where to go on: all are found, and each once."""
-    monkeypatch.setattr(finding, "MOST_TEXT", 50)
+    monkeypatch.setattr(finding_runs, "MOST_TEXT", 50)
     await world.add({"noop": True}, "mail")
     ids = []
     for size in (5, 60, 20, 40, 5):

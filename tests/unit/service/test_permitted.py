@@ -285,7 +285,7 @@ async def test_who_holds_units_is_told_within_the_scope(two: World) -> None:
 async def test_a_list_of_runs_does_not_walk_without_end(two: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """If too few are within the scope the answer is short, and says where to go on; `last` is refused."""
     for limit in ("PAGE", "MOST_LOOKED_AT"):
-        monkeypatch.setattr(f"tokimori.service.finding.{limit}", 1)
+        monkeypatch.setattr(f"tokimori.service.finding_runs.{limit}", 1)
     others = [await two.trigger("other") for _ in range(3)]
     service = acting(two, Role.READ, MAIL)
     found = await service.runs.list(limit=1)

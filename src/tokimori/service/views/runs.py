@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from tokimori.clock import format_moment
 from tokimori.model.attempt_notes import given_to
 from tokimori.model.backfill import Backfill
-from tokimori.model.cause import cause_id
-from tokimori.model.run import Output, Run, cause_in
+from tokimori.model.cause import cause_id, cause_in
+from tokimori.model.run import Output, Run, short_id
 from tokimori.service.reasons import Reason, Why
 from tokimori.service.requests import Became
 from tokimori.service.runs import AttemptDetails, RunDetails
@@ -40,9 +40,10 @@ class ProgressView(Struct, frozen=True, kw_only=True):
 
 
 class RunView(Struct, frozen=True, kw_only=True):
-    """A run. `attempts`, `job_deleted` and `why` (what keeps it from starting) are there if a single run is shown.
+    """A run. `short_id` is the end of its id, which paths take for it.
 
-    `attempts` are the newest; `attempts_left_out` says how many earlier ones there are (`?before=` the first shown).
+    `attempts`, `job_deleted` and `why` (what keeps it from starting) are there if a single run is shown. `attempts` are
+    the newest; `attempts_left_out` says how many earlier ones there are (`?before=` the first shown).
 
     `cancel` is the reason of an order to end that is not carried out yet. `waits_for` says in words why a blocked run
     waits. `progress` is what the newest attempt told last, and `checkpoint` (JSON) what the next one gets; in lists
@@ -52,6 +53,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     """
 
     id: str
+    short_id: str
     job_id: str
     origin: str
     state: str
@@ -131,6 +133,7 @@ def run_view(
     """Return the run as JSON shows it."""
     return RunView(
         id=run.id,
+        short_id=short_id(run.id),
         job_id=run.job_id,
         origin=run.origin,
         state=run.state.value,

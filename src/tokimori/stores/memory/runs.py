@@ -1,6 +1,6 @@
 """Requests, lists and orders of runs, in memory."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
 from msgspec.structs import replace
@@ -120,6 +120,11 @@ def _is_wanted(run: Run, wanted: RunFilter) -> bool:
 def attempts(tables: Tables, run_id: RunId) -> list[Attempt]:
     known = tables.attempts.get(run_id, {})
     return [known[number] for number in sorted(known)]
+
+
+def outputs_with(tables: Tables, text: bytes, attempts: Mapping[RunId, int]) -> list[RunId]:
+    kept = ((run_id, tables.outputs.get((run_id, attempt))) for run_id, attempt in attempts.items())
+    return [run_id for run_id, row in kept if row and (text in row.output.head or text in row.output.tail)]
 
 
 def output(tables: Tables, run_id: RunId, attempt: int) -> Output | None:

@@ -61,6 +61,7 @@ class MysqlStore(ServerStore[Sessions], TableReader):
 
     _due, _nodes = jobs.DUE, nodes.NODES_HERE
     _if_new = "ON DUPLICATE KEY UPDATE version = version"
+    _has_bytes = "LOCATE(%s, {}) > 0"
 
     def __init__(self, address: MysqlAddress, clock: Clock) -> None:
         super().__init__(address.name, partial(Sessions, address), Notices())
@@ -112,8 +113,7 @@ class MysqlStore(ServerStore[Sessions], TableReader):
     family, _replace_job = transacted(jobs.family), transacted(jobs.replace_job)
     _delete_job = transacted(jobs.delete_job)
     add_pause, promote = transacted(lines.add_pause), transacted(planning.promote)
-    add_run = telling(transacted(runs.add_run))
-    add_runs = telling(transacted(runs.add_runs))
+    add_run, add_runs = telling(transacted(runs.add_run)), telling(transacted(runs.add_runs))
     list_runs, last_runs, runs_of = forwarded(runs.list_runs), forwarded(runs.last_runs), forwarded(runs.runs_of)
     _cancel_run, _hold_run = transacted(runs.cancel_run), transacted(runs.hold_run)
     due, apply, outdated = forwarded(planning.due), transacted(planning.apply), forwarded(planning.outdated)
@@ -128,8 +128,7 @@ class MysqlStore(ServerStore[Sessions], TableReader):
     put_semaphore = telling(transacted(semaphores.put_semaphore))
     list_semaphores, get_semaphore = forwarded(semaphores.list_semaphores), forwarded(semaphores.get_semaphore)
     delete_semaphore, acquire = transacted(semaphores.delete_semaphore), transacted(semaphores.acquire)
-    release = telling(transacted(semaphores.release))
-    import_rows = transacted(pruning.import_rows)
+    release, import_rows = telling(transacted(semaphores.release)), transacted(pruning.import_rows)
     prune, prune_nodes = transacted(pruning.prune), transacted(pruning.prune_nodes)
 
 

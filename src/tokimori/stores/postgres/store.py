@@ -30,12 +30,10 @@ FIRST_SESSIONS = 4
 class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
     """A `Store` in a PostgreSQL database. The server's clock is the store's; `clock` only dates migrations."""
 
-    _due = jobs.DUE
-    _sources = pruning.SOURCES_HERE
+    _due, _sources, _has_bytes = jobs.DUE, pruning.SOURCES_HERE, "position(%s::bytea IN {}) > 0"
 
     def __init__(self, address: PostgresAddress, clock: Clock) -> None:
-        self._address = address
-        self._clock = clock
+        self._address, self._clock = address, clock
         self._known = schema.known_migrations()
         self._functions = known_functions(self._known[-1].version)
         name = urandom(8).hex()
@@ -85,11 +83,9 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
 
     add_jobs = telling(forwarded(jobs.add_jobs))
     family, finish_moves = forwarded(jobs.family), forwarded(jobs.finish_moves)
-    replace_job = telling(forwarded(jobs.replace_job))
-    delete_job = telling(forwarded(jobs.delete_job))
+    replace_job, delete_job = telling(forwarded(jobs.replace_job)), telling(forwarded(jobs.delete_job))
     add_pause, promote = forwarded(planning.add_pause), forwarded(planning.promote)
-    add_run = telling(forwarded(runs.add_run))
-    add_runs = telling(forwarded(runs.add_runs))
+    add_run, add_runs = telling(forwarded(runs.add_run)), telling(forwarded(runs.add_runs))
     list_runs, last_runs, runs_of = forwarded(runs.list_runs), forwarded(runs.last_runs), forwarded(runs.runs_of)
     _cancel_run, _hold_run = forwarded(runs.cancel_run), forwarded(runs.hold_run)
     due, _apply, outdated = forwarded(planning.due), forwarded(planning.apply), forwarded(planning.outdated)
@@ -111,8 +107,7 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
     put_semaphore = telling(forwarded(semaphores.put_semaphore))
     list_semaphores, get_semaphore = forwarded(semaphores.list_semaphores), forwarded(semaphores.get_semaphore)
     delete_semaphore, acquire = forwarded(semaphores.delete_semaphore), forwarded(semaphores.acquire)
-    release = telling(forwarded(semaphores.release))
-    import_rows = forwarded(pruning.import_rows)
+    release, import_rows = telling(forwarded(semaphores.release)), forwarded(pruning.import_rows)
     prune, prune_nodes = forwarded(pruning.prune), forwarded(pruning.prune_nodes)
 
 

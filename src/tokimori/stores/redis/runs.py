@@ -1,6 +1,7 @@
 """Requests, lists and orders of runs."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from itertools import count
 
 import msgspec
@@ -145,6 +146,11 @@ async def runs_of(
 async def attempts(db: RedisConnections, run_id: RunId) -> list[Attempt]:
     rows = await db.do("HVALS", f"{db.address.prefix}attempts:{run_id}")
     return sorted((msgspec.json.decode(row, type=Attempt) for row in rows), key=lambda attempt: attempt.number)
+
+
+async def outputs_with(db: RedisConnections, text: bytes, attempts: Mapping[RunId, int]) -> list[RunId]:
+    kept = await asyncio.gather(*(output(db, *each) for each in attempts.items()))
+    return [each.run_id for each in kept if each and (text in each.head or text in each.tail)]
 
 
 async def output(db: RedisConnections, run_id: RunId, attempt: int) -> Output | None:

@@ -1,0 +1,76 @@
+"""`tokimori run failures`"""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tokimori.cli.command import Command, options
+from tokimori.cli.completing import job_ids
+from tokimori.cli.moment import AGO, past_or_none
+from tokimori.cli.output import print_json, print_notice
+from tokimori.cli.session import in_service
+from tokimori.cli.table import At, Short, print_table
+
+if TYPE_CHECKING:
+    from tokimori.service.failures import FoundFailures
+    from tokimori.service.service import Service
+
+_COLUMNS = ("COUNT", "CAUSE", "JOBS", "FIRST", "LAST", "WHEN", "RUN", "ID")
+_SPARE = ("FIRST", "ID", "WHEN", "JOBS")
+_BARS = " ▁▂▃▄▅▆▇█"
+
+
+@click.command(
+    "failures",
+    cls=Command,
+    examples=(
+        ("run failures --since 7d", "of a week, the most frequent cause first"),
+        ("run list --cause 3f2a9b1c04de", "the runs of one of them"),
+    ),
+)
+@click.option("--job", "job_id", metavar="ID", shell_complete=job_ids, help="Only runs of this job.")
+@click.option("--job-prefix", metavar="TEXT", help="Only runs of jobs whose ids begin with this.")
+@click.option("--label", multiple=True, metavar="KEY[=VALUE]", help="Of jobs with this label.")
+@click.option("--owner", metavar="TEXT", help="Only runs of jobs of this owner.")
+@click.option("--queue", metavar="NAME", help="Only runs of jobs of this queue.")
+@click.option("--since", metavar="TIME", help=f"Only runs that failed then or later: {AGO}. A day ago by default.")
+@click.option("--until", metavar="TIME", help="Only runs that failed before, as --since.")
+@click.option("--before", metavar="RUN", help="Only runs older than this one.")
+def failures(*, since: str | None, until: str | None, before: str | None, **traits: Any) -> None:
+    """Show failed runs by their cause: how often, of which jobs, when, and the newest run of each."""
+    from tokimori.service.views.failures import failures_view
+
+    async def act(service: "Service") -> "tuple[str, FoundFailures]":
+        found = await service.runs.failures(
+            **traits,
+            since=await past_or_none(service, "since", since),
+            until=await past_or_none(service, "until", until),
+            before=None if before is None else await service.runs.whole_id(before),
+        )
+        return service.time_zone, found
+
+    zone, found = in_service(act)
+    if options().as_json:
+        print_json(failures_view(found))
+        return
+    rows = [
+        (
+            each.count,
+            each.cause,
+            ", ".join(each.jobs) + (f" and {each.more_jobs} more" if each.more_jobs else ""),
+            At(each.first, zone),
+            At(each.last, zone),
+            _drawn(each.histogram),
+            Short(each.sample),
+            each.id,
+        )
+        for each in found.causes
+    ]
+    print_table(_COLUMNS, rows, spare=_SPARE)
+    if found.next is not None:
+        print_notice(f"{found.looked:,} failed runs were looked at; go on with --before {found.next}")
+
+
+def _drawn(histogram: tuple[int, ...]) -> str:
+    most = max(histogram)
+    return "".join(_BARS[-(-count * (len(_BARS) - 1) // most)] for count in histogram) if most else ""
