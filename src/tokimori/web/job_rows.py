@@ -1,5 +1,6 @@
 """Jobs as lists and pages show them."""
 
+import asyncio
 import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -11,14 +12,15 @@ from tokimori.clock import DAY, Moment
 from tokimori.errors import InvalidInput
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId
-from tokimori.model.job import Definition, Job, JobState, edges_of, schedule_of
+from tokimori.model.job import Definition, Job, JobState, edges_of
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.schedules.explain import Explanation
-from tokimori.schedules.schedule import next_moments
+from tokimori.schedules.schedule import Schedule, next_moments
 from tokimori.schedules.sentence import sentence
 from tokimori.service.definitions import target_fields
 from tokimori.service.graph import how
+from tokimori.service.job_writer import schedule_for
 from tokimori.service.why.stops import stopped
 from tokimori.web.pictures import BARS, bars, median_of
 from tokimori.web.times import Time
@@ -32,6 +34,8 @@ WORST_FIRST: Final = (
 """The one order of states, for rows, counters and walls."""
 LOW = 98
 """Percent of success below which it is told in colour."""
+IN_A_STEP = 20
+"""So many rows are made in one step of the loop."""
 AT_ONCE = 50
 """Of so many jobs one question asks for the last runs."""
 
@@ -73,20 +77,26 @@ async def job_rows(visit: Visit, jobs: Sequence[Job], overdue: Collection[str] =
     for first in range(0, len(jobs), AT_ONCE):
         ids = [job.id for job in jobs[first : first + AT_ONCE]]
         last |= await visit.service.runs.last(ids, BARS, longest=0)
-    return [job_row(visit, job, last.get(job.id, ()), job.id in overdue) for job in jobs]
+    rows: list[JobRow] = []
+    for first in range(0, len(jobs), IN_A_STEP):
+        await asyncio.sleep(0)  # others have their turn
+        step = jobs[first : first + IN_A_STEP]
+        rows += [job_row(visit, job, last.get(job.id, ()), job.id in overdue) for job in step]
+    return rows
 
 
 def job_row(visit: Visit, job: Job, runs: Sequence[Run], is_overdue: bool) -> JobRow:
     """Return the row of a job with its last runs, newest first."""
     definition, usual = job.definition, median_of(runs)
     percent = _success(runs, visit.now)
-    moments = next_of(job, visit.now, 1)
+    schedule = _schedule(job)
+    moments = _next_of(job, schedule, visit.now)
     return JobRow(
         id=job.id,
         name=definition.name or "",
         state=worst(job, runs, is_overdue),
         is_stopped=stopped(job) is not None,
-        schedule=in_words(job),
+        schedule=_in_words(job, schedule),
         text=definition.schedule or "",
         zone=definition.time_zone,
         next=visit.time(moments[0], definition.time_zone) if moments else None,
@@ -119,28 +129,29 @@ def _success(runs: Sequence[Run], now: Moment) -> float | None:
 
 def in_words(job: Job) -> str:
     """Return the schedule of a job in words."""
-    definition = job.definition
-    if definition.schedule is None:
-        parents = [parent.job for parent in definition.parents]
-        return f"after {', '.join(parents)}" if parents else "on demand"
-    try:
-        said = sentence(schedule_of(definition, job.anchor, job.id, job.days_off)).removesuffix(".")
-    except InvalidInput:
-        return definition.schedule
-    return f"{said[0].lower()}{said[1:]}" if said[1:2].islower() or said.startswith("At") else said
+    return _in_words(job, _schedule(job))
 
 
-def next_of(job: Job, now: Moment, n: int) -> Sequence[Moment]:
-    """Return the next moments of an enabled job; none where its schedule can't be read here, such as in a zone of
-    tomorrow.
-    """
-    if job.state is not JobState.ENABLED or job.definition.schedule is None:
-        return ()
+def _in_words(job: Job, schedule: Schedule | None) -> str:
+    text, parents = job.definition.schedule, job.definition.parents
+    if text is None:
+        return f"after {', '.join(parent.job for parent in parents)}" if parents else "on demand"
+    said = text if schedule is None else sentence(schedule).removesuffix(".")
+    return f"{said[0].lower()}{said[1:]}" if said[1:2].islower() else said
+
+
+def _schedule(job: Job) -> Schedule | None:
+    """Return the schedule of a job; None for none, and where it can't be read here, such as in a zone of tomorrow."""
     try:
-        schedule = schedule_of(job.definition, job.anchor, job.id, job.days_off)
+        return None if job.definition.schedule is None else schedule_for(job)
     except InvalidInput:
+        return None
+
+
+def _next_of(job: Job, schedule: Schedule | None, now: Moment) -> Sequence[Moment]:
+    if schedule is None or job.state is not JobState.ENABLED or job.runs_remaining == 0:
         return ()
-    return next_moments(schedule, now, n if job.runs_remaining is None else min(n, job.runs_remaining))
+    return next_moments(schedule, now, 1)
 
 
 def preview(visit: Visit, explanation: Explanation) -> Preview:

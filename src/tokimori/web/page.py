@@ -23,6 +23,7 @@ from tokimori.service.sight import Access, owner
 from tokimori.web import toasts
 from tokimori.web.addresses import path
 from tokimori.web.doing import act_named, chosen, done, refused
+from tokimori.web.kept import Kept
 from tokimori.web.reader import Reader
 from tokimori.web.screen import Moved, Screen
 from tokimori.web.screens.registry import ACTS, RAIL, SCREENS
@@ -61,6 +62,7 @@ class Page:
         self._service_for = service_for
         self._access_for = access_for
         self._clock = clock
+        self._kept = Kept(clock)
         self._key = key
         self._files = {name: files("tokimori.web").joinpath("static", name).read_bytes() for name in KINDS}
         self._templates = Environment(
@@ -124,6 +126,7 @@ class Page:
             parts=request.path_params,
             query=query,
             host=request.headers.get("host", ""),
+            kept=self._kept,
             zone=_zone(request),
         )
 
@@ -150,6 +153,7 @@ class Page:
             raise
         except TokimoriError as fault:
             told = refused(act, fault)
+        self._kept.forget()
         back = None if told.bad else act.back
         response = RedirectResponse(back or own_address(given.get("back")) or f"/{act.noun}", 303)
         response.set_cookie(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tokimori.model.run import LONG, Run, asked_by, asked_in_words
+from tokimori.model.run import LONG, Run, asked_by, asked_in_words, cause_in
 from tokimori.model.transitions import BEFORE_START, ENDS, RunState
 from tokimori.service.runs import RunSummary
 from tokimori.web.times import Time, lasted
@@ -79,7 +79,9 @@ def _says(run: Run) -> str:
 
 
 def cause(run: Run) -> str:
-    """Return how a run failed, on one line: its exit and the first line of its error; empty for nothing."""
+    """Return how a run failed, on one line: its cause, or its exit and the first line of its error."""
+    if (reckoned := cause_in(run)) is not None:
+        return reckoned[:MOST_SAID]
     signal = "" if run.signal is None else f"signal {run.signal}"
     code = f"exit {run.exit_code}" if run.exit_code else signal
     error = (run.error or "").strip().partition("\n")[0]

@@ -1,18 +1,20 @@
 """A visit: a request for a screen, with who asks, for what, and when."""
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 from urllib.parse import quote
 
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 from tokimori.service.service import Service
 from tokimori.web.addresses import address
+from tokimori.web.kept import Kept
 from tokimori.web.reader import Reader
 from tokimori.web.times import Time, time_of
 
 MOST_CHARACTERS = 500
 """Characters of a filter in an address."""
+_T = TypeVar("_T")
 EACH_JOB = "job"
 """The choice of zone by which times are shown in the zone of each job."""
 
@@ -27,6 +29,7 @@ class Visit(NamedTuple):
     parts: Mapping[str, str]
     query: Mapping[str, Sequence[str]]
     host: str = ""
+    kept: Kept | None = None
     zone: str = ""
     """The chosen zone: empty for that of the service, `job` for that of each job."""
 
@@ -61,6 +64,10 @@ class Visit(NamedTuple):
     def zone_of(self, zone: str) -> str:
         """Return the zone in which the times of a job with this zone are shown."""
         return zone if self.zone == EACH_JOB else self.zone or self.service.time_zone
+
+    async def lately(self, question: str, find: Callable[[], Awaitable[_T]]) -> _T:
+        """Return what is found, or was found lately for another reader who sees the same jobs."""
+        return await (find() if self.kept is None else self.kept.get((question, self.reader.access.scope), find))
 
     def time(self, moment: Moment, zone: str = "") -> Time:
         """Return the moment as it is shown; `zone` is that of its job."""

@@ -133,7 +133,7 @@ def context(site: Site) -> Iterator[BrowserContext]:
         context = browser.new_context()
         own = context.new_page()
         own.goto(site.entry)
-        assert (own.url, own.title()) == (site.url, "Tokimori")
+        assert (own.url, own.title()) == (site.url, "Now · Tokimori")
         yield context
 
 

@@ -22,7 +22,7 @@ from tokimori.web.words import short
 SHOWN: Final = 100
 MOST_ASKED: Final = 20
 """So many pages are looked through for words, which no store finds."""
-MOST_SORTED: Final = 300
+MOST_SORTED: Final = 200
 """So many jobs are put in another order than that of their ids."""
 NAMES: Final = ("state", "queue", "owner", "label")
 SORTS: Final = {"": "by name", "worst": "worst first", "next": "by next", "slowest": "slowest first"}
@@ -88,7 +88,7 @@ async def _in_state(visit: Visit, state: str, limit: int) -> Some:
     elif state in _RUNS:
         ids = {run.job_id for run in await runs_in(service, RunState(state))}
     elif state == "failing":
-        ids = set(await failing(service))
+        ids = set(await visit.lately("failing", lambda: failing(service)))
     else:
         ids = set()
     after, found = visit.one("after") or "", list[Job]()

@@ -87,18 +87,19 @@ async def show(visit: Visit) -> Shown:
     if (old := _moved(visit)) is not None:
         return old
     service = visit.service
-    standing = await _standing(service)
+    standing = await _standing(visit)
     needs = await _needs(visit, standing)
     ended = await runs_in(service, *ENDS - {RunState.SKIPPED}, limit=ENDED_SHOWN)
-    coming = await service.schedules.upcoming(ENDED_SHOWN)
+    coming = await visit.lately("coming", lambda: service.schedules.upcoming(MOST_LISTED))
+    coming = [pair for pair in coming if pair[1] > visit.now]
     return {
         "counts": _counts(standing),
         "needs": needs[:SHOWN],
         "needs_count": len(needs),
         "running": await _running(visit, standing.runs[RunState.RUNNING][:SHOWN]),
-        "strip": await _strip(visit),
+        "strip": await _strip(visit, [at for _, at in coming]),
         "ended": await run_rows(visit, ended),
-        "next": [(job, in_words(job), visit.time(at, job.definition.time_zone)) for job, at in coming],
+        "next": [(job, in_words(job), visit.time(at, job.definition.time_zone)) for job, at in coming[:ENDED_SHOWN]],
         "is_empty": not (await service.jobs.list(limit=1)).jobs,
     }
 
@@ -113,12 +114,13 @@ def _moved(visit: Visit) -> Moved | None:
     return None
 
 
-async def _standing(service: Service) -> Standing:
+async def _standing(visit: Visit) -> Standing:
+    service = visit.service
     return Standing(
         runs={state: await runs_in(service, state, limit=MOST) for state in _OPEN},
-        parked=await _jobs_in(service, JobState.PARKED),
-        paused=await _jobs_in(service, JobState.PAUSED),
-        failed=await failing(service),
+        parked=await visit.lately("parked", lambda: _jobs_in(service, JobState.PARKED)),
+        paused=await visit.lately("paused", lambda: _jobs_in(service, JobState.PAUSED)),
+        failed=await visit.lately("failing", lambda: failing(service)),
         alarms=await service.expectations.alarms(limit=MOST),
         has_nodes=any(node.runs_jobs for node in await service.nodes.list()),
     )
@@ -234,17 +236,16 @@ def _going(row: RunRow, run: Run, last: Sequence[Run], now: Moment) -> Going:
     return Going(row, progress(elapsed, usual, rarely), duration(usual), over or left, is_late=over != "")
 
 
-async def _strip(visit: Visit) -> Markup:
+async def _strip(visit: Visit, coming: Sequence[Moment]) -> Markup:
     """Return the histogram of the past hour and the next. Of over 1,000 runs the newest are counted."""
-    service, now = visit.service, visit.now
+    now, zone = visit.now, visit.zone_of(visit.service.time_zone)
     runs, failed = Counter[int](), Counter[int]()
-    for run in await service.runs.list(since=Moment(now - HOUR), limit=MOST_LISTED, longest=0):
-        minute = min(((run.started or run.due) - now) // MINUTE, -1)
-        if minute >= -HOUR // MINUTE and run.state is not RunState.SKIPPED and run.due <= now:
+    past = await visit.lately("past hour", lambda: _past_hour(visit.service, now))
+    for at, is_failed in (*past, *((each, False) for each in coming)):
+        minute = (at - now) // MINUTE
+        if -HOUR // MINUTE <= minute < HOUR // MINUTE:
             runs[minute] += 1
-            failed[minute] += run.state is RunState.FAILED
-    runs.update((at - now) // MINUTE for _, at in await service.schedules.upcoming(MOST_LISTED) if at < now + HOUR)
-    zone = visit.zone_of(service.time_zone)
+            failed[minute] += is_failed
 
     def minute_at(at: int, count: int = 0, bad: int = 0) -> Minute:
         return Minute(Moment(at), count, bad, clock_time(Moment(at), zone, now)[-8:-3])
@@ -252,6 +253,13 @@ async def _strip(visit: Visit) -> Markup:
     first = now - HOUR + QUARTER - (now - HOUR) % QUARTER
     marks = [minute_at(first + n * QUARTER) for n in range(8)]
     return strip([minute_at(now + n * MINUTE, runs[n], failed[n]) for n in sorted(runs)], now, marks)
+
+
+async def _past_hour(service: Service, now: Moment) -> Sequence[tuple[Moment, bool]]:
+    """Return when runs of the past hour began, and which have failed."""
+    runs = await service.runs.list(since=Moment(now - HOUR), limit=MOST_LISTED, longest=0)
+    past = [(run, min(run.started or run.due, Moment(now - 1))) for run in runs if run.due <= now]
+    return [(at, run.state is RunState.FAILED) for run, at in past if run.state is not RunState.SKIPPED]
 
 
 async def _resume_queue(service: Service, queue: str, given: Given) -> None:
