@@ -22,9 +22,10 @@ class SemaphoreQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class LimitRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The number of units of a semaphore."""
+    """The number of units of a semaphore, and its rate (`100/1m`, or `none`); what is not given stays."""
 
-    limit: int
+    limit: int | None = None
+    rate: str | None = None
 
 
 class SemaphoreDeleted(Struct, frozen=True, kw_only=True):
@@ -46,7 +47,7 @@ class SemaphoreRoutes:
         return [
             Operation("semaphore_list", "GET", every, self.list, list[SemaphoreView]),
             Operation("semaphore_show", "GET", one, self.show, SemaphoreView),
-            Operation("semaphore_set", "PUT", one, self.put, SemaphoreView, example={"limit": 3}),
+            Operation("semaphore_set", "PUT", one, self.put, SemaphoreView, example={"limit": 3, "rate": "100/1m"}),
             Operation("semaphore_delete", "DELETE", one, self.delete, SemaphoreDeleted),
         ]
 
@@ -61,8 +62,9 @@ class SemaphoreRoutes:
         return answer(semaphore_view(await self._service(request).semaphores.get(_name(request))))
 
     async def put(self, request: Request, body: LimitRequest) -> Response:
-        """Make a semaphore, or change its limit."""
-        return answer(semaphore_view(await self._service(request).semaphores.set(_name(request), body.limit)))
+        """Make a semaphore, or change its limit and its rate."""
+        found = await self._service(request).semaphores.set(_name(request), body.limit, body.rate)
+        return answer(semaphore_view(found))
 
     async def delete(self, request: Request) -> Response:
         """Delete a semaphore that nobody holds or waits for."""

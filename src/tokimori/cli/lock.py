@@ -56,14 +56,14 @@ class LockGroup(Group):
 
 
 _RUN = "run"
-_COLUMNS = ("NAME", "LIMIT", "USED", "WAITING", "HOLDER", "UNITS", "TOKEN", "SINCE")
+_COLUMNS = ("NAME", "LIMIT", "USED", "RATE", "TAKEN", "WAITING", "HOLDER", "UNITS", "TOKEN", "SINCE")
 lock = LockGroup("lock", help=USAGE, options_metavar="", subcommand_metavar=SYNOPSIS)
 
 
 @lock.command("list")
 @listing(_COLUMNS)
 def list_semaphores() -> None:
-    """List semaphores: limit, units in use, how many wait, and who holds what."""
+    """List semaphores: limit, units in use, rate, units taken in its period, how many wait, and who holds what."""
     from tokimori.service.views.semaphores import semaphore_view
 
     async def act(service: "Service") -> "tuple[str, Sequence[SemaphoreDetails]]":
@@ -75,7 +75,8 @@ def list_semaphores() -> None:
 
 def _rows(each: "SemaphoreDetails", zone: str) -> list[Row]:
     """Return one for each holder; what is the semaphore's own stands in the first."""
-    firsts = [(each.name, each.limit, each.used, each.waiting), *[("", "", "", "")] * len(each.holders)]
+    own = each.name, each.limit, each.used, each.rate or "", "" if each.taken is None else each.taken, each.waiting
+    firsts = [own, *[("",) * len(own)] * len(each.holders)]
     return [
         (*first, *_holder_cells(holder, zone)) for first, holder in zip(firsts, each.holders or [None], strict=False)
     ]
@@ -91,19 +92,22 @@ def _holder_cells(holder: "Holder | None", zone: str) -> tuple[object, ...]:
 
 @lock.command("set")
 @click.argument("name")
-@click.option("--limit", type=int, required=True, metavar="N", help="How many units it has; 1: a mutex.")
-def set_limit(*, name: str, limit: int) -> None:
-    """Make a semaphore, or change its limit. If there is room now, those who wait are served at once."""
+@click.option("--limit", type=int, metavar="N", help="How many units it has; 1: a mutex.")
+@click.option(
+    "--rate", metavar="N/T", help="How many units are taken in any period, such as 100/1m or '10/s smooth'; none: any."
+)
+def set_limit(*, name: str, limit: int | None, rate: str | None) -> None:
+    """Make a semaphore, or change its limit and its rate. If there is room now, those who wait are served at once."""
     from tokimori.service.views.semaphores import semaphore_view
 
     async def act(service: "Service") -> "SemaphoreDetails":
-        return await service.semaphores.set(name, limit)
+        return await service.semaphores.set(name, limit, rate)
 
     found = in_service(act, Absent.MADE)
     if options().as_json:
         print_json(semaphore_view(found))
     else:
-        print_lines(f"{found.name}: limit {found.limit}")
+        print_lines(f"{found.name}: limit {found.limit}{'' if found.rate is None else f', rate {found.rate}'}")
 
 
 @lock.command()

@@ -4,6 +4,7 @@ import msgspec
 
 from tokimori.errors import InvalidInput
 from tokimori.model.attempt_notes import check_payload
+from tokimori.model.claim_rate import parse_claim_rate
 from tokimori.model.encoding import invalid_json
 from tokimori.model.ids import check_job_id
 from tokimori.model.job import Definition, limit_of
@@ -43,6 +44,8 @@ def check_definition(definition: Definition) -> Definition:
     if definition.notifier is not None:
         check_terms(definition.notifier)
     wanted(definition.semaphores)
+    if definition.rate_limit is not None:
+        parse_claim_rate(definition.rate_limit, field="rate_limit")
     check_concurrency_key(definition.concurrency_key)
     retention_of(definition.retention)
     definition.target.check()

@@ -39,6 +39,7 @@ class _Limits(Struct, frozen=True, kw_only=True):
     max_running: int | None = None
     max_waiting: int | None = None
     semaphores: tuple[str, ...] = ()
+    rate_limit: str | None = None
     concurrency_key: str | None = None
     max_running_per_key: int = 1
     apart: bool = False

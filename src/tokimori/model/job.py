@@ -9,6 +9,7 @@ from msgspec import Meta, Struct, field
 from tokimori.clock import Moment
 from tokimori.errors import InvalidSchedule
 from tokimori.model.calendar import decode_days_off
+from tokimori.model.claim_rate import parse_claim_rate
 from tokimori.model.dependents import Edge, Join, On, Parent
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job_fields import LONGEST
@@ -26,7 +27,7 @@ from tokimori.model.policies import (
     Seconds,
     Within,
 )
-from tokimori.model.semaphores import MOST_UNITS, wanted
+from tokimori.model.semaphores import MOST_UNITS, rate_of_job, wanted
 from tokimori.model.target import Target, Unreadable
 from tokimori.schedules.business_days import Shift, on_business_days
 from tokimori.schedules.parse import parse_schedule
@@ -84,6 +85,7 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     expect_within: Within | None = None
     mailto: str | None = None
     semaphores: tuple[str, ...] = ()
+    rate_limit: str | None = None
     concurrency_key: str | None = None
     max_running_per_key: Annotated[int, Meta(ge=1, le=MOST_UNITS)] = 1
 
@@ -226,9 +228,13 @@ def kills_on_lost_lease(definition: Definition, *, keyed: bool = False) -> bool:
             return False
 
 
-def units_here(definition: Definition) -> tuple[tuple[str, int], ...]:
-    """Return (name, weight) of each semaphore of the definition that is in the store of the job."""
-    return () if definition.apart else wanted(definition.semaphores)
+def units_here(definition: Definition, incarnation: Incarnation) -> tuple[tuple[str, int], ...]:
+    """Return (name, weight) of each semaphore that the job wants in its own store, by name; its rate is one."""
+    units = () if definition.apart else wanted(definition.semaphores)
+    if definition.rate_limit is None:
+        return units
+    rate = parse_claim_rate(definition.rate_limit, field="rate_limit")
+    return tuple(sorted([*units, (rate_of_job(incarnation, rate), 1)]))
 
 
 def edges_of(job_id: JobId, definition: Definition) -> tuple[Edge, ...]:

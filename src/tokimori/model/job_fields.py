@@ -169,6 +169,10 @@ SECTIONS: Final[Mapping[str, Mapping[str, JobField]]] = MappingProxyType(
             "semaphores": _words(
                 "The semaphores that a run holds while it runs.", "NAME or NAME:WEIGHT; a weight is 1 to 1,000,000"
             ),
+            "rate_limit": _words(
+                "How many of its runs start in any period; they count from their claim, whatever becomes of them.",
+                "N/t, such as 10/s, 100/1m or `10/s smooth`; N is 1 to 10,000, t 1ms to 366d",
+            ),
             "concurrency_key": _bytes("The key of runs that bring none.", 255, unit="characters"),
             "max_running_per_key": _count("How many runs of one key run at a time.", 1, "runs", 1),
         },

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from tokimori.errors import InvalidInput
+from tokimori.model.claim_rate import ClaimRate
 from tokimori.model.words import WORD_ALLOWED, check_text, check_word
 
 MOST_UNITS = 1_000_000
@@ -17,6 +18,9 @@ LIMIT_LINE = ""
 KEY_LINE = "key"
 """The line of the run's own concurrency key."""
 _SEMAPHORE_LINE = "semaphore:"
+_RATE_OF_JOB = "job:"
+_RATE_OF_QUEUE = "queue:"
+_AT = "@"
 
 _WANTED = re.compile(r"(?P<name>[^:]*)(?::(?P<weight>[1-9][0-9]{0,6}))?\Z", re.ASCII)
 _ALLOWED = f"NAME or NAME:WEIGHT, each name once; a name is {WORD_ALLOWED}, a weight 1 to {MOST_UNITS}"
@@ -31,6 +35,34 @@ def semaphore_of(blocked_on: str | None) -> str | None:
     """Return the semaphore in whose line a run waits; None in any other line."""
     text = blocked_on or LIMIT_LINE
     return text.removeprefix(_SEMAPHORE_LINE) if text.startswith(_SEMAPHORE_LINE) else None
+
+
+def rate_of_job(incarnation: int, rate: ClaimRate) -> str:
+    """Return the semaphore that is the rate of a job: its name tells the rate, and nobody holds its units.
+
+    What was taken is kept under the part before the rate, so that an edit forgets nothing.
+    """
+    return f"{_RATE_OF_JOB}{incarnation}{_AT}{rate.stored}"
+
+
+def rate_of_queue(queue: str) -> str:
+    """Return the semaphore that is the rate of a queue: nobody holds its units."""
+    return _RATE_OF_QUEUE + queue
+
+
+def is_rate_alone(name: str) -> bool:
+    """Return if the semaphore is the rate of a job or a queue, which people do not name."""
+    return name.startswith((_RATE_OF_JOB, _RATE_OF_QUEUE))
+
+
+def ledger_of(name: str) -> str:
+    """Return the name under which a store keeps what was taken of the rate."""
+    return name.partition(_AT)[0]
+
+
+def made_with(name: str, limit: int = DEFAULT_LIMIT) -> tuple[int, str | None]:
+    """Return the limit and the rate, as stored, of a semaphore that nobody has made yet."""
+    return (MOST_UNITS, name.partition(_AT)[2] or None) if is_rate_alone(name) else (limit, None)
 
 
 def wanted(semaphores: Sequence[str]) -> tuple[tuple[str, int], ...]:

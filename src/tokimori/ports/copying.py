@@ -51,11 +51,15 @@ class JobSkip(Struct, frozen=True, kw_only=True):
 
 
 class BareSemaphore(Struct, frozen=True, kw_only=True):
-    """A semaphore without holders. `granted` is how often it was granted: later tokens are greater."""
+    """A semaphore without holders. `granted` is how often it was granted: later tokens are greater.
+
+    `rate` is its rate as stores keep it; units that were taken are not copied.
+    """
 
     name: str
     limit: int
     granted: int
+    rate: str | None = None
 
 
 class DeletedJob(Struct, frozen=True, kw_only=True):

@@ -10,6 +10,11 @@ before a run of the same rank. The first in a line waits for units only, and non
 in the transaction that frees it, to the programs that are before every blocked run; then, in every lane, as many runs
 from the head of the line are made ready as fit together into the free units. As no run of a paused queue is claimed,
 programs pass its blocked runs when they ask again.
+
+A semaphore may have a rate: a unit that is taken counts for a period, whatever becomes of its run
+(`tokimori.model.claim_rate`). The store's clock counts, read behind the lock. A run that the rate refuses waits in the
+line too: when units fit again, as many heads are woken as there are units, one lane after the other
+(`tokimori.stores.rules.rates`). That moment is part of `Survey.next_due`; `promote` wakes them, or a tick.
 """
 
 from typing import Protocol
@@ -17,6 +22,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from tokimori.clock import Moment
+from tokimori.model.claim_rate import ClaimRate
 from tokimori.model.ids import NodeId, PermitId, RunId
 
 MOST_COUNTED = 1000
@@ -46,7 +52,8 @@ class Semaphore(Struct, frozen=True, kw_only=True):
     """A semaphore of `limit` units, of which `used` are held.
 
     `waiting` is how many runs and programs are in line, counted up to `MOST_COUNTED`. `holders` are the first
-    `MOST_HOLDERS` permits that are held, by (since, id).
+    `MOST_HOLDERS` permits that are held, by (since, id). Of a rate `taken` units count now, and the line goes on at
+    `wakes`.
     """
 
     name: str
@@ -54,6 +61,9 @@ class Semaphore(Struct, frozen=True, kw_only=True):
     used: int
     waiting: int
     holders: tuple[Permit, ...] = ()
+    rate: ClaimRate | None = None
+    taken: int = 0
+    wakes: Moment | None = None
 
 
 class UnitWish(Struct, frozen=True, kw_only=True):
@@ -100,10 +110,11 @@ def permit_of(run_id: RunId, semaphore: str) -> PermitId:
 class SemaphoreTable(Protocol):
     """Units of named semaphores, for people and for programs; runs get theirs by `Working.claim`."""
 
-    async def put_semaphore(self, name: str, limit: int, now: Moment) -> None:
-        """Make the semaphore, or change its limit (at least 1); a larger limit serves the line at once.
+    async def put_semaphore(self, name: str, limit: int, now: Moment, rate: ClaimRate | None = None) -> None:
+        """Make the semaphore, or change its limit (at least 1) and its rate; a larger one serves the line at once.
 
-        Held units stay held. Raises `Refused` if a waiter in its line wants more units than the new limit.
+        Held units stay held, and what was taken counts for the new rate. Raises `Refused` if a waiter in its line wants
+        more units than the new limit or rate.
         """
         ...
 

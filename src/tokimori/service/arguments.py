@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from os import PathLike
 from types import MappingProxyType
-from typing import Literal, Required, TypedDict
+from typing import Literal, NotRequired, Required, TypedDict
 from zoneinfo import ZoneInfo
 
 from tokimori.model.job_fields import described
@@ -29,7 +29,8 @@ ELSEWHERE: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(
             ("countdown", "eta", "at", "run_at", "run_date", "delay_until", "schedule_at", "defer_until"), "at"
         ),
-        **dict.fromkeys(("rate_limit", "max_instances", "concurrency", "max_concurrency", "limit"), "max_running"),
+        **dict.fromkeys(("rate", "throttle"), "rate_limit"),
+        **dict.fromkeys(("max_instances", "concurrency", "max_concurrency", "limit"), "max_running"),
         **dict.fromkeys(("time_limit", "soft_time_limit", "job_timeout", "max_runtime", "run_timeout"), "timeout"),
         **dict.fromkeys(("misfire_grace_time", "expires", "starting_deadline"), "grace"),
         **dict.fromkeys(("timezone", "tz", "zone"), "time_zone"),
@@ -196,6 +197,7 @@ class JobArguments(TypedDict, total=False):
     expect_within: Span | None
     mailto: str | None
     semaphores: Sequence[str] | None
+    rate_limit: str | None
     concurrency_key: str | None
     max_running_per_key: int | None
     runs_remaining: int | None
@@ -249,6 +251,7 @@ class SemaphoreArguments(TypedDict):
     """Declaration of a semaphore by a set."""
 
     limit: int
+    rate: NotRequired[str]
 
 
 class PlainRequest(TypedDict, total=False):

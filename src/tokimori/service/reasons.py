@@ -24,6 +24,8 @@ class Cause(StrEnum):
     PLACE = "place"
     KEY = "key"
     SEMAPHORE = "semaphore"
+    RATE = "rate"
+    """So many units were taken as its rate, or that of its job or queue, allows in a period."""
     TOO_HEAVY = "too heavy"
     SEMAPHORES_AWAY = "semaphores away"
     CLOCK = "clock"

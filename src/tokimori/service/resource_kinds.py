@@ -13,17 +13,19 @@ from msgspec import Struct
 
 from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Refused
 from tokimori.model.calendar import Calendar
+from tokimori.model.claim_rate import parse_claim_rate
 from tokimori.model.lanes import EVERYTHING
-from tokimori.model.semaphores import DEFAULT_LIMIT, MOST_UNITS
+from tokimori.model.semaphores import DEFAULT_LIMIT, MOST_UNITS, is_rate_alone
 from tokimori.model.sizes import check_reason
 from tokimori.model.words import check_word
+from tokimori.ports.semaphores import Semaphore
 from tokimori.ports.semaphores import SemaphoreTable as SemaphoreStore
 from tokimori.service.asking import MOST_LISTED, checked
 from tokimori.service.calendars import Calendars, changed_calendar, follow_calendar
 from tokimori.service.given import mapping_of
 from tokimori.service.operation import Async
 from tokimori.service.queues import Queues
-from tokimori.service.semaphores import Semaphores
+from tokimori.service.semaphores import NO_RATE, Semaphores
 
 State = Mapping[str, Any]
 Part = Literal["calendars", "queues", "semaphores"]
@@ -94,8 +96,9 @@ def state_of(part: Part, name: str, fields: object) -> State:
             return _queue(name, said)
         case "semaphores":
             check_word("semaphore", name)
-            _check_fields("semaphore", said, ("limit",))
-            return {"limit": checked("limit", said.get("limit"), MOST_UNITS)}
+            _check_fields("semaphore", said, ("limit", "rate"))
+            limit, rate = checked("limit", said.get("limit"), MOST_UNITS), said.get("rate")
+            return {"limit": limit} | ({} if rate is None else {"rate": str(parse_claim_rate(str(rate), field="rate"))})
         case _:
             assert_never(part)
 
@@ -220,31 +223,42 @@ class SemaphoreResources:
         self._opened = opened
 
     async def states(self, names: Collection[str]) -> Mapping[str, State]:
-        """Return the limit of each."""
+        """Return the limit of each, and the rate if it has one."""
         return {name: await self._state(name) for name in names}
 
     async def _state(self, name: str) -> State:
         try:
-            return {"limit": (await (await self._opened()).get_semaphore(name)).limit}
+            return _of_semaphore(await (await self._opened()).get_semaphore(name))
         except NotFound:
             return self.absent
 
     async def all(self) -> Mapping[str, State]:
-        """Return all but those of one unit."""
+        """Return all but those of one unit and without a rate."""
         store, after, found = await self._opened(), "", dict[str, State]()
         while page := await store.list_semaphores(after=after, limit=MOST_LISTED):
-            found |= {each.name: {"limit": each.limit} for each in page if each.limit != DEFAULT_LIMIT}
+            states = {each.name: _of_semaphore(each) for each in page if not is_rate_alone(each.name)}
+            found |= {name: state for name, state in states.items() if state != self.absent}
             after = page[-1].name
         return found
 
     async def put(self, name: str, was: State, state: State) -> None:
-        """Set its limit. One of a single unit is deleted, unless units are held: it is made when somebody asks."""
+        """Set its limit and rate. One of a single unit is deleted, unless units are held: who asks for it makes it."""
         if await self._state(name) != was:
             raise _meanwhile("semaphore", name)
-        await self._semaphores.set(name, state["limit"])
+        await self._semaphores.set(name, state["limit"], state.get("rate", NO_RATE))
         if state == self.absent:
             with suppress(Refused, NotFound):
                 await self._semaphores.delete(name)
+
+
+def _of_semaphore(semaphore: Semaphore) -> State:
+    return {"limit": semaphore.limit} | ({} if semaphore.rate is None else {"rate": str(semaphore.rate)})
+
+
+def units_of(state: State) -> int:
+    """Return the most units that one run can ever have of a semaphore in this state."""
+    rate, limit = state.get("rate"), int(state["limit"])
+    return limit if rate is None else min(limit, parse_claim_rate(rate, field="rate").units)
 
 
 def state_after(was: State, wanted: State) -> State:

@@ -29,6 +29,7 @@ from tokimori.service.resource_kinds import (
     SemaphoreResources,
     State,
     shown_state,
+    units_of,
 )
 from tokimori.service.semaphores import Semaphores, Weights
 
@@ -97,7 +98,7 @@ class ResourceWork(Struct, frozen=True, kw_only=True):
     def _as_declared(self, steps: Mapping[Part, Sequence[ResourceStep]]) -> Self:
         """Return the same work, to which calendars and semaphores are as they will be."""
         days = {step.name: step.state for step in steps["calendars"]}
-        limits = {step.name: step.state["limit"] for step in steps["semaphores"]}
+        limits = {step.name: units_of(step.state) for step in steps["semaphores"]}
         calendars = _CalendarsToBe(self.ground.store, days, self.ground.random)
         weights = Weights(self.ground.store_of_semaphores, limits)
         return replace(self, writer=replace(self.writer, calendars=calendars, weights=weights))

@@ -1,6 +1,7 @@
 """SemaphoreTable as people see them: with the processes that hold their units."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Protocol
 
@@ -10,10 +11,11 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput, NotFound, StoreError, StoreUnavailable
 from tokimori.model.access_token import Role
+from tokimori.model.claim_rate import parse_claim_rate
 from tokimori.model.ids import NodeId, RunId
 from tokimori.model.job import Definition
 from tokimori.model.lanes import lane_of
-from tokimori.model.semaphores import DEFAULT_LIMIT, MOST_UNITS, wanted
+from tokimori.model.semaphores import DEFAULT_LIMIT, MOST_UNITS, is_rate_alone, wanted
 from tokimori.model.words import check_word
 from tokimori.ports.nodes import NodeRecord, Nodes
 from tokimori.ports.semaphores import Permit, Semaphore, SemaphoreTable
@@ -24,6 +26,8 @@ from tokimori.service.reasons import Reason
 from tokimori.service.sight import OPEN, WHOLE, Sight
 from tokimori.service.why import stops
 
+NO_RATE = "none"
+"""In place of a rate: none."""
 LONGEST_LANE = 2048
 """The most characters of a lane that every store can keep."""
 
@@ -41,13 +45,19 @@ class Holder(Struct, frozen=True, kw_only=True):
 
 
 class SemaphoreDetails(Struct, frozen=True, kw_only=True):
-    """A semaphore: `used` of its `limit` units are held, and `waiting` runs and programs wait."""
+    """A semaphore: `used` of its `limit` units are held, and `waiting` runs and programs wait.
+
+    `taken` units count for its `rate` now; `goes_on` is when the first in line may go on, if the rate keeps it.
+    """
 
     name: str
     limit: int
     used: int
     waiting: int
     holders: tuple[Holder, ...]
+    rate: str | None = None
+    taken: int | None = None
+    goes_on: Moment | None = None
 
 
 class SemaphoreStore(StoredSemaphores, Nodes, Protocol):
@@ -69,8 +79,11 @@ class Semaphores(Part[M]):
     async def list(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[SemaphoreDetails]:
         """Semaphores by name, from the first one behind `after`."""
         first = "" if after is None else _checked(after, field="after")
-        store = await self._opened()
-        found = await store.list_semaphores(after=first, limit=checked("limit", limit, MOST_LISTED))
+        store, most = await self._opened(), checked("limit", limit, MOST_LISTED)
+        found = list[Semaphore]()
+        while len(found) < most and (page := await store.list_semaphores(after=first, limit=most - len(found))):
+            found += [each for each in page if not is_rate_alone(each.name)]
+            first = page[-1].name
         nodes = await _nodes(store) if any(semaphore.holders for semaphore in found) else {}
         return [_details(semaphore, nodes) for semaphore in found]
 
@@ -92,19 +105,31 @@ class Semaphores(Part[M]):
         return replace(await self.get(name), holders=())
 
     async def _state(self, name: str) -> object:
-        """Return the limit."""
-        return {"limit": (await self.get(name)).limit}
+        """Return the limit and the rate."""
+        found = await self.get(name)
+        return {"limit": found.limit} | ({} if found.rate is None else {"rate": found.rate})
 
     @operation(Role.OPERATE, WHOLE, audit=STATE, event=MADE)
-    async def set(self, name: str, limit: int) -> SemaphoreDetails:
-        """Make a semaphore, or change its limit. Those who wait are served if there is room now; held units stay held.
+    async def set(self, name: str, limit: int | None = None, rate: str | None = None) -> SemaphoreDetails:
+        """Make a semaphore, or change its limit and its rate. Those who wait are served if there is room now.
 
-        Raises `Refused` if somebody in its line wants more units than the new limit.
+        `rate` is how many units may be taken in any period, such as `100/1m`, or with ` smooth` behind it apart; `none`
+        takes it away. What is not given stays; a new semaphore has one unit, or with a rate alone any number. Held
+        units stay held, and units that were taken count for the new rate. Raises `Refused` if somebody in its line
+        wants more units than the new limit or rate.
         """
-        named, units = _checked(name), checked("limit", limit, MOST_UNITS)
-        store = await self._opened()
-        now = await retried(store.now, StoreUnavailable)
-        await retried(lambda: store.put_semaphore(named, units, now), StoreUnavailable)
+        named, store = _checked(name), await self._opened()
+        units = None if limit is None else checked("limit", limit, MOST_UNITS)
+        pace = None if rate in {None, NO_RATE} else parse_claim_rate(str(rate), field="rate")
+        if limit is None or rate is None:
+            known = await _known(store, named)
+            if known is None and limit is None and pace is None:
+                message = "limit: a semaphore is set to a limit, a rate or both"
+                raise InvalidInput(message, field="limit", value=None, allowed=f"a number from 1 to {MOST_UNITS:,}")
+            units = units or (MOST_UNITS if known is None else known.limit)
+            pace = known.rate if rate is None and known is not None else pace
+        now, whole = await retried(store.now, StoreUnavailable), units or MOST_UNITS
+        await retried(lambda: store.put_semaphore(named, whole, now, pace), StoreUnavailable)
         return await self.get(named)
 
     @operation(Role.OPERATE, WHOLE, audit=STATE, event="deleted")
@@ -113,6 +138,12 @@ class Semaphores(Part[M]):
         checked_name, store = _checked(name), await self._opened()
         await store.get_semaphore(checked_name)
         await retried(lambda: store.delete_semaphore(name), StoreUnavailable)
+
+
+async def _known(store: SemaphoreTable, name: str) -> Semaphore | None:
+    with suppress(NotFound):
+        return await store.get_semaphore(name)
+    return None
 
 
 async def _nodes(store: SemaphoreStore) -> Mapping[NodeId, NodeRecord]:
@@ -131,6 +162,9 @@ def _details(semaphore: Semaphore, nodes: Mapping[NodeId, NodeRecord]) -> Semaph
         used=semaphore.used,
         waiting=semaphore.waiting,
         holders=tuple(_holder(permit, nodes.get(permit.node)) for permit in semaphore.holders),
+        rate=None if semaphore.rate is None else str(semaphore.rate),
+        taken=None if semaphore.rate is None else semaphore.taken,
+        goes_on=semaphore.wakes,
     )
 
 
@@ -144,6 +178,11 @@ def _holder(permit: Permit, node: NodeRecord | None) -> Holder:
         host=None if node is None else node.host,
         pid=None if node is None else node.pid,
     )
+
+
+def units_at_once(semaphore: Semaphore) -> int:
+    """Return the most units that one run can ever have: those of a period, if they are fewer than the limit."""
+    return semaphore.limit if semaphore.rate is None else min(semaphore.limit, semaphore.rate.units)
 
 
 def placed(definition: Definition, *, apart: bool) -> Definition:
@@ -210,7 +249,7 @@ class Weights:
         if name in self._limits:
             return self._limits[name]
         try:
-            return (await (await self._opened()).get_semaphore(name)).limit
+            return units_at_once(await (await self._opened()).get_semaphore(name))
         except NotFound:
             return DEFAULT_LIMIT
 

@@ -22,7 +22,7 @@ class RowSource(NamedTuple):
     rest: str = ""
 
 
-SEMAPHORE = 'name, "limit", granted'
+SEMAPHORE = 'name, "limit", granted, rate'
 
 SOURCES = {
     Kind.DOCUMENTS: RowSource(rows.DOCUMENT, "tokimori_documents", ("kind", "name")),
@@ -72,7 +72,7 @@ def value_of(kind: Kind, row: Row) -> Copied:
         case Kind.DOCUMENTS:
             return rows.document_of(row)
         case Kind.SEMAPHORES:
-            return BareSemaphore(name=row[0], limit=row[1], granted=row[2])
+            return BareSemaphore(name=row[0], limit=row[1], granted=row[2], rate=row[3])
         case Kind.SKIPS:
             return JobSkip(job_id=row[0], incarnation=row[1], skip=rows.skip_of(row[2:]))
         case Kind.DELETED_JOBS:
@@ -111,7 +111,7 @@ def row_of(value: Copied) -> Row:
         case Document():
             return rows.document_row(value)
         case BareSemaphore():
-            return value.name, value.limit, value.granted
+            return value.name, value.limit, value.granted, value.rate
         case JobSkip() | DeletedSkip():
             return value.incarnation, *rows.skip_row(value.skip)
         case Run():

@@ -6,7 +6,7 @@ from tokimori.model.decide import Due
 from tokimori.model.dependents import Edge, On
 from tokimori.model.encoding import encode_definition, stored_definition
 from tokimori.model.ids import JobId
-from tokimori.model.job import Definition, Job, JobState, limit_of, most_active, units_here
+from tokimori.model.job import Job, JobState, limit_of, most_active, units_here
 from tokimori.model.lanes import head_start
 from tokimori.stores.rows import Row, names_of, prefixed, row_reader, row_writer, skip_of
 from tokimori.stores.rules.births import Follower
@@ -86,7 +86,7 @@ def job_row(job: Job) -> Row:
         limit_of(job.definition),
         lane_for(job),
         most_active(job.definition),
-        semaphores_column(job.definition),
+        semaphores_column(job),
         job.definition.max_running_per_key,
         job.definition.priority,
         head_start(job.definition.priority),
@@ -95,7 +95,7 @@ def job_row(job: Job) -> Row:
     )
 
 
-def semaphores_column(definition: Definition) -> str | None:
+def semaphores_column(job: Job) -> str | None:
     """Return `[[name, weight], …]` by name, as JSON; None if the job wants none, or they are in another store."""
-    found = units_here(definition)
+    found = units_here(job.definition, job.incarnation)
     return json.dumps(found) if found else None

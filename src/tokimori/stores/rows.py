@@ -6,6 +6,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from tokimori.clock import Moment
+from tokimori.model.claim_rate import stored_rate
 from tokimori.model.document import Document
 from tokimori.model.encoding import definition_of
 from tokimori.model.job import Definition
@@ -183,10 +184,21 @@ def pulse_of(now: Moment, owned: Iterable[Row], peers: Iterable[Row], survey: Su
 
 
 def semaphores_of(rows: Sequence[Row], held: Sequence[Row]) -> list[Semaphore]:
-    """Return semaphores from name, limit, used units and waiters, with permits of any of them."""
+    """Return semaphores from name, limit, used units, waiters, rate, taken units and the moment at which their line
+    goes on, with permits of any of them.
+    """
     permits = [permit_of(row) for row in held]
     held_of = {row[0]: tuple(permit for permit in permits if permit.semaphore == row[0]) for row in rows}
     return [
-        Semaphore(name=name, limit=limit, used=used, waiting=waiting, holders=held_of[name])
-        for name, limit, used, waiting in rows
+        Semaphore(
+            name=name,
+            limit=limit,
+            used=used,
+            waiting=waiting,
+            holders=held_of[name],
+            rate=stored_rate(rate),
+            taken=taken or 0,
+            wakes=wakes,
+        )
+        for name, limit, used, waiting, rate, taken, wakes in rows
     ]

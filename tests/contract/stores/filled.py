@@ -17,7 +17,9 @@ from tests.contract.stores.actors import (
     fire,
     later,
 )
+from tokimori.clock import SECOND
 from tokimori.model.attempt_notes import Notes, notes_row
+from tokimori.model.claim_rate import ClaimRate
 from tokimori.model.dependents import Join, Parent
 from tokimori.model.document import Document
 from tokimori.model.ids import RunId, uuid7
@@ -105,7 +107,7 @@ async def _skip_some(store: Store) -> None:
 
 async def _leave_some_in_line(store: Store, worker: Worker) -> None:
     """Semaphores, one of which a program holds as long as the worker is there, and runs that stand in the lines."""
-    await store.put_semaphore("api", 5, NOW)
+    await store.put_semaphore("api", 5, NOW, ClaimRate(1000, SECOND))
     assert (await worker.acquire("db")).token == 1
     mutual = await add_job(store, "mutual", semaphores=("db", "api:2"), concurrency_key="ä", queue="mutual")
     await add_runs(store, mutual, 3)

@@ -108,7 +108,7 @@ def test_a_function_is_asked_for_at_a_moment_to_come() -> None:
         ("attemps", "retry.attempts"),
         ("default_retry_delay", "retry.delay"),
         ("cron", "schedule"),
-        ("rate_limit", "max_running"),
+        ("rate", "rate_limit"),
         ("max_instances", "max_running"),
         ("priority_level", "priority"),
         ("timezone", "time_zone"),

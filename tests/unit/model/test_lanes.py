@@ -5,14 +5,17 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.unit.examples import NEW_YEAR, a_definition, seconds
 from tokimori.clock import MINUTE
 from tokimori.model.handlers import Handler
-from tokimori.model.ids import Lane
+from tokimori.model.ids import Incarnation, Lane
 from tokimori.model.job import units_here
 from tokimori.model.lanes import APART_LABEL, lane_of, rank_of, serves, units_apart
 from tokimori.model.target import Noop
+
+LIFE = Incarnation(7)
 
 WORDS = st.text("abcXYZ019._-", min_size=1, max_size=12)
 
@@ -56,8 +59,15 @@ def test_a_lane_says_which_units_its_runs_want_in_another_store() -> None:
 def test_units_are_in_one_store_only() -> None:
     """The store of the job keeps none that are in another one."""
     here = a_definition(semaphores=("table", "api:2"))
-    assert units_here(here) == (("api", 2), ("table", 1))
-    assert units_here(a_definition(semaphores=("table",), apart=True)) == ()
+    assert units_here(here, LIFE) == (("api", 2), ("table", 1))
+    assert units_here(a_definition(semaphores=("table",), apart=True), LIFE) == ()
+
+
+def test_a_rate_of_a_job_is_a_semaphore_of_its_own() -> None:
+    """It stands by name among the others, also beside ones in another store, and its name tells the rate."""
+    rated = a_definition(semaphores=("zoo",), rate_limit="10/1m")
+    assert units_here(rated, LIFE) == (("job:7@10/60000000", 1), ("zoo", 1))
+    assert units_here(replace(rated, apart=True), LIFE) == (("job:7@10/60000000", 1),)
 
 
 @pytest.mark.parametrize(

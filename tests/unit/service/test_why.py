@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.unit.examples import NEW_YEAR, a_job, a_run
 from tests.unit.service.test_service_unreadable import ROCKET
 from tests.unit.service.world import NODE, ON_DEMAND, World, every_minute
-from tokimori.clock import MINUTE, Moment
+from tokimori.clock import HOUR, MINUTE, Moment
 from tokimori.engine.settle import change_of
 from tokimori.errors import Refused
 from tokimori.model.encoding import stored_definition
@@ -23,6 +23,7 @@ from tokimori.model.outcome import Failed, Hold, Succeeded
 from tokimori.model.transitions import RunState
 from tokimori.ports.semaphores import UnitWish
 from tokimori.ports.working import Claimed
+from tokimori.schedules.zones import clock_text
 from tokimori.service.reasons import Cause, Reason, told
 from tokimori.service.schema import StoreOnDemand
 from tokimori.service.service import service_on
@@ -269,6 +270,30 @@ async def test_units_of_a_semaphore(world: World) -> None:
         "it waits for units of the semaphore db (2 of 2 are held, and it wants 2), held by pid 1 on h and "
         f"run {holder.id} of job other: `tokimori lock set db --limit 4` lets it in"
     )
+
+
+async def test_a_rate_tells_what_is_taken_and_when_its_line_goes_on(world: World) -> None:
+    """Of a semaphore, and of the job itself; with what sets a larger one."""
+    await world.register()
+    await world.service.semaphores.set("api", rate="1/1h")
+    await one_waits_beside(world, semaphores=["api"], max_running=0)
+    run = await world.trigger("j")
+    await world.begin(1)
+    assert await world.begin(1) == []
+    reason = (await of_run(world, run.id))[Cause.RATE]
+    zone = (await world.service.jobs.get("j")).definition.time_zone
+    on = clock_text(Moment(world.clock.now() + HOUR), zone)
+    assert told(reason) == (
+        f"it waits for units of the semaphore api: of its rate 1/h 1 is taken; its line goes on at {on}: "
+        "`tokimori lock set api --rate N/T` sets a larger one"
+    )
+    await world.add({"noop": True, "rate_limit": "1/1h"}, "paced")
+    _first, second = [await world.trigger("paced") for _ in range(2)]
+    await world.begin(1)
+    assert await world.begin(1) == []
+    reason = (await of_run(world, second.id))[Cause.RATE]
+    assert "it waits for the rate of its job: of its rate 1/h 1 is taken" in told(reason)
+    assert reason.mend == "`tokimori job update paced --rate-limit N/T` sets a larger one"
 
 
 async def test_more_units_than_there_are(world: World) -> None:

@@ -97,4 +97,6 @@ def _both(first: Semaphore, second: Semaphore) -> Semaphore:
         used=max(first.used, second.used),
         waiting=min(first.waiting, second.waiting),
         holders=tuple(each for each in second.holders if (each.id, each.since) in held),
+        rate=second.rate,
+        wakes=second.wakes,
     )

@@ -166,6 +166,8 @@ def _wakes(reading: DoctorReading) -> Iterator[Finding]:
     standing = [run for run in standing if run.lane not in reading.queued]
     waiting = {run.blocked_on for run in standing}
     for semaphore in reading.semaphores:
+        if semaphore.wakes is not None:
+            continue
         if semaphore.waiting and not semaphore.used and (reading.apart or f"semaphore:{semaphore.name}" in waiting):
             text = f"{semaphore.waiting} wait for the semaphore {semaphore.name}, of which nothing is held"
             yield failure("wakes", text, mend)

@@ -19,13 +19,19 @@ class HolderView(Struct, frozen=True, kw_only=True):
 
 
 class SemaphoreView(Struct, frozen=True, kw_only=True):
-    """A semaphore and its first hundred holders: `used` of `limit` units are held, `waiting` runs and programs wait."""
+    """A semaphore and its first hundred holders: `used` of `limit` units are held, `waiting` runs and programs wait.
+
+    `taken` units count for its `rate` now; `goes_on` is when the rate lets the first in line go on.
+    """
 
     name: str
     limit: int
     used: int
     waiting: int
     holders: tuple[HolderView, ...]
+    rate: str | None = None
+    taken: int | None = None
+    goes_on: str | None = None
 
 
 def semaphore_view(details: SemaphoreDetails) -> SemaphoreView:
@@ -47,4 +53,7 @@ def semaphore_view(details: SemaphoreDetails) -> SemaphoreView:
             )
             for holder in details.holders
         ),
+        rate=details.rate,
+        taken=details.taken,
+        goes_on=None if details.goes_on is None else format_moment(details.goes_on),
     )

@@ -155,6 +155,9 @@ class WhyReader:
             used=found.used,
             holders=tuple([await self._holder(permit, nodes) for permit in named]),
             others=len(found.holders) - len(named),
+            rate=found.rate,
+            taken=found.taken,
+            goes_on=found.wakes,
         )
 
     async def _holder(self, permit: Permit, nodes: Sequence[NodeRecord]) -> HeldBy:

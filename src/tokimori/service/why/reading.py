@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, field
 
 from tokimori.clock import Moment
+from tokimori.model.claim_rate import ClaimRate
 from tokimori.model.job import Job
 from tokimori.model.lanes import Pause
 from tokimori.model.run import Run, Skip
@@ -13,12 +14,18 @@ from tokimori.service.reasons import HeldBy
 
 
 class Units(Struct, frozen=True, kw_only=True):
-    """A semaphore as it was read: `fault` says why it could not be; all else is empty then."""
+    """A semaphore as it was read: `fault` says why it could not be; all else is empty then.
+
+    `taken` units count for its rate now, and its line goes on at `goes_on`.
+    """
 
     limit: int = 1
     used: int = 0
     holders: tuple[HeldBy, ...] = ()
     others: int = 0
+    rate: ClaimRate | None = None
+    taken: int = 0
+    goes_on: Moment | None = None
     fault: str | None = None
 
 

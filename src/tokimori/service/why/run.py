@@ -8,7 +8,7 @@ from tokimori.model.ids import Lane
 from tokimori.model.job import Job, JobState, limit_of
 from tokimori.model.lanes import DRAINING_LABEL, lane_of, units_apart
 from tokimori.model.run import Run
-from tokimori.model.semaphores import KEY_LINE, semaphore_of, wanted
+from tokimori.model.semaphores import KEY_LINE, is_rate_alone, semaphore_of, wanted
 from tokimori.model.settle import next_try
 from tokimori.model.transitions import BEFORE_START, ENDS, RunState
 from tokimori.ports.nodes import NodeRecord
@@ -35,6 +35,8 @@ def waits_for(run: Run, most: int | None = None) -> str | None:
     if run.state is not RunState.BLOCKED:
         return None
     semaphore = semaphore_of(run.blocked_on)
+    if semaphore is not None and is_rate_alone(semaphore):
+        return "the rate of its job" if semaphore.startswith("job:") else f"the rate of the queue {semaphore[6:]}"
     if semaphore is not None:
         return f"units of the semaphore {semaphore}"
     limit = "" if most is None else f" {most}"
@@ -118,8 +120,12 @@ def _hindrances(reading: WhyReading, run: Run, job: Job, *, is_due: bool) -> Ite
 def _in_line(reading: WhyReading, run: Run, job: Job) -> Iterator[Reason]:
     definition, name = job.definition, semaphore_of(run.blocked_on)
     if name is not None:
-        weight = dict(wanted(definition.semaphores)).get(name, 1)
-        yield _of_semaphore(name, weight, reading.units.get(name, Units()), f"it waits for {waits_for(run)}")
+        weight, units = dict(wanted(definition.semaphores)).get(name, 1), reading.units.get(name, Units())
+        text = f"it waits for {waits_for(run)}"
+        if units.rate is not None and units.used + weight <= units.limit and weight <= units.rate.units:
+            yield _of_rate(name, job, units, text)
+        else:
+            yield _of_semaphore(name, weight, units, text)
         return
     siblings = [each for each in reading.siblings if each.incarnation == run.incarnation and each.id != run.id]
     if run.blocked_on == KEY_LINE:
@@ -141,14 +147,26 @@ def holder_of(run: Run, nodes: Iterable[NodeRecord]) -> HeldBy:
     return HeldBy(run_id=run.id, job_id=run.job_id, state=run.state.value, host=host, pid=run.pid)
 
 
+def _of_rate(name: str, job: Job, units: Units, text: str) -> Reason:
+    """Return why a rate keeps the run, and when its line goes on."""
+    on = "" if units.goes_on is None else f"; its line goes on at {clock_text(units.goes_on, job.definition.time_zone)}"
+    option = f"job update {job.id} --rate-limit" if name.startswith("job:") else f"lock set {name} --rate"
+    if name.startswith("queue:"):
+        option = f"queue set {name[6:]} --rate"
+    mend = f"`tokimori {option} N/T` sets a larger one"
+    told = f"{text}: of its rate {units.rate} {units.taken} {'is' if units.taken == 1 else 'are'} taken{on}"
+    return Reason(cause=Cause.RATE, text=told, mend=mend)
+
+
 def _of_semaphore(name: str, weight: int, units: Units, text: str) -> Reason:
     """Return why units are not free. If there are enough, others are before it in line."""
     if units.fault is not None:
         away = f"the store of the semaphore {name} does not answer: {units.fault}"
         mend = "`tokimori lock list` says so until it does; `datasource.semaphore.url` names it"
         return Reason(cause=Cause.SEMAPHORES_AWAY, text=away, mend=mend)
-    if weight > units.limit:
-        return too_heavy(name, weight, units.limit)
+    most = units.limit if units.rate is None else min(units.limit, units.rate.units)
+    if weight > most:
+        return too_heavy(name, weight, most)
     held = f"{text} ({units.used} of {units.limit} are held{f', and it wants {weight}' if weight > 1 else ''})"
     fits = units.used + weight <= units.limit
     mend = f"`tokimori lock set {name} --limit {units.used + weight}` lets it in"

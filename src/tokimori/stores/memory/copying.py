@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from tokimori.model.claim_rate import stored_rate
 from tokimori.model.document import Document
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.transitions import ENDS
@@ -22,7 +23,8 @@ def _all(tables: Tables, kind: Kind) -> Iterator[Copied]:
             yield from tables.documents.values()
         case Kind.SEMAPHORES:
             for name, semaphore in tables.semaphores.items():
-                yield port.BareSemaphore(name=name, limit=semaphore.limit, granted=semaphore.granted)
+                rate = None if semaphore.rate is None else semaphore.rate.stored
+                yield port.BareSemaphore(name=name, limit=semaphore.limit, granted=semaphore.granted, rate=rate)
         case Kind.SKIPS | Kind.DELETED_SKIPS | Kind.DELETED_JOBS:
             yield from _ledger(tables, kind)
         case Kind.HISTORY | Kind.RUNS:
@@ -65,7 +67,7 @@ def import_rows(tables: Tables, kind: Kind, rows: Sequence[Copied]) -> None:
             case Document():
                 tables.documents.setdefault((row.kind, row.name), row)
             case port.BareSemaphore():
-                tables.semaphores.setdefault(row.name, SemaphoreRow(row.limit, row.granted))
+                tables.semaphores.setdefault(row.name, SemaphoreRow(row.limit, row.granted, stored_rate(row.rate)))
             case port.DeletedJob():
                 tables.deleted.setdefault(row.incarnation, row.job_id)
             case port.JobSkip() | port.DeletedSkip():

@@ -1,6 +1,7 @@
 """Lines for places and units, in memory."""
 
 from collections.abc import Container, Iterable, Iterator
+from functools import partial
 from itertools import groupby, islice
 
 from msgspec.structs import replace
@@ -13,6 +14,7 @@ from tokimori.model.semaphores import KEY_LINE, line_of
 from tokimori.model.transitions import RunMove, RunState, move
 from tokimori.ports.semaphores import Permit
 from tokimori.stores.memory.family import bear_children
+from tokimori.stores.memory.rates import opens, rated_of, take
 from tokimori.stores.memory.tables import RunRow, Tables, in_line
 from tokimori.stores.rules.lines import (
     MOST_SERVED,
@@ -24,6 +26,7 @@ from tokimori.stores.rules.lines import (
     runs_woken,
     turn_of,
 )
+from tokimori.stores.rules.rates import Line, Rated, serve_in_turn
 
 
 def add_pause(tables: Tables, pause: Pause) -> Pause:
@@ -62,7 +65,7 @@ def rejoin(tables: Tables, job: Job) -> None:
 
 def names_of(job: Job | None) -> list[str]:
     """Return the semaphores in this store that runs of the job want."""
-    return [] if job is None else [name for name, _ in units_here(job.definition)]
+    return [] if job is None else [name for name, _ in units_here(job.definition, job.incarnation)]
 
 
 def give_back(tables: Tables, run_id: RunId) -> set[str]:
@@ -113,20 +116,39 @@ def grant_programs(tables: Tables, name: str) -> bool:
     row, line = tables.semaphores[name], runs_in_line(tables, name)
     lanes = open_lanes({_lane(each) for each in line}, tables.pauses)
     first = next((place_of(tables, each, name) for each in line if _lane(each) in lanes), None)
-    served = programs_served(free_units(tables, name), map(place_in_line, programs_in_line(tables, name)), first)
+    served = programs_served(open_units(tables, name), map(place_in_line, programs_in_line(tables, name)), first)
+    if row.rate is not None and row.rate.smooth:
+        served = served[:1]
     for program in served:
         row.granted = max(row.granted, tables.newest_token) + 1
         tables.permits[PermitId(program.id)] = replace(tables.permits[PermitId(program.id)], token=row.granted)
+    if served:
+        take(tables, name, sum(program.weight for program in served))
     return bool(served)
 
 
 def wake_runs(tables: Tables, name: str, busy: Container[Lane] = ()) -> None:
     """Make the next runs ready, except those of busy lanes."""
     free, program = free_units(tables, name), next(map(place_in_line, programs_in_line(tables, name)), None)
+    rated = rated_of(tables, name)
+    if rated is not None:
+        _wake_in_turn(tables, name, rated, free, program)
+        return
     for lane, rows in _by_lane(runs_in_line(tables, name)):
         if lane not in busy:
             places = {place_of(tables, each, name): each for each in islice(rows, MOST_SERVED)}
             _wake(tables, *(places[place] for place in runs_woken(free, places, program)))
+
+
+def _wake_in_turn(tables: Tables, name: str, rated: Rated, free: int, program: LinePlace | None) -> None:
+    rows = {row.run.id: row for row in runs_in_line(tables, name) if row.run.lane is not None}
+    lanes = {lane: [place_of(tables, row, name) for row in of_lane] for lane, of_lane in _by_lane(rows.values())}
+    ready = {lane: tables.ready[lane][0][0] for lane in lanes if tables.ready.get(lane)}
+    here = {lane: line for lane, line in lanes.items() if ready.get(lane, line[0].rank + 1) > line[0].rank}
+    line = Line(free, here, program, passed=len(here) < len(lanes))
+    woken, turns = serve_in_turn(line, rated, partial(opens, tables, name, rated))
+    tables.semaphores[name].turns = turns
+    _wake(tables, *(rows[RunId(run_id)] for run_id in woken))
 
 
 def _by_lane(line: Iterable[RunRow]) -> Iterator[tuple[Lane, Iterator[RunRow]]]:
@@ -140,6 +162,12 @@ def _lane(row: RunRow) -> Lane:
 def free_units(tables: Tables, name: str) -> int:
     """Return the free units of a semaphore; below zero if its limit was lowered below the held ones."""
     return tables.semaphores[name].limit - used_units(tables, name)
+
+
+def open_units(tables: Tables, name: str) -> int:
+    """Return the free units that the rate, if there is one, lets go."""
+    rated, free = rated_of(tables, name), free_units(tables, name)
+    return free if rated is None else min(free, rated.free)
 
 
 def used_units(tables: Tables, name: str) -> int:
@@ -162,7 +190,7 @@ def programs_in_line(tables: Tables, name: str) -> list[Permit]:
 def place_of(tables: Tables, row: RunRow, name: str) -> LinePlace:
     """Return a run's place, with the units that its job wants now."""
     job = tables.job_of(row.run.incarnation)
-    names = {} if job is None else dict(units_here(job.definition))
+    names = {} if job is None else dict(units_here(job.definition, job.incarnation))
     return LinePlace(row.run.rank, row.run.id, names.get(name, 1))
 
 
@@ -186,13 +214,21 @@ def sweep(tables: Tables) -> None:
     ready = {_lane(row) for row in tables.live.values() if row.run.state is RunState.READY}
     stuck = []
     for name in sorted(tables.semaphores):
-        free = free_units(tables, name)
+        free = open_units(tables, name)
         heads = [next(rows) for lane, rows in _by_lane(runs_in_line(tables, name)) if lane not in ready]
         program = next(map(place_in_line, programs_in_line(tables, name)), None)
         if any(runs_woken(free, [place_of(tables, head, name)], program) for head in heads):
             stuck.append(name)
     for name in stuck[:MOST_SWEPT]:
         wake_runs(tables, name, busy=ready)
+
+
+def go_on(tables: Tables, now: Moment) -> int:
+    """Serve the lines that go on by now because of a rate; return how many there are."""
+    names = [name for name, row in tables.semaphores.items() if row.turns.wakes is not None and row.turns.wakes <= now]
+    for name in names:
+        serve_semaphore(tables, name)
+    return len(names)
 
 
 def _wake(tables: Tables, *rows: RunRow) -> None:

@@ -40,6 +40,7 @@ def survey(tables: Tables, now: Moment, *, past: Moment | None = None) -> Survey
     runs = (row.run for row in tables.live.values())
     moments = [job.next_due for job in tables.jobs.values() if job.state is JobState.ENABLED]
     moments += [run.due for run in runs if run.state is RunState.WAITING]
+    moments += [semaphore.turns.wakes for semaphore in tables.semaphores.values()]
     ahead = (due for due in moments if due is not None and (past is None or due > past))
     lanes = sorted(lane for lane, line in tables.ready.items() if line)
     return Survey(next_due=min(ahead, default=None), lanes=open_lanes(lanes, tables.pauses))

@@ -12,7 +12,7 @@ from tokimori.model.job import Job, JobState
 from tokimori.model.transitions import ACTIVE, RunMove, RunState, move
 from tokimori.ports.planning import ALL, MOST_MAKING_WAY, Share
 from tokimori.stores.memory.jobs import due_of
-from tokimori.stores.memory.lines import cancel
+from tokimori.stores.memory.lines import cancel, go_on
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.rules.births import planned_runs
 from tokimori.stores.rules.plans import Cursor, is_readable, may_apply, was_applied
@@ -80,4 +80,4 @@ def promote(tables: Tables, now: Moment, limit: int, skip: int = 0) -> int:
     ready = heapq.nsmallest(skip + limit, waiting)[skip:]
     for _, _, row in ready:
         tables.put(row, replace(row.run, state=move(row.run.state, RunMove.PROMOTE)))
-    return len(ready)
+    return len(ready) + go_on(tables, now)

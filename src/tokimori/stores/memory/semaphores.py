@@ -3,21 +3,25 @@
 from itertools import islice
 
 from tokimori.clock import Moment
+from tokimori.model.claim_rate import ClaimRate
 from tokimori.model.ids import NodeId, PermitId
 from tokimori.ports import semaphores as port
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Permit, Semaphore, UnitWish
 from tokimori.stores.memory import lines
+from tokimori.stores.memory.rates import made, rated_of
 from tokimori.stores.memory.tables import SemaphoreRow, Tables
 from tokimori.stores.rules.claiming import joining
 from tokimori.stores.rules.errors import check_lowered, existing, in_use, no_semaphore
+from tokimori.stores.rules.rates import Turns
 
 
-def put_semaphore(tables: Tables, name: str, limit: int, now: Moment) -> None:
+def put_semaphore(tables: Tables, name: str, limit: int, now: Moment, rate: ClaimRate | None = None) -> None:
     weights = [lines.place_of(tables, row, name).weight for row in lines.runs_in_line(tables, name)]
     weights += [permit.weight for permit in lines.programs_in_line(tables, name)]
-    check_lowered(name, limit, max(weights, default=0))
-    tables.semaphores.setdefault(name, SemaphoreRow()).limit = limit
+    check_lowered(name, limit, max(weights, default=0), rate)
+    row = tables.semaphores.setdefault(name, SemaphoreRow())
+    row.limit, row.rate, row.turns = limit, rate, Turns()
     lines.serve_semaphore(tables, name)
 
 
@@ -36,6 +40,9 @@ def get_semaphore(tables: Tables, name: str) -> Semaphore:
         used=lines.used_units(tables, name),
         waiting=min(waiting, MOST_COUNTED),
         holders=tuple(sorted(held, key=lambda permit: (permit.since, permit.id))[:MOST_HOLDERS]),
+        rate=row.rate,
+        taken=0 if (rated := rated_of(tables, name)) is None else rated.window.used,
+        wakes=row.turns.wakes,
     )
 
 
@@ -43,6 +50,7 @@ def delete_semaphore(tables: Tables, name: str) -> None:
     if any(permit.semaphore == name for permit in tables.permits.values()) or lines.runs_in_line(tables, name):
         raise in_use(name)
     row = tables.semaphores.pop(name, SemaphoreRow())
+    tables.taken.pop(name, None)
     tables.newest_token = max(tables.newest_token, row.granted)
 
 
@@ -56,13 +64,15 @@ def acquire(tables: Tables, wish: UnitWish, now: Moment) -> port.Answer:
     if permit.token is None and lines.grant_programs(tables, wish.semaphore):
         lines.wake_runs(tables, wish.semaphore)
         permit = tables.permits[wish.id]
+    if permit.token is None and tables.semaphores[wish.semaphore].rate is not None:
+        lines.wake_runs(tables, wish.semaphore)
     return port.InLine(ahead=_ahead(tables, permit)) if permit.token is None else port.Grant(token=permit.token)
 
 
 def _join(tables: Tables, wish: UnitWish, now: Moment) -> None:
     known = tables.semaphores.get(wish.semaphore)
     limit, place = joining(wish, None if known is None else known.limit, now)
-    tables.semaphores.setdefault(wish.semaphore, SemaphoreRow(limit))
+    made(tables, wish.semaphore, limit)
     tables.permits[wish.id] = place
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from tokimori.clock import Moment
+from tokimori.model.claim_rate import ClaimRate, Taken
 from tokimori.model.dependents import Edge
 from tokimori.model.document import Document
 from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, PermitId, RunId, Token
@@ -21,6 +22,7 @@ from tokimori.ports.semaphores import Permit
 from tokimori.stores.rules.edits import Edges
 from tokimori.stores.rules.errors import check_family, document_changed, existing, no_document, no_job, no_run
 from tokimori.stores.rules.lines import has_room
+from tokimori.stores.rules.rates import Turns
 
 
 @dataclass(slots=True)
@@ -44,10 +46,12 @@ class OutputRow:
 
 @dataclass(slots=True)
 class SemaphoreRow:
-    """Units of a semaphore, and the number of grants to programs."""
+    """Units of a semaphore, and the number of grants to programs; its rate, and the turns at it."""
 
     limit: int = DEFAULT_LIMIT
     granted: int = 0
+    rate: ClaimRate | None = None
+    turns: Turns = field(default_factory=Turns)
 
 
 @dataclass(slots=True)
@@ -87,6 +91,8 @@ class Tables:
     """Number of pruned rows by job, day and outcome."""
     semaphores: dict[str, SemaphoreRow] = field(default_factory=dict)
     permits: dict[PermitId, Permit] = field(default_factory=dict)
+    taken: dict[str, list[Taken]] = field(default_factory=dict)
+    """Units of rates, by the name of their ledger; the newest of them, and all that may still count."""
     newest_end: int = 0
     newest_token: int = 0
     """Of programs' grants of semaphores that were deleted."""

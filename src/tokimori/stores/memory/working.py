@@ -28,10 +28,12 @@ from tokimori.stores.memory.lines import (
     serve,
 )
 from tokimori.stores.memory.nodes import claimed, owned_by
-from tokimori.stores.memory.tables import OutputRow, RunRow, SemaphoreRow, Tables, in_line
+from tokimori.stores.memory.rates import made, rated_of, take
+from tokimori.stores.memory.tables import OutputRow, RunRow, Tables, in_line
 from tokimori.stores.rules.admission import Admission, candidate_of
 from tokimori.stores.rules.claiming import MOST_EXAMINED, claimed_run, run_permit
 from tokimori.stores.rules.lines import CLAIMABLE, Freed, Key, LinePlace, turn_of
+from tokimori.stores.rules.rates import Rated
 from tokimori.stores.rules.settling import RunStanding, ending, judged, settled_run
 
 
@@ -52,8 +54,11 @@ class MemoryLines:
         return running_of_key(self.tables, incarnation, name), next(map(_place, waiting), None)
 
     def of_semaphore(self, name: str) -> tuple[int, LinePlace | None]:
-        self.tables.semaphores.setdefault(name, SemaphoreRow())
+        made(self.tables, name)
         return free_units(self.tables, name), next(map(place_in_line, programs_in_line(self.tables, name)), None)
+
+    def rated(self, name: str) -> Rated | None:
+        return rated_of(self.tables, name)
 
     def head(self, name: str, lane: Lane | None) -> LinePlace | None:
         if self._heads is None:
@@ -103,6 +108,10 @@ def _take(tables: Tables, claim: Claim, now: Moment) -> list[RunRow]:
     for run_id, name, weight in admission.held:
         permit = run_permit(tables.live[run_id].run, name, weight, now)
         tables.permits[permit.id] = permit
+    for name, units in admission.taken.items():
+        take(tables, name, units)
+    for name, turns in admission.turns.items():
+        tables.semaphores[name].turns = turns
     serve(tables, admission.freed)
     return taken
 

@@ -14,13 +14,15 @@ from tokimori.model.job import Definition, units_here
 from tokimori.model.run import Run
 from tokimori.model.semaphores import KEY_LINE, line_of
 from tokimori.stores.mysql.limits import count_places, places_of
-from tokimori.stores.mysql.lines import TRY_LOCK, USED, counts_of, running_of_keys
+from tokimori.stores.mysql.lines import TRY_LOCK, USED, counts_of, rates_in, running_of_keys
+from tokimori.stores.mysql.rates import known_of, take, write_turns
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
 from tokimori.stores.rows import PERMIT, permit_row
 from tokimori.stores.rules.admission import Admission, Candidate, candidate_of
 from tokimori.stores.rules.claiming import run_permit
 from tokimori.stores.rules.lines import Key, LinePlace
+from tokimori.stores.rules.rates import Rated
 
 _GATES = f"SELECT incarnation, max_running, definition, lane FROM tokimori_jobs {BY_KEY} WHERE incarnation IN (%s)"
 # Asked behind the locks of the gates: what begins to move later has waited for them.
@@ -59,6 +61,7 @@ class MysqlLines(NamedTuple):
     keys: Mapping[Key, tuple[int, LinePlace | None]] = MappingProxyType({})
     semaphores: Mapping[str, tuple[int, LinePlace | None]] = MappingProxyType({})
     heads: Mapping[tuple[str, Lane], LinePlace] = MappingProxyType({})
+    rates: Mapping[str, Rated] = MappingProxyType({})
     unknown: frozenset[str] = frozenset()
     strays: Mapping[RunId, Lane | None] = MappingProxyType({})
 
@@ -79,12 +82,18 @@ class MysqlLines(NamedTuple):
     def of_semaphore(self, name: str) -> tuple[int, LinePlace | None]:
         return self.semaphores[name]
 
+    def rated(self, name: str) -> Rated | None:
+        return self.rates.get(name)
+
     def head(self, name: str, lane: Lane | None) -> LinePlace | None:
         return None if lane is None else self.heads.get((name, lane))
 
 
-def writes_of(admission: Admission, taken: Mapping[RunId, Run], now: Moment) -> Iterator[str]:
+def writes_of(admission: Admission, locked: MysqlLines, taken: Mapping[RunId, Run], now: Moment) -> Iterator[str]:
     """Yield the writes for permits of claimed runs, for these runs, and for the lines of refused ones."""
+    for name, units in sorted(admission.taken.items()):
+        yield from take(name, locked.rates[name].rate, units)
+    yield from write_turns(admission.turns)
     permits = [run_permit(taken[run_id], name, weight, now) for run_id, name, weight in admission.held]
     if permits:
         holders = sorted({run_id for run_id, *_ in admission.held})
@@ -102,13 +111,13 @@ async def lock_lines(transaction: Transaction, found: Sequence[tuple[Run, int]])
     """Lock the gates and semaphores of these runs, each with its job's limit, read without a lock."""
     gates, keys, moved = await _open_gates(transaction, found)
     strays = dict(_strays(gates, moved, [run for run, _ in found])) if moved.rows else {}
-    wanted = {inc: [name for name, _ in units_here(gate.definition)] for inc, gate in gates.items()}
+    wanted = {inc: [name for name, _ in units_here(gate.definition, inc)] for inc, gate in gates.items()}
     names = {name for run, _ in found for name in wanted.get(run.incarnation, ())}
     if not names:
         return MysqlLines(gates, keys, strays=strays)
     lanes = sorted({run.lane for run, _ in found if run.lane and wanted.get(run.incarnation)})
-    semaphores, heads, unknown = await _open_semaphores(transaction, sorted(names), lanes)
-    return MysqlLines(gates, keys, semaphores, heads, unknown, strays)
+    semaphores, heads, rates, unknown = await _open_semaphores(transaction, sorted(names), lanes)
+    return MysqlLines(gates, keys, semaphores, heads, rates, unknown, strays)
 
 
 def _strays(
@@ -171,7 +180,9 @@ def _keys_of(keys: Iterable[Key], running: Answer, firsts: Answer) -> dict[Key, 
 
 async def _open_semaphores(
     transaction: Transaction, names: Sequence[str], lanes: Sequence[Lane]
-) -> tuple[dict[str, tuple[int, LinePlace | None]], dict[tuple[str, Lane], LinePlace], frozenset[str]]:
+) -> tuple[
+    dict[str, tuple[int, LinePlace | None]], dict[tuple[str, Lane], LinePlace], dict[str, Rated], frozenset[str]
+]:
     """Return the open semaphores. Usage is counted by a statement of its own, after the locks."""
     columns = f"name, {USED}, {_FIRST_PROGRAM}{_FIRST_OF_LANE * len(lanes)}"
     known, ours, counted = await transaction.ask(
@@ -179,7 +190,8 @@ async def _open_semaphores(
         sql(TRY_LOCK, names),
         sql(f"SELECT {columns} FROM tokimori_semaphores s {BY_KEY} WHERE name IN (%s)", *lanes, names),
     )
-    limits, semaphores = dict(ours.rows), dict[str, tuple[int, LinePlace | None]]()
+    limits, semaphores = {row[0]: row[1] for row in ours.rows}, dict[str, tuple[int, LinePlace | None]]()
+    rates = {name: each.rated for name, each in (await known_of(transaction, rates_in(ours))).items()}
     heads: dict[tuple[str, Lane], LinePlace] = {}
     for name, used, program, *firsts in counted.rows:
         if name in limits:
@@ -187,7 +199,7 @@ async def _open_semaphores(
             heads |= {
                 (name, lane): place_of(first) for lane, first in zip(lanes, firsts, strict=True) if first is not None
             }
-    return semaphores, heads, frozenset(names).difference(name for (name,) in known.rows)
+    return semaphores, heads, rates, frozenset(names).difference(name for (name,) in known.rows)
 
 
 def place_of(text: str) -> LinePlace:

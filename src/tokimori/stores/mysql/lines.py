@@ -11,12 +11,13 @@ from typing import NamedTuple
 
 from tokimori.model.ids import Incarnation, Lane, NodeId, PermitId, RunId
 from tokimori.model.lanes import Pause, open_lanes
-from tokimori.model.semaphores import DEFAULT_LIMIT, KEY_LINE, line_of
+from tokimori.model.semaphores import DEFAULT_LIMIT, KEY_LINE, line_of, made_with
 from tokimori.stores.mysql.faults import FAULTS, is_refusal
 from tokimori.stores.mysql.limits import Places, wake
+from tokimori.stores.mysql.rates import TURNS, Known, known_of, take, write_turns
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
-from tokimori.stores.rows import PAUSE, pause_of, pause_row
+from tokimori.stores.rows import PAUSE, Row, pause_of, pause_row
 from tokimori.stores.rules.lines import (
     MOST_SERVED,
     MOST_SWEPT,
@@ -27,6 +28,7 @@ from tokimori.stores.rules.lines import (
     room,
     runs_woken,
 )
+from tokimori.stores.rules.rates import Line, serve_in_turn
 
 _GATE = ""
 """Row without a queue: claims share its lock, a pause holds it alone."""
@@ -75,13 +77,15 @@ FROM (
 ) chosen STRAIGHT_JOIN tokimori_semaphores s {BY_KEY} ON s.name = chosen.name
 ORDER BY s.name FOR UPDATE"""
 TRY_LOCK = f"""
-SELECT name, "limit" FROM tokimori_semaphores {BY_KEY} WHERE name IN (%s) ORDER BY name FOR UPDATE SKIP LOCKED"""
+SELECT name, "limit", {TURNS} FROM tokimori_semaphores {BY_KEY} WHERE name IN (%s)
+ORDER BY name FOR UPDATE SKIP LOCKED"""
 USED = """(
     SELECT CAST(COALESCE(SUM(weight), 0) AS SIGNED) FROM tokimori_permits FORCE INDEX (tokimori_permits_line)
     WHERE semaphore = s.name AND token IS NOT NULL)"""
 """Units that are held of a semaphore `s`."""
 _FREE = f"""
-SELECT name, "limit", GREATEST(granted, COALESCE((SELECT newest FROM tokimori_tokens WHERE one = true), 0)), {USED}
+SELECT name, "limit", GREATEST(granted, COALESCE((SELECT newest FROM tokimori_tokens WHERE one = true), 0)), {USED},
+    {TURNS}
 FROM tokimori_semaphores s {BY_KEY} WHERE name IN (%s)"""
 _PROGRAMS = """
 SELECT "rank", id, weight FROM tokimori_permits FORCE INDEX (tokimori_permits_line)
@@ -96,6 +100,9 @@ FROM (
     WHERE blocked_on = %s AND lane = %s AND state = 'blocked' ORDER BY "rank", id LIMIT %s
 ) r STRAIGHT_JOIN tokimori_jobs j {BY_KEY} ON j.incarnation = r.incarnation
 ORDER BY r."rank", r.id"""
+_FIRST_READY = """
+SELECT "rank" FROM tokimori_runs FORCE INDEX (tokimori_runs_ready) WHERE state = 'ready' AND lane = %s
+ORDER BY "rank", id LIMIT 1"""
 _WAKE = f"UPDATE tokimori_runs {BY_KEY} SET state = 'ready', blocked_on = NULL WHERE id IN (%s) AND state = 'blocked'"
 _WAKE_LATER = """
 INSERT INTO tokimori_moves (incarnation, origin, woken, names, since)
@@ -144,8 +151,13 @@ def locks(freed: Freed) -> list[str]:
 def made(names: Iterable[str], limit: int = DEFAULT_LIMIT) -> Iterator[str]:
     """Make the missing semaphores; existing ones are locked, and stay as they are."""
     same = "ON DUPLICATE KEY UPDATE tokimori_semaphores.name = tokimori_semaphores.name"
-    rows = [(name, limit, 0) for name in sorted(names)]
-    return insert("INSERT", "tokimori_semaphores", 'name, "limit", granted', rows, same)
+    rows = [(name, *made_with(name, limit), 0) for name in sorted(names)]
+    return insert("INSERT", "tokimori_semaphores", 'name, "limit", rate, granted', rows, same)
+
+
+def rates_in(locked: Answer) -> list[tuple[str, Row]]:
+    """Return the semaphores that were locked by `TRY_LOCK`, each with the columns `TURNS`."""
+    return [(row[0], row[2:]) for row in locked.rows]
 
 
 def names_in(column: str | None) -> dict[str, int]:
@@ -167,7 +179,7 @@ def counts_of(answer: Answer) -> dict[Key, int]:
 class SemaphoreLine(NamedTuple):
     """Line of a semaphore: free units, the newest token of a program, waiting programs, and waiting runs by lane.
 
-    Runs of `paused` queues block no program.
+    Runs of `paused` queues block no program. Of one with a rate, what is `known` of it; `passed`: lanes are left out.
     """
 
     name: str
@@ -176,6 +188,8 @@ class SemaphoreLine(NamedTuple):
     programs: Sequence[LinePlace]
     lanes: Mapping[Lane, Sequence[LinePlace]] = MappingProxyType({})
     paused: frozenset[str] = frozenset()
+    known: Known | None = None
+    passed: bool = False
 
     @property
     def first_run(self) -> LinePlace | None:
@@ -185,13 +199,23 @@ class SemaphoreLine(NamedTuple):
 
     def grants(self) -> list[LinePlace]:
         """Return the programs that are next."""
-        return programs_served(self.free, self.programs, self.first_run)
+        rated = None if self.known is None else self.known.rated
+        free = self.free if rated is None else min(self.free, rated.free)
+        served = programs_served(free, self.programs, self.first_run)
+        return served[:1] if rated is not None and rated.rate.smooth else served
 
-    def woken(self, granted: Sequence[LinePlace]) -> list[str]:
-        """Return the runs that are next after that."""
-        free = self.free - sum(program.weight for program in granted)
+    def next_runs(self, granted: Sequence[LinePlace]) -> tuple[list[str], list[str]]:
+        """Return the runs that are next after that, and what is to be written of the rate."""
+        units = sum(program.weight for program in granted)
         still = self.programs[len(granted)] if len(granted) < len(self.programs) else None
-        return [run.id for lane in self.lanes.values() for run in runs_woken(free, lane, still)]
+        if self.known is None:
+            free = self.free - units
+            return [run.id for lane in self.lanes.values() for run in runs_woken(free, lane, still)], []
+        known = self.known.after(units)
+        line = Line(self.free - units, self.lanes, still, self.passed)
+        woken, turns = serve_in_turn(line, known.rated, known.opens)
+        writes = list(take(self.name, known.rated.rate, units))
+        return woken, [*writes, *(write_turns({self.name: turns}) if turns != known.rated.turns else ())]
 
 
 async def serve(
@@ -226,10 +250,9 @@ async def sweep(transaction: Transaction, stuck: Iterable[tuple[str, Lane]], rea
     """
     names = sorted({name for name, lane in stuck if lane not in ready})
     (ours,) = await transaction.ask(sql(TRY_LOCK, names))
-    lines, _ = await look(transaction, [name for name, _ in ours.rows], busy=ready)
-    woken = [runs for line in lines if (runs := line.woken(()))]
-    served = 0
-    for statement in (statement for runs in woken for statement in _wake(runs)):
+    lines, _ = await look(transaction, [row[0] for row in ours.rows], busy=ready)
+    stuck_runs, served = [(runs, writes) for line in lines for runs, writes in [line.next_runs(())] if runs], 0
+    for statement in (statement for runs, writes in stuck_runs for statement in [*writes, *_wake(runs)]):
         try:
             served += len(await transaction.ask(statement))
         except FAULTS as fault:  # the server undid this statement alone
@@ -255,13 +278,15 @@ async def look(
     if not names:
         return [], answers
     free, *of_names = answers[len(before) :]
-    known = {name: (limit - used, granted) for name, limit, granted, used in free.rows}
+    known = {name: (limit - used, granted) for name, limit, granted, used, *_ in free.rows}
+    rates = await known_of(transaction, [(row[0], row[4:]) for row in free.rows])
     lines, heads = [], []
     for number, name in enumerate(names):
         programs, lanes = of_names[2 * number : 2 * number + 2]
-        if name in known and known[name][0] > 0:
-            lines.append(SemaphoreLine(name, *known[name], [LinePlace(*row) for row in programs.rows]))
-            heads.append([lane for _, lane in lanes.rows if lane is not None and lane not in busy])
+        if name in rates or (name in known and known[name][0] > 0):
+            places = [LinePlace(*row) for row in programs.rows]
+            lines.append(SemaphoreLine(name, *known[name], places, known=rates.get(name)))
+            heads.append([lane for _, lane in lanes.rows if lane and (name in rates or lane not in busy)])
     return await _with_heads(transaction, lines, heads), answers
 
 
@@ -269,19 +294,30 @@ async def _with_heads(
     transaction: Transaction, lines: Sequence[SemaphoreLine], lanes: Sequence[Sequence[Lane]]
 ) -> list[SemaphoreLine]:
     asked = [
-        sql(_HEADS, line_of(line.name), lane, min(line.free, MOST_SERVED))
+        sql(_HEADS, line_of(line.name), lane, min(max(line.free, 1), MOST_SERVED))
         for line, some in zip(lines, lanes, strict=True)
         for lane in some
     ]
+    rated = sorted({lane for line, some in zip(lines, lanes, strict=True) if line.known for lane in some})
+    asked += [sql(_FIRST_READY, lane) for lane in rated]
     pauses = [PAUSED] if any(line.programs and some for line, some in zip(lines, lanes, strict=True)) else []
     answers = iter(await transaction.ask(*pauses, *asked) if asked else ())
     paused = paused_queues(next(answers)) if pauses else frozenset[str]()
-    return [
+    found = [
         line._replace(
             paused=paused, lanes={lane: [_place(row, line.name) for row in next(answers).rows] for lane in some}
         )
         for line, some in zip(lines, lanes, strict=True)
     ]
+    ready = {lane: rank for lane in rated for (rank,) in next(answers).rows}
+    return [line if line.known is None else _without_passed(line, ready) for line in found]
+
+
+def _without_passed(line: SemaphoreLine, ready: Mapping[Lane, int]) -> SemaphoreLine:
+    """Return the line without lanes of which ready runs come before those in line: units would wait for these."""
+    passed = {lane for lane, runs in line.lanes.items() if runs and lane in ready and ready[lane] <= runs[0].rank}
+    lanes = {lane: runs for lane, runs in line.lanes.items() if lane not in passed}
+    return line._replace(lanes=lanes, passed=bool(passed))
 
 
 def _place(row: tuple[int, str, str | None], name: str) -> LinePlace:
@@ -297,7 +333,15 @@ def serve_line(line: SemaphoreLine, programs: Sequence[LinePlace]) -> Iterator[s
     if programs:
         granted = line.granted + len(programs)
         yield sql("UPDATE tokimori_semaphores SET granted = %s WHERE name = %s", granted, line.name)
-    yield from _wake(line.woken(programs))
+    runs, writes = line.next_runs(programs)
+    yield from [*writes, *_wake(runs)]
+
+
+async def go_on(transaction: Transaction, names: Sequence[str]) -> list[str]:
+    """Return the writes that serve these lines, which go on because of a rate. What is locked stays as it is."""
+    (ours,) = await transaction.ask(sql(TRY_LOCK, list(names)))
+    found, _ = await look(transaction, [row[0] for row in ours.rows])
+    return [write for line in found for write in serve_line(line, line.grants())]
 
 
 def _wake(runs: Sequence[str]) -> Iterator[str]:

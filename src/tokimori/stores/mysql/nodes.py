@@ -16,7 +16,7 @@ from tokimori.stores.mysql import lines
 from tokimori.stores.mysql.lines import MAKE_GATE, PAUSED, paused_queues
 from tokimori.stores.mysql.moves import move_runs
 from tokimori.stores.mysql.sessions import Sessions, Transaction
-from tokimori.stores.mysql.statements import Answer, insert, sql
+from tokimori.stores.mysql.statements import NOW, Answer, insert, sql
 from tokimori.stores.reading import NODES
 from tokimori.stores.rows import CLAIMED, NODE, all_claimed, node_row, prefixed, pulse_of
 from tokimori.stores.rules.lines import Freed
@@ -35,16 +35,17 @@ _NEXT_DUE = """
     (SELECT next_due FROM tokimori_jobs FORCE INDEX (tokimori_jobs_due)
         WHERE state = 'enabled' AND next_due > %s ORDER BY next_due LIMIT 1),
     (SELECT due FROM tokimori_runs FORCE INDEX (tokimori_runs_waiting)
-        WHERE state = 'waiting' AND due > %s ORDER BY due LIMIT 1)"""
+        WHERE state = 'waiting' AND due > %s ORDER BY due LIMIT 1),
+    (SELECT wakes FROM tokimori_semaphores FORCE INDEX (tokimori_semaphores_wakes)
+        WHERE wakes > %s ORDER BY wakes LIMIT 1)"""
 _PEERS = "SELECT id, beat FROM tokimori_beats WHERE id <> %s"
 _DROP = """
 DELETE t FROM tokimori_permits t FORCE INDEX (tokimori_permits_owned) WHERE t.node_id = %s AND t.run_id IS NULL"""
 _EVER = -(2**63)
-_NOW = "CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)"
 _BEAT = "UPDATE tokimori_beats SET beat = beat + 1 WHERE id = %s"
 # Whether anything runs, is ready or stands in a line of semaphores, wherever: while nothing does no more is asked.
 _AT_REST = f"""
-SELECT {_NOW}, {_NEXT_DUE},
+SELECT {NOW}, {_NEXT_DUE},
     EXISTS (SELECT 1 FROM tokimori_runs FORCE INDEX (tokimori_runs_owned) WHERE state = 'running')
     OR EXISTS (SELECT 1 FROM tokimori_runs FORCE INDEX (tokimori_runs_ready) WHERE state = 'ready' AND lane > '')
     OR EXISTS (SELECT 1 FROM tokimori_runs FORCE INDEX (tokimori_runs_blocked) WHERE blocked_on > '{line_of("")}')
@@ -54,7 +55,7 @@ NODES_HERE = NODES.format(_COLUMNS, "LEFT JOIN tokimori_beats b ON b.id = n.id")
 
 
 async def now(db: Sessions) -> Moment:
-    ((told,),) = await db.rows(f"SELECT {_NOW}")
+    ((told,),) = await db.rows(f"SELECT {NOW}")
     return Moment(told)
 
 
@@ -96,12 +97,14 @@ class Ticks:
 
     async def _rest(self, beats: Sessions, beat: Beat) -> tuple[bool, Pulse | None]:
         """Return whether the node is dead, and the pulse of a node at rest; None if there is something to do."""
-        own, found, peers = await beats.ask(sql(_BEAT, beat.node), sql(_AT_REST, _EVER, _EVER), sql(_PEERS, beat.node))
-        ((clock, job, run, busy),) = found.rows
+        own, found, peers = await beats.ask(
+            sql(_BEAT, beat.node), sql(_AT_REST, _EVER, _EVER, _EVER), sql(_PEERS, beat.node)
+        )
+        ((clock, job, run, line, busy),) = found.rows
         self._at_rest = not busy
         if not own.changed or busy:
             return not own.changed, None
-        survey = Survey(next_due=_sooner(job, run), lanes=())
+        survey = Survey(next_due=_sooner(job, run, line), lanes=())
         return False, pulse_of(clock, (), peers.rows, survey, orphans=False)
 
 
@@ -118,7 +121,7 @@ async def _swept(db: Sessions, lanes: Iterable[Lane | None], ready: frozenset[La
 
 
 async def survey(db: Sessions, now: Moment, *, past: Moment | None = None) -> Survey:
-    due = sql(f"SELECT {_NEXT_DUE}", *[_EVER if past is None else past] * 2)
+    due = sql(f"SELECT {_NEXT_DUE}", *[_EVER if past is None else past] * 3)
     return _survey_of(*await db.ask(due, _LANES, PAUSED))
 
 
@@ -138,11 +141,11 @@ def _tick(beat: Beat, *, raised: bool) -> Iterator[str]:
                 AND EXISTS (SELECT 1 FROM tokimori_beats WHERE id = %s)""",
             *(run.pid, run.at, run.run_id, beat.node, run.token, beat.node),
         )
-    yield f"SELECT {_NOW}"
+    yield f"SELECT {NOW}"
     yield sql("SELECT id, token, cancel FROM tokimori_runs WHERE state = 'running' AND node_id = %s", beat.node)
     yield sql(_PEERS, beat.node)
     yield from (_OWNERS, lines.LINES, sql(SOME_MOVE.format("%s"), randbits(63)))
-    yield from (sql(f"SELECT {_NEXT_DUE}", _EVER, _EVER), _LANES, PAUSED)
+    yield from (sql(f"SELECT {_NEXT_DUE}", _EVER, _EVER, _EVER), _LANES, PAUSED)
 
 
 def _survey_of(next_due: Answer, lanes: Answer, paused: Answer) -> Survey:
@@ -150,8 +153,8 @@ def _survey_of(next_due: Answer, lanes: Answer, paused: Answer) -> Survey:
     return Survey(next_due=_sooner(*next_due.rows[0]), lanes=open_lanes(ready, paused_queues(paused)))
 
 
-def _sooner(job: Moment | None, run: Moment | None) -> Moment | None:
-    return min((moment for moment in (job, run) if moment is not None), default=None)
+def _sooner(*moments: Moment | None) -> Moment | None:
+    return min((moment for moment in moments if moment is not None), default=None)
 
 
 async def bury(transaction: Transaction, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:

@@ -11,6 +11,7 @@ from tokimori.stores.job_rows import JOB, due_of, job_of
 from tokimori.stores.listing import readable
 from tokimori.stores.mysql import ending, family, limits, lines, moves
 from tokimori.stores.mysql.jobs import DUE, keep_skips
+from tokimori.stores.mysql.lines import go_on
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, insert, sql
 from tokimori.stores.rows import RUN, run_row
@@ -142,18 +143,24 @@ _READY = f"""
 UPDATE tokimori_runs r {BY_KEY} SET state = 'ready', lane = COALESCE(lane, (
     SELECT j.lane FROM tokimori_jobs j WHERE j.incarnation = r.incarnation))
 WHERE id IN (%s)"""
+_GOING_ON = """
+SELECT name FROM tokimori_semaphores FORCE INDEX (tokimori_semaphores_wakes) WHERE wakes <= %s
+ORDER BY wakes LIMIT 100"""
 _ORPHANS = """
 INSERT INTO tokimori_moves (incarnation, origin, woken, names, reason, since) VALUES (%s, '', 0, '[]', %s, %s)
 ON DUPLICATE KEY UPDATE origin = ''"""
 
 
 async def promote(transaction: Transaction, now: Moment, limit: int, skip: int = 0) -> int:
-    (found,) = await transaction.ask(sql(_WAITING, now, limit, skip))
+    found, rated = await transaction.ask(sql(_WAITING, now, limit, skip), sql(_GOING_ON, now))
+    served = await go_on(transaction, [name for (name,) in rated.rows]) if rated.rows else []
     nowhere = {job for _, job, lane in found.rows if lane is None}
     if nowhere:  # perhaps from outside; a change of their jobs is waited for, or sees them
         (jobs,) = await transaction.ask(sql(_JOBS, sorted(nowhere)))
         nowhere -= {job for (job,) in jobs.rows}
     if found.rows:
         orphans = [sql(_ORPHANS, job, JOB_DELETED, now) for job in sorted(nowhere)]
-        await transaction.commit(sql(_READY, [run_id for run_id, *_ in found.rows]), *orphans)
-    return len(found.rows)
+        served = [sql(_READY, [run_id for run_id, *_ in found.rows]), *orphans, *served]
+    if served:
+        await transaction.commit(*served)
+    return len(found.rows) + len(rated.rows)

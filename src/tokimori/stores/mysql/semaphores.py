@@ -1,13 +1,15 @@
 """Named semaphores for people and programs: statements on semaphores and lines."""
 
 from tokimori.clock import Moment
+from tokimori.model.claim_rate import ClaimRate, stored_rate
 from tokimori.model.ids import NodeId, PermitId
 from tokimori.model.lanes import open_lanes
-from tokimori.model.semaphores import DEFAULT_LIMIT, line_of
+from tokimori.model.semaphores import DEFAULT_LIMIT, ledger_of, line_of
 from tokimori.ports import semaphores as port
 from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Grant, InLine, NodeGone, Semaphore, UnitWish
 from tokimori.stores.mysql import lines
 from tokimori.stores.mysql.lines import PAUSED, paused_queues
+from tokimori.stores.mysql.rates import WINDOW
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
 from tokimori.stores.rows import PERMIT, permit_row, semaphores_of
@@ -15,7 +17,7 @@ from tokimori.stores.rules.claiming import joining
 from tokimori.stores.rules.errors import check_lowered, existing, in_use, no_semaphore
 from tokimori.stores.rules.lines import Freed
 
-_SEMAPHORES = f'SELECT name, "limit", {lines.USED} FROM tokimori_semaphores s {BY_KEY}'
+_SEMAPHORES = f'SELECT name, "limit", {lines.USED}, rate, wakes FROM tokimori_semaphores s {BY_KEY}'
 _HOLDERS = f"""
 SELECT {PERMIT} FROM (
     SELECT {PERMIT}, ROW_NUMBER() OVER (PARTITION BY semaphore ORDER BY since, id) AS place
@@ -32,6 +34,9 @@ _PLACE = f"""
 SELECT (SELECT COUNT(*) FROM tokimori_permits FORCE INDEX (tokimori_permits_line)
     WHERE semaphore = p.semaphore AND token IS NULL AND ("rank" < p."rank" OR ("rank" = p."rank" AND id < p.id))), token
 FROM tokimori_permits p {BY_KEY} WHERE id = %s"""
+_CHANGE = """
+UPDATE tokimori_semaphores SET "limit" = %s, rate = %s, wakes = NULL, turn = NULL, kept = false, woken = 0
+WHERE name = %s"""
 _LINE = "FROM tokimori_runs FORCE INDEX (tokimori_runs_blocked) WHERE blocked_on = %s"
 _LANES_BEFORE = f'SELECT blocked_on, lane {_LINE} GROUP BY blocked_on, lane HAVING MIN("rank") < %s'
 _BEFORE = f'SELECT COUNT(*) FROM (SELECT 1 {_LINE} AND lane = %s AND "rank" < %s LIMIT {MOST_COUNTED}) few'
@@ -55,16 +60,27 @@ async def _read(db: Sessions, which: str) -> list[Semaphore]:
         return []
     counts = await db.rows(" UNION ALL ".join(sql(_WAITING, name, name, line_of(name)) for name, *_ in rows))
     waiting = {name: min(count, MOST_COUNTED) for name, count in counts}
-    return semaphores_of([(*row, waiting[row[0]]) for row in rows], await db.rows(sql(_HOLDERS, list(waiting))))
+    taken = {name: await _taken(db, name, rate) for name, _, _, text, _ in rows if (rate := stored_rate(text))}
+    told = [(*row[:3], waiting[row[0]], row[3], taken.get(row[0]), row[4]) for row in rows]
+    return semaphores_of(told, await db.rows(sql(_HOLDERS, list(waiting))))
 
 
-async def put_semaphore(transaction: Transaction, name: str, limit: int, now: Moment) -> None:
+async def _taken(db: Sessions, name: str, rate: ClaimRate) -> int:
+    ledger = ledger_of(name)
+    ((*_, used, _),) = await db.rows(sql(WINDOW, ledger, rate.period, ledger, ledger))
+    return int(used or 0)
+
+
+async def put_semaphore(
+    transaction: Transaction, name: str, limit: int, now: Moment, rate: ClaimRate | None = None
+) -> None:
     *_, programs, jobs = await transaction.ask(
         *lines.made([name]), sql(_WEIGHTS, name), sql(_JOBS_IN_LINE, line_of(name))
     )
     weights = [lines.names_in(semaphores).get(name, 1) for (semaphores,) in jobs.rows]
-    check_lowered(name, limit, max([programs.rows[0][0], *weights]))
-    change = sql('UPDATE tokimori_semaphores SET "limit" = %s WHERE name = %s', limit, name)
+    check_lowered(name, limit, max([programs.rows[0][0], *weights]), rate)
+    stored = None if rate is None else rate.stored
+    change = sql(_CHANGE, limit, stored, name)
     await transaction.commit(*await lines.serve(transaction, Freed(semaphores={name}), [change]))
 
 
@@ -83,6 +99,7 @@ async def delete_semaphore(transaction: Transaction, name: str) -> None:
             name,
         ),
         sql("DELETE FROM tokimori_semaphores WHERE name = %s", name),
+        sql("DELETE FROM tokimori_taken WHERE semaphore = %s", name),
     )
 
 
@@ -136,7 +153,7 @@ async def _acquire(transaction: Transaction, wish: UnitWish, now: Moment) -> por
         _, place = joining(wish, semaphore.rows[0][0], now)
         join += insert("INSERT", "tokimori_permits", PERMIT, [permit_row(place)])
     found, _ = await lines.look(transaction, [wish.semaphore], join)
-    turns = [(line, granted) for line in found if (granted := line.grants())]
+    turns = [(line, granted) for line in found if (granted := line.grants()) or line.known is not None]
     served = [write for turn in turns for write in lines.serve_line(*turn)]
     *_, stands, before = await transaction.commit(*served, *_looks(wish))
     ((programs, token),) = stands.rows

@@ -7,6 +7,8 @@ SHARED = "/*M!100600 LOCK IN SHARE MODE */ /*!80000 FOR SHARE */"
 """Shared lock in the syntax of either server: each skips the other's comment."""
 BY_KEY = "FORCE INDEX (PRIMARY)"
 """Hint to use the key: if statistics say that a table is empty, the server would read, and lock, all of it."""
+NOW = "CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)"
+"""Expression for the server's time."""
 _MOST_ROWS, _MOST_CHARACTERS = 500, 2**17
 
 

@@ -188,7 +188,7 @@ def _admit(catch: _Catch, rest: bool, runs: Sequence[Run], locked: MysqlLines, n
     writes = [sql(_TAKE, catch.claim.node, catch.claim.id, [*taken])] if taken else []
     writes += moves.follow(locked.strays)
     has_more = rest or len(runs) == catch.batch
-    return after._replace(over=not (has_more and after.wanted)), [*writes, *writes_of(admission, taken, now)]
+    return after._replace(over=not (has_more and after.wanted)), [*writes, *writes_of(admission, locked, taken, now)]
 
 
 _RANK, _ID = (RUN.split(", ").index(column) for column in ('"rank"', "id"))

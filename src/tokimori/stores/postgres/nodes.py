@@ -19,7 +19,8 @@ _ORPHANS = f'{CLAIMED} AND r.node_id = ANY (tokimori_dead_owners()) ORDER BY r."
 _SURVEY_PAST = """
 SELECT least(
     (SELECT min(next_due) FROM tokimori_jobs WHERE state = 'enabled' AND next_due > $1),
-    (SELECT min(due) FROM tokimori_runs WHERE state = 'waiting' AND due > $1)), lanes
+    (SELECT min(due) FROM tokimori_runs WHERE state = 'waiting' AND due > $1),
+    (SELECT min(wakes) FROM tokimori_semaphores WHERE wakes > $1)), lanes
 FROM tokimori_survey()"""
 
 

@@ -118,8 +118,9 @@ _PROMOTE = f"""WITH promoted AS (
     SELECT DISTINCT incarnation, '', 0, '{{}}'::text[], '{JOB_DELETED}', $1::bigint FROM promoted p
     WHERE lane IS NULL AND (SELECT id FROM tokimori_jobs WHERE incarnation = p.incarnation) IS NULL
     ON CONFLICT (incarnation) DO UPDATE SET origin = ''
-) SELECT count(*) FROM promoted"""
+) SELECT count(*), EXISTS (SELECT FROM tokimori_semaphores WHERE wakes <= $1) FROM promoted"""
 
 
 async def promote(db: PostgresConnections, now: Moment, limit: int, skip: int = 0) -> int:
-    return int(await db.value(_PROMOTE, now, limit, skip))
+    ((promoted, some_go_on),) = await db.rows(_PROMOTE, now, limit, skip)
+    return int(promoted + (await db.value("SELECT tokimori_go_on($1)", now) if some_go_on else 0))

@@ -1,6 +1,7 @@
 """Named semaphores for people and programs: functions of the database change the lines."""
 
 from tokimori.clock import Moment
+from tokimori.model.claim_rate import ClaimRate
 from tokimori.model.ids import NodeId, PermitId
 from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Answer, Semaphore, UnitWish
 from tokimori.stores.postgres.connections import PostgresConnections
@@ -14,7 +15,9 @@ SELECT s.name, s."limit", s."limit" - tokimori_unused(s.name),
         SELECT FROM tokimori_permits WHERE semaphore = s.name AND waiting
         UNION ALL
         SELECT FROM tokimori_runs WHERE state = 'blocked' AND blocked_on = 'semaphore:' || s.name AND lane IS NOT NULL
-        LIMIT {MOST_COUNTED}) w)
+        LIMIT {MOST_COUNTED}) w),
+    s.rate, CASE WHEN s.rate IS NOT NULL THEN (SELECT used FROM tokimori_window(s.name, s.rate, tokimori_now())) END,
+    s.wakes
 FROM tokimori_semaphores s"""
 _HOLDERS = f"""
 SELECT {PERMIT} FROM unnest($1::text[]) AS s (name) CROSS JOIN LATERAL (
@@ -22,9 +25,12 @@ SELECT {PERMIT} FROM unnest($1::text[]) AS s (name) CROSS JOIN LATERAL (
     ORDER BY since, id LIMIT {MOST_HOLDERS}) p"""
 
 
-async def put_semaphore(db: PostgresConnections, name: str, limit: int, now: Moment) -> None:
-    heaviest = await db.value("SELECT tokimori_put_semaphore($1, $2)", name, limit)
-    check_lowered(name, limit, heaviest or 0)
+async def put_semaphore(
+    db: PostgresConnections, name: str, limit: int, now: Moment, rate: ClaimRate | None = None
+) -> None:
+    stored = None if rate is None else rate.stored
+    heaviest = await db.value("SELECT tokimori_put_semaphore($1, $2, $3)", name, limit, stored)
+    check_lowered(name, limit, heaviest or 0, rate)
 
 
 async def list_semaphores(db: PostgresConnections, *, after: str = "", limit: int = 1000) -> list[Semaphore]:

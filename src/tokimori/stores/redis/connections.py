@@ -47,7 +47,10 @@ def load_scripts() -> Mapping[str, Script]:
         if entry.name.endswith(".lua")
     }
     defined = re.compile(r"^local (?:function )?(\w+)", re.M)
-    shared = {text: set(defined.findall(text)) for text in map(texts.pop, ("prelude", "lines", "births", "moves"))}
+    shared = {
+        text: set(defined.findall(text))
+        for text in map(texts.pop, ("prelude", "rates", "lines", "turns", "births", "moves"))
+    }
     whole = {name: _shared_by(body, shared) + _METHOD.format(body=body) for name, body in texts.items()}
     return {name: Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest()) for name, text in whole.items()}
 

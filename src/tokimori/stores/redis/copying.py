@@ -59,8 +59,8 @@ async def _indexed(db: RedisConnections, kind: Kind, after: Key | None, limit: i
 async def _value_of(db: RedisConnections, kind: Kind, words: Any) -> Copied:
     match kind:
         case Kind.SEMAPHORES:
-            name, limit, granted = words
-            return port.BareSemaphore(name=name, limit=int(limit), granted=int(granted))
+            name, limit, granted, rate = words
+            return port.BareSemaphore(name=name, limit=int(limit), granted=int(granted), rate=rate)
         case Kind.SKIPS:
             job_id, incarnation, text = words
             return port.JobSkip(job_id=job_id, incarnation=Incarnation(int(incarnation)), skip=skips_of([text])[0])
@@ -132,7 +132,7 @@ def _words(row: Copied) -> tuple[object, ...]:
         case Document():
             return document_key(row.kind, row.name), row.text, str(row.version)
         case port.BareSemaphore():
-            return row.name, row.limit, row.granted
+            return row.name, row.limit, row.granted, row.rate
         case port.JobSkip() | port.DeletedSkip():
             return (str(row.incarnation), *skip_pairs([row.skip])[0])
         case port.DeletedJob():

@@ -51,22 +51,23 @@ run:<id>                hash    a run: the columns of a row; settled_by, settled
                                 while it runs: "name weight" for each semaphore
                                 in: add_run, apply, births, cancel_run, claim, count_runs, ended_since, export_rows,
                                     hasten_run, hold_run, import_rows, last_runs, lines, list_runs, list_semaphores,
-                                    moves, orphans, prelude, promote, prune, replace_job, resume_run, runs.py, runs_of,
-                                    settle, tick
+                                    moves, orphans, prelude, promote, prune, replace_job, resume_run, runs.py,
+                                    runs_of, settle, tick, turns
 runs                    zset    ids of all runs: by name, which is by age
-                                in: export_rows, import_rows, lines, list_runs, prune
+                                in: export_rows, import_rows, list_runs, prune, turns
 runs:<job id>           zset    the same of all runs of a job
-                                in: count_runs, import_rows, last_runs, lines, list_runs, prune
+                                in: count_runs, import_rows, last_runs, list_runs, prune, turns
 live                    zset    ids of those that have not ended: by name
-                                in: export_rows, lines, list_runs, prelude, prune
+                                in: export_rows, list_runs, prelude, prune, turns
 broken                  zset    ids of those that have ended, but not succeeded: by name
                                 in: import_rows, list_runs, prelude, prune
 ends                    stream  of each script that ended runs the ids, for a day; in: ended_since, prelude, prune_nodes
 live:<inc>              set     the same of one job's life
-                                in: deleted_job, lines, moves, prelude, prune, replace_job
-scheduled:<inc>         set     those of them that its schedule made; in: apply, lines, prelude
+                                in: deleted_job, moves, prelude, prune, replace_job, turns
+scheduled:<inc>         set     those of them that its schedule made
+                                in: apply, prelude, turns
 origins:<inc>           hash    origin -> run; scheduled ones until their run ends, then fired_through guards them
-                                in: add_run, import_rows, lines, prelude, prune, runs_of
+                                in: add_run, import_rows, prelude, prune, runs_of, turns
 newest:<inc>            hash    what the origins of a key of requests begin with -> its newest run
                                 in: add_run, prelude, prune
 request:<id>            string  the run that took over what a request asked for; for an hour; in: add_run
@@ -77,7 +78,8 @@ output:<run>:<attempt>  hash    size, head, tail, times; settled: it came with t
 A live run stands in the index of its state:
 
 waiting                 zset    by due; in: hasten_run, lines, list_runs, prelude, promote
-ready:<lane>            zset    by rank, then id; a run without lane stands nowhere; in: claim, lines, prelude, tick
+ready:<lane>            zset    by rank, then id; a run without lane stands nowhere
+                                in: claim, lines, prelude, tick, turns
 lanes                   set     lanes that may have ready runs; in: lines, prelude
 blocked                 zset    ids of blocked runs: by name; in: lines, list_runs
 blocked:<inc>           zset    the line of a full job, by rank, then id; in: lines, moves
@@ -88,26 +90,39 @@ owned:<node>            hash    running run -> the claim that took it
                                 in: bury, claim, leave, orphans, prune_nodes, settle, tick
 held                    zset    ids of held runs: by name; in: lines, list_runs
 held:<inc>              set     those of a job; in: apply, lines, prelude
-line:<name>:<lane>      zset    runs that wait for a semaphore, by rank, then id; in: lines
+line:<name>:<lane>      zset    runs that wait for a semaphore, by rank, then id
+                                in: lines, turns
 
 semaphores              zset    names: by name; in: delete_semaphore, export_rows, lines, list_semaphores
 semaphore:<name>        hash    limit; used: the sum of the weights that are held; granted: the newest token of a
-                                program; in: claim, delete_semaphore, export_rows, lines, put_semaphore
+                                program; rate: N/period, in microseconds, or N/period/smooth, and beside it: turn: the
+                                lane that is next; woken: units of runs that were woken, kept: no other lane takes any,
+                                both up to until
+                                in: claim, delete_semaphore, export_rows, lines, put_semaphore, rates, turns
+taken:<name>            zset    units that were taken of a rate, by moment: "sum units", the sum with all before them;
+                                of a job's rate the part of the name before the @
+                                in: delete_semaphore, rates
+wakes                   zset    semaphores whose line goes on by itself because of a rate, by when
+                                in: delete_semaphore, list_semaphores, prelude, promote, put_semaphore, turns
 holders:<name>          zset    what is held, by since: of a run "run/name", of a program its permit
-                                in: claim, delete_semaphore, lines, list_semaphores
-lines:<name>            set     lanes that may have runs in line; in: lines
+                                in: claim, delete_semaphore, lines, list_semaphores, turns
+lines:<name>            set     lanes that may have runs in line
+                                in: lines, turns
 programs:<name>         zset    permits of programs that wait, by rank, then id
-                                in: acquire, claim, lines, list_semaphores
+                                in: acquire, claim, list_semaphores, turns
 heavy:<name>            zset    of runs and programs that wait: the weight of those that want more than one unit
-                                in: acquire, delete_semaphore, lines, put_semaphore
+                                in: acquire, delete_semaphore, lines, put_semaphore, turns
 permit:<id>             hash    what a program holds, or its place in line: semaphore, node_id, weight, rank, since, and
-                                token once it is granted; in: acquire, lines, list_semaphores, release
-permits:<node>          set     those of a program's node; in: acquire, lines
+                                token once it is granted
+                                in: acquire, list_semaphores, release, turns
+permits:<node>          set     those of a program's node
+                                in: acquire, turns
 awaited                 zset    names of semaphores for which somebody may wait: by name
                                 in: acquire, delete_semaphore, lines, tick
 swept                   string  where the last tick stopped looking at awaited; in: tick
 tokens                  string  the newest token of programs' grants of all semaphores that were deleted: those of one
-                                that is made anew begin above it; in: delete_semaphore, lines
+                                that is made anew begin above it
+                                in: delete_semaphore, turns
 
 node:<id>               hash    a node: the columns of a row
                                 in: bury, leave, list_nodes, prelude, prune_nodes, register, settle, tick

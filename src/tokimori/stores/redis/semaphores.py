@@ -3,6 +3,7 @@
 import msgspec
 
 from tokimori.clock import Moment
+from tokimori.model.claim_rate import ClaimRate, stored_rate
 from tokimori.model.ids import NodeId, PermitId
 from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Answer, Permit, Semaphore, UnitWish
 from tokimori.stores.redis.connections import RedisConnections
@@ -14,8 +15,11 @@ PAGE = 20
 _HOLDER = ("id", "node", "run_id", "weight", "rank", "token", "since")
 
 
-async def put_semaphore(db: RedisConnections, name: str, limit: int, now: Moment) -> None:
-    check_lowered(name, limit, await db.run("put_semaphore", name=name, limit=limit))
+async def put_semaphore(
+    db: RedisConnections, name: str, limit: int, now: Moment, rate: ClaimRate | None = None
+) -> None:
+    stored = None if rate is None else rate.stored
+    check_lowered(name, limit, await db.run("put_semaphore", name=name, limit=limit, rate=stored), rate)
 
 
 async def list_semaphores(db: RedisConnections, *, after: str = "", limit: int = 1000) -> list[Semaphore]:
@@ -46,8 +50,11 @@ async def _described(db: RedisConnections, **asked: object) -> list[Semaphore]:
                 msgspec.convert({"semaphore": name, **dict(zip(_HOLDER, words, strict=True))}, Permit, strict=False)
                 for words in holders
             ),
+            rate=stored_rate(rate),
+            taken=taken,
+            wakes=None if wakes is None else Moment(int(wakes)),
         )
-        for name, limit, used, waiting, holders in answer
+        for name, limit, used, waiting, holders, rate, taken, wakes in answer
     ]
 
 

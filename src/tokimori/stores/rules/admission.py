@@ -8,9 +8,10 @@ from msgspec import Struct, field
 from tokimori.model.ids import Incarnation, Lane, RunId
 from tokimori.model.job import Definition, limit_of, units_here
 from tokimori.model.run import Run
-from tokimori.model.semaphores import KEY_LINE, LIMIT_LINE, line_of
+from tokimori.model.semaphores import KEY_LINE, LIMIT_LINE, is_rate_alone, line_of
 from tokimori.model.transitions import RunState
 from tokimori.stores.rules.lines import Freed, Key, LinePlace, Turn, fits, must_join
+from tokimori.stores.rules.rates import Rated, Turns
 
 
 class Candidate(NamedTuple):
@@ -37,7 +38,7 @@ def candidate_of(run: Run, definition: Definition) -> Candidate:
         max_running=limit_of(definition),
         concurrency_key=run.concurrency_key,
         max_per_key=definition.max_running_per_key,
-        units=units_here(definition),
+        units=units_here(definition, run.incarnation),
     )
 
 
@@ -56,6 +57,10 @@ class Lines(Protocol):
         """Return the free units, below zero if the limit was lowered, and the first program that waits."""
         ...
 
+    def rated(self, name: str) -> Rated | None:
+        """Return the rate of the semaphore, if it has one."""
+        ...
+
     def head(self, name: str, lane: Lane | None) -> LinePlace | None:
         """Return the first run of the lane that waits for the semaphore."""
         ...
@@ -65,7 +70,8 @@ class Admission(Struct):
     """Judgement of the ready runs of one claim, in their order, with counts of places and units given to them.
 
     `held` are the permits of claimed runs: run, semaphore, weight. `refused` has the line that each other run joins,
-    and `freed` the turns that these pass on in other lines.
+    and `freed` the turns that these pass on in other lines. `taken` are the units of each rate, `turns` those of the
+    semaphores whose row changes.
     """
 
     lines: Lines
@@ -73,6 +79,9 @@ class Admission(Struct):
     refused: list[tuple[str, RunId]] = field(default_factory=list)
     freed: Freed = field(default_factory=Freed)
     running: dict[Incarnation | Key, int] = field(default_factory=dict)
+    taken: dict[str, int] = field(default_factory=dict)
+    turns: dict[str, Turns] = field(default_factory=dict)
+    _rated: dict[str, Rated | None] = field(default_factory=dict)
     _free: dict[str, int] = field(default_factory=dict)
     _programs: dict[str, LinePlace | None] = field(default_factory=dict)
     _heads: dict[Key | tuple[str, Lane | None], LinePlace | None] = field(default_factory=dict)
@@ -85,6 +94,10 @@ class Admission(Struct):
             return True
         self.refused.append((refused_by, run.id))
         names = [name for name, _ in run.units]
+        for name, weight in run.units:
+            if self._rated.get(name) is not None:
+                self.freed.semaphores.add(name)
+                self._pass_rate(name, weight)
         self.freed.pass_on(Turn(run.incarnation, RunState.READY, run.concurrency_key, None, names), refused_by)
         return False
 
@@ -105,10 +118,16 @@ class Admission(Struct):
     def _semaphore_refuses(self, run: Candidate, name: str, weight: int) -> bool:
         if name not in self._free:
             self._free[name], self._programs[name] = self.lines.of_semaphore(name)
+            rated = self._rated[name] = self.lines.rated(name)
+            if rated is not None:
+                self._free[name] = min(self._free[name], rated.free)
         line = name, run.lane
         if line not in self._heads:
             self._heads[line] = self.lines.head(name, run.lane)
-        place, free = LinePlace(run.rank, run.id, weight), weight <= self._free[name]
+        rated = self._rated[name]
+        kept_for = None if rated is None else rated.kept_for
+        free = weight <= self._free[name] and kept_for in {None, run.lane}
+        place = LinePlace(run.rank, run.id, weight)
         return self._joins(line, place, fits=free, program=self._programs[name])
 
     def _joins(
@@ -125,4 +144,21 @@ class Admission(Struct):
             self.running[run.incarnation, run.concurrency_key] += 1
         for name, weight in run.units:
             self._free[name] -= weight
-            self.held.append((run.id, name, weight))
+            if not is_rate_alone(name):
+                self.held.append((run.id, name, weight))
+            rated = self._rated[name]
+            if rated is not None:
+                self.taken[name] = self.taken.get(name, 0) + weight
+                self._free[name] = 0 if rated.rate.smooth else self._free[name]
+                self._pass_rate(name, weight, by=run.lane)
+
+    def _pass_rate(self, name: str, weight: int, *, by: Lane | None = None) -> None:
+        """Note that a run that may have been woken takes its units, or does not; kept ones are for others then."""
+        rated = self._rated[name]
+        if rated is None or not (rated.turns.woken or rated.turns.kept):
+            return
+        turns = rated.after(weight, by=by)
+        if rated.turns.kept and not turns.kept:
+            self.freed.semaphores.add(name)
+        self.turns[name] = turns
+        self._rated[name] = rated._replace(turns=turns)

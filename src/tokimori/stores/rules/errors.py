@@ -3,6 +3,7 @@
 from typing import TypeVar
 
 from tokimori.errors import Conflict, FamilyChanged, NotFound, Overtaken, Refused, TokimoriError
+from tokimori.model.claim_rate import ClaimRate
 from tokimori.model.dependents import CHILDLESS
 from tokimori.model.document import Document
 from tokimori.model.ids import JobId
@@ -111,12 +112,13 @@ def check_same_limit(name: str, wanted: int | None, limit: int) -> None:
         )
 
 
-def check_lowered(name: str, limit: int, heaviest: int) -> None:
-    """Raise `Refused` if something in the line wants more units than the new limit."""
-    if heaviest > limit:
+def check_lowered(name: str, limit: int, heaviest: int, rate: ClaimRate | None = None) -> None:
+    """Raise `Refused` if something in the line wants more units than the new limit, or than the new rate ever has."""
+    units = limit if rate is None else min(limit, rate.units)
+    if heaviest > units:
         raise Refused(
             f"something that waits for the semaphore {name!r} wants {heaviest} units",
-            field="limit",
-            value=limit,
+            field="limit" if heaviest > limit else "rate",
+            value=limit if heaviest > limit else str(rate),
             allowed=f"{heaviest} and more",
         )

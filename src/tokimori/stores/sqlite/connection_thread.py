@@ -51,17 +51,25 @@ class ConnectionThread:
 
     With `longest`, only for reads, a request is broken off after so many seconds, or if its caller has gone. A write is
     a savepoint: its failure does not undo its group. Callers get their answers after the commit. After a
-    `CancelledError` the work may be done or not: it may be requested again.
+    `CancelledError` the work may be done or not: it may be requested again. `now` is `store_now()` in statements.
     """
 
     def __init__(
-        self, path: str, *, begin: str, lock: Lock, namespace: Namespace = UNNAMED, longest: float = math.inf
+        self,
+        path: str,
+        *,
+        begin: str,
+        lock: Lock,
+        namespace: Namespace = UNNAMED,
+        longest: float = math.inf,
+        now: Callable[[], int] = lambda: 0,
     ) -> None:
         self._path = path
         self._namespace = namespace
         self._begin = begin
         self._lock = lock
         self._longest = longest
+        self._now = now
         self._reads = longest < math.inf
         self._log, self._left = f"{real_path(path)}-wal", object()
         self._under_way: _Request | None = None
@@ -94,6 +102,7 @@ class ConnectionThread:
         try:
             with self._lock():
                 db = connect(self._path, self._namespace)
+            db.create_function("store_now", 0, self._now)
             place = file_at(self._path), islink(self._path)  # noqa: PTH114  as in `file_at`
             db.set_progress_handler(self._is_late if self._reads else None, _STEPS)
         except (sqlite3.Error, StoreError) as fault:

@@ -2,12 +2,13 @@
 
 import json
 import sqlite3
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Sequence
-from contextlib import closing
-from itertools import islice
+from contextlib import ExitStack, closing
 from typing import Any
 
+from tokimori.clock import Moment
+from tokimori.model.claim_rate import stored_rate
 from tokimori.model.ids import Incarnation, Lane, NodeId, RunId
 from tokimori.model.lanes import Pause, open_lanes
 from tokimori.stores.rows import PAUSE, marks, pause_of, pause_row
@@ -21,6 +22,8 @@ from tokimori.stores.rules.lines import (
     room,
     runs_woken,
 )
+from tokimori.stores.rules.rates import Line, Rated, Turns, serve_in_turn
+from tokimori.stores.sqlite.rates import opens_of, rated, take, write_turns
 
 
 def add_pause(db: sqlite3.Connection, pause: Pause) -> Pause:
@@ -41,6 +44,8 @@ TURN = (
 )
 MOST_LOOKED_AT = 1000
 """Semaphores that one sweep looks at."""
+MOST_GOING_ON = 100
+"""Semaphores whose lines go on by one promotion."""
 _WAKE = """
 UPDATE tokimori_runs SET state = 'ready' WHERE id IN (
     SELECT id FROM tokimori_runs WHERE incarnation = ? AND state = 'blocked' AND blocked_on IS NULL
@@ -62,6 +67,9 @@ _PROGRAMS = 'SELECT "rank", id, weight FROM tokimori_permits WHERE semaphore = ?
 _UNITS = """
 SELECT "limit" - (SELECT coalesce(sum(weight), 0) FROM tokimori_permits WHERE semaphore = name AND token IS NOT NULL)
 FROM tokimori_semaphores WHERE name = ?"""
+UNITS = _UNITS.replace("FROM tokimori_semaphores", ", rate, wakes, turn, kept, woken, until FROM tokimori_semaphores")
+"""Free units of a semaphore, its rate, and its turns."""
+_OLDER = """SELECT 1 FROM tokimori_runs WHERE state = 'ready' AND lane = ? AND "rank" <= ? LIMIT 1"""
 _COUNT_GRANT = """
 UPDATE tokimori_semaphores SET granted = 1 + max(granted, (SELECT coalesce(max(newest), 0) FROM tokimori_tokens))
 WHERE name = ?"""
@@ -180,7 +188,12 @@ def grant_programs(db: sqlite3.Connection, name: str) -> bool:
     lanes = open_lanes(lanes_in_line(db, name), paused_queues(db))
     heads = filter(None, [head_of(db, name, lane) for lane in lanes])
     with closing(db.execute(_PROGRAMS, (name,))) as rows:
-        served = programs_served(free_units(db, name), map(LinePlace._make, rows), min(heads, default=None))
+        free, rate, *turns = _units_of(db, name)
+        free = free if rate is None else min(free, rated(db, name, rate, Turns(*turns)).free)
+        served = programs_served(free, map(LinePlace._make, rows), min(heads, default=None))
+    if rate is not None and served:
+        served = served[:1] if rate.smooth else served
+        take(db, name, sum(program.weight for program in served))
     for program in served:
         db.execute(_COUNT_GRANT, (name,))
         db.execute(
@@ -191,9 +204,44 @@ def grant_programs(db: sqlite3.Connection, name: str) -> bool:
     return bool(served)
 
 
-def wake_runs(db: sqlite3.Connection, name: str) -> None:
-    """Make the next runs ready."""
-    _wake(db, _next_runs(db, name, lanes_in_line(db, name)))
+def wake_runs(db: sqlite3.Connection, name: str, *, by_rate: bool = False) -> bool:
+    """Make the next runs ready; return if the database took any. `by_rate`: it has a rate, and somebody may wait."""
+    lanes = lanes_in_line(db, name)
+    if not lanes and not by_rate:
+        return False
+    free, rate, *turns = _units_of(db, name)
+    if rate is None:
+        return _wake(db, _next_runs(db, name, free, lanes))
+    return _wake(db, _next_in_turn(db, name, free, rated(db, name, rate, Turns(*turns)), lanes))
+
+
+def _units_of(db: sqlite3.Connection, name: str) -> tuple[Any, ...]:
+    """Return the free units, the rate and the columns of the turns; below zero if the limit was lowered."""
+    free, rate, *turns = next(db.execute(UNITS, (name,)), (0, None))
+    return free, stored_rate(rate), *turns
+
+
+def _next_in_turn(db: sqlite3.Connection, name: str, free: int, rated: Rated, lanes: Sequence[Lane]) -> list[str]:
+    """Return the runs that the rate lets go on now, and write the turns."""
+    heads = [(lane, head) for lane in lanes if (head := head_of(db, name, lane)) is not None]
+    here = [lane for lane, head in heads if not db.execute(_OLDER, (lane, head.rank)).fetchone()]
+    with ExitStack() as stack:
+        rows = [stack.enter_context(closing(db.execute(_RUNS, (name, lane)))) for lane in here]
+        runs = {lane: map(LinePlace._make, cursor) for lane, cursor in zip(here, rows, strict=True)}
+        line = Line(free, runs, first_program(db, name), passed=len(here) < len(heads))
+        woken, turns = serve_in_turn(line, rated, opens_of(db, name, rated))
+    write_turns(db, name, rated.turns, turns)
+    return woken
+
+
+def go_on(db: sqlite3.Connection, now: Moment) -> int:
+    """Serve the lines that go on by now because of a rate; return how many there are."""
+    due = "SELECT name FROM tokimori_semaphores WHERE wakes <= ? ORDER BY wakes LIMIT ?"
+    names = db.execute(due, (now, MOST_GOING_ON)).fetchall()
+    for (name,) in names:
+        grant_programs(db, name)
+        wake_runs(db, name, by_rate=True)
+    return len(names)
 
 
 def _wake(db: sqlite3.Connection, runs: Sequence[str]) -> bool:
@@ -202,12 +250,9 @@ def _wake(db: sqlite3.Connection, runs: Sequence[str]) -> bool:
     return sum(_taken(db, wake, (run_id,)) for run_id in runs) > 0
 
 
-def _next_runs(db: sqlite3.Connection, name: str, lanes: Sequence[Lane]) -> list[str]:
+def _next_runs(db: sqlite3.Connection, name: str, free: int, lanes: Sequence[Lane]) -> list[str]:
     """Return the runs that are next in these lanes of the line."""
-    if not lanes:
-        return []
-    free, program = free_units(db, name), first_program(db, name)
-    found = []
+    program, found = first_program(db, name), list[str]()
     for lane in lanes:
         with closing(db.execute(f"{_RUNS} LIMIT {MOST_SERVED}", (name, lane))) as rows:
             found += [place.id for place in runs_woken(free, map(LinePlace._make, rows), program)]
@@ -242,9 +287,10 @@ def drop_permits(db: sqlite3.Connection, node: NodeId) -> None:
 
 def sweep(db: sqlite3.Connection) -> None:
     """Serve a few semaphores for which a run waits although its units are free, and no run of its lane is ready."""
-    ready, stuck = "SELECT 1 FROM tokimori_runs WHERE state = 'ready' AND lane = ?", list[list[str]]()
-    for (name,) in db.execute(_NAMES, (MOST_LOOKED_AT,)):
-        lanes = [lane for lane in lanes_in_line(db, name) if not db.execute(ready, (lane,)).fetchone()]
-        stuck += filter(None, [_next_runs(db, name, lanes)])
-    served = (runs for runs in stuck if _wake(db, runs))
-    deque(islice(served, MOST_SWEPT), maxlen=0)
+    ready, served = "SELECT 1 FROM tokimori_runs WHERE state = 'ready' AND lane = ?", 0
+    for (name,) in db.execute(_NAMES, (MOST_LOOKED_AT,)).fetchall():
+        free, rate, *_ = _units_of(db, name)
+        lanes = [lane for lane in lanes_in_line(db, name) if rate or not db.execute(ready, (lane,)).fetchone()]
+        served += wake_runs(db, name) if rate else bool(lanes) and _wake(db, _next_runs(db, name, free, lanes))
+        if served == MOST_SWEPT:
+            return

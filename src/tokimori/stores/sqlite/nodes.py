@@ -20,7 +20,9 @@ _NEXT_DUE = """
 SELECT min(next) FROM (
     SELECT min(next_due) AS next FROM tokimori_jobs WHERE state = 'enabled' AND next_due > ?1
     UNION ALL
-    SELECT min(due) FROM tokimori_runs WHERE state = 'waiting' AND due > ?1)"""
+    SELECT min(due) FROM tokimori_runs WHERE state = 'waiting' AND due > ?1
+    UNION ALL
+    SELECT min(wakes) FROM tokimori_semaphores WHERE wakes > ?1)"""
 _EVER = -(2**63)
 
 

@@ -118,4 +118,4 @@ def promote(db: sqlite3.Connection, now: Moment, limit: int, skip: int = 0) -> i
     orphan = """INSERT INTO tokimori_moves SELECT ?1, '', 0, NULL, '[]', ?2, ?3, NULL
         WHERE NOT EXISTS (SELECT 1 FROM tokimori_jobs WHERE incarnation = ?1) ON CONFLICT DO NOTHING"""
     db.executemany(orphan, {(job, JOB_DELETED, now) for lane, job in promoted if lane is None})
-    return len(promoted)
+    return len(promoted) + lines.go_on(db, now)

@@ -3,6 +3,7 @@
 import sqlite3
 
 from tokimori.clock import Moment
+from tokimori.model.claim_rate import ClaimRate
 from tokimori.model.ids import NodeId, PermitId
 from tokimori.ports import semaphores as port
 from tokimori.ports.nodes import NodeState
@@ -12,8 +13,10 @@ from tokimori.stores.rules.claiming import joining
 from tokimori.stores.rules.errors import check_lowered, existing, in_use, no_semaphore
 from tokimori.stores.sqlite.lines import LANES, each, free_units, grant_programs, serve_semaphore, wake_runs
 from tokimori.stores.sqlite.nodes import state_of
+from tokimori.stores.sqlite.rates import rated_of
 
-_MAKE = 'INSERT INTO tokimori_semaphores (name, "limit") VALUES (?, ?)'
+_MAKE = 'INSERT INTO tokimori_semaphores (name, "limit", rate) VALUES (?, ?, ?)'
+_CHANGED = """"limit" = excluded."limit", rate = excluded.rate, wakes = NULL, turn = NULL, kept = 0, woken = 0"""
 _KEEP_NEWEST = """
 INSERT INTO tokimori_tokens (one, newest) VALUES (1, ?)
 ON CONFLICT (one) DO UPDATE SET newest = max(newest, excluded.newest)"""
@@ -36,9 +39,11 @@ SELECT coalesce(max(weight), 0) FROM (
 _HOLDERS = f"SELECT {PERMIT} {_HELD} ORDER BY since, id LIMIT {MOST_HOLDERS}"
 
 
-def put_semaphore(db: sqlite3.Connection, name: str, limit: int, now: Moment) -> None:
-    check_lowered(name, limit, *db.execute(_HEAVIEST, (name,)).fetchone())
-    db.execute(f'{_MAKE} ON CONFLICT (name) DO UPDATE SET "limit" = excluded."limit"', (name, limit))
+def put_semaphore(db: sqlite3.Connection, name: str, limit: int, now: Moment, rate: ClaimRate | None = None) -> None:
+    (heaviest,) = db.execute(_HEAVIEST, (name,)).fetchone()
+    check_lowered(name, limit, heaviest, rate)
+    stored = None if rate is None else rate.stored
+    db.execute(f"{_MAKE} ON CONFLICT (name) DO UPDATE SET {_CHANGED}", (name, limit, stored))
     serve_semaphore(db, name)
 
 
@@ -50,12 +55,16 @@ def list_semaphores(db: sqlite3.Connection, *, after: str = "", limit: int = 100
 def get_semaphore(db: sqlite3.Connection, name: str) -> Semaphore:
     limit = existing(_limit_of(db, name), no_semaphore(name))
     (waiting,) = db.execute(_WAITING, (name,)).fetchone()
+    rated = rated_of(db, name, mends=False)
     return Semaphore(
         name=name,
         limit=limit,
         used=limit - free_units(db, name),
         waiting=min(waiting, MOST_COUNTED),
         holders=tuple(map(permit_of, db.execute(_HOLDERS, (name,)))),
+        rate=None if rated is None else rated.rate,
+        taken=0 if rated is None else rated.window.used,
+        wakes=None if rated is None else rated.turns.wakes,
     )
 
 
@@ -70,6 +79,7 @@ def delete_semaphore(db: sqlite3.Connection, name: str) -> None:
         raise in_use(name)
     deleted = db.execute("DELETE FROM tokimori_semaphores WHERE name = ? RETURNING granted", (name,)).fetchall()
     db.executemany(_KEEP_NEWEST, deleted)
+    db.execute("DELETE FROM tokimori_taken WHERE semaphore = ?", (name,))
 
 
 def acquire(db: sqlite3.Connection, wish: UnitWish, now: Moment) -> port.Answer:
@@ -79,6 +89,8 @@ def acquire(db: sqlite3.Connection, wish: UnitWish, now: Moment) -> port.Answer:
     if permit.token is None and grant_programs(db, wish.semaphore):
         wake_runs(db, wish.semaphore)
         permit = _permit(db, wish.id) or permit
+    if permit.token is None and rated_of(db, wish.semaphore) is not None:
+        wake_runs(db, wish.semaphore, by_rate=True)
     if permit.token is not None:
         return port.Grant(token=permit.token)
     (ahead,) = db.execute(_AHEAD, (permit.semaphore, permit.rank, permit.id)).fetchone()
@@ -92,7 +104,7 @@ def _permit(db: sqlite3.Connection, permit_id: PermitId) -> Permit | None:
 
 def _join(db: sqlite3.Connection, wish: UnitWish, now: Moment) -> Permit:
     limit, place = joining(wish, _limit_of(db, wish.semaphore), now)
-    db.execute(f"{_MAKE} ON CONFLICT DO NOTHING", (wish.semaphore, limit))
+    db.execute(f"{_MAKE} ON CONFLICT DO NOTHING", (wish.semaphore, limit, None))
     db.execute(f"INSERT INTO tokimori_permits ({PERMIT}) VALUES ({marks(PERMIT)})", permit_row(place))
     return place
 

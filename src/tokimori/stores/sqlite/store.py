@@ -97,7 +97,8 @@ class SqliteStore(Guarded, TableReader):
         file.check_free(self._path)
         keep_private(file.real_path(self._path), "-wal", "-shm", "-journal")
         lock = FileLock(file.real_path(self._path))
-        writer = ConnectionThread(self._path, begin="BEGIN IMMEDIATE", lock=lock.held, namespace=self._namespace)
+        ours, now = self._namespace, self._clock.now
+        writer = ConnectionThread(self._path, begin="BEGIN IMMEDIATE", lock=lock.held, namespace=ours, now=now)
         async with AsyncExitStack() as stack:
             stack.callback(lock.close)
             await writer.open()
@@ -109,7 +110,12 @@ class SqliteStore(Guarded, TableReader):
     async def _reader(self, stack: AsyncExitStack) -> ConnectionThread:
         """Return a reading connection, until it is closed there."""
         reader = ConnectionThread(
-            self._path, begin="BEGIN", lock=nullcontext, namespace=self._namespace, longest=LONGEST_READ
+            self._path,
+            begin="BEGIN",
+            lock=nullcontext,
+            namespace=self._namespace,
+            longest=LONGEST_READ,
+            now=self._clock.now,
         )
         await reader.open()
         stack.push_async_callback(reader.close)

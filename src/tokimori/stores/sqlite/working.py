@@ -13,10 +13,11 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from tokimori.clock import Moment
+from tokimori.model.claim_rate import stored_rate
 from tokimori.model.ids import Incarnation, Lane, NodeId, RunId
 from tokimori.model.lanes import open_lanes
 from tokimori.model.run import Output, encode_details
-from tokimori.model.semaphores import DEFAULT_LIMIT
+from tokimori.model.semaphores import is_rate_alone, made_with
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.semaphores import permit_of
@@ -26,14 +27,15 @@ from tokimori.stores.rows import ATTEMPT, CLAIMED, OUTPUT, Row, marks
 from tokimori.stores.rules.admission import Admission, Candidate
 from tokimori.stores.rules.claiming import MOST_EXAMINED
 from tokimori.stores.rules.lines import MOST_MOVED, Freed, Key, LinePlace
+from tokimori.stores.rules.rates import Rated, Turns
 from tokimori.stores.rules.settling import RunStanding, ending, judged
 from tokimori.stores.sqlite import lines
 from tokimori.stores.sqlite.ending import forget
 from tokimori.stores.sqlite.family import bear_children
 from tokimori.stores.sqlite.jobs import park
 from tokimori.stores.sqlite.lines import (
+    UNITS,
     first_program,
-    free_units,
     head_of,
     head_of_key,
     paused_queues,
@@ -42,6 +44,7 @@ from tokimori.stores.sqlite.lines import (
 )
 from tokimori.stores.sqlite.moves import FOLLOW
 from tokimori.stores.sqlite.nodes import state_of
+from tokimori.stores.sqlite.rates import rated, take, write_turns
 
 Ready = tuple[int, RunId, Incarnation, int, int, str | None, bool, int]
 """Ready run: rank, id, incarnation, its job's limit, and the job's running runs if it has one. With a key or semaphores
@@ -57,6 +60,7 @@ class SqliteLines(Struct):
 
     db: sqlite3.Connection
     _running: dict[Incarnation, int] = field(default_factory=dict)
+    _rates: dict[str, tuple[str | None, Turns]] = field(default_factory=dict)
 
     def candidate(self, ready: Ready) -> Candidate:
         """Return a ready run, as it is judged."""
@@ -74,9 +78,16 @@ class SqliteLines(Struct):
         return running_of_key(self.db, *key), head_of_key(self.db, *key)
 
     def of_semaphore(self, name: str) -> tuple[int, LinePlace | None]:
-        made = 'INSERT INTO tokimori_semaphores (name, "limit") VALUES (?, ?) ON CONFLICT DO NOTHING'
-        self.db.execute(made, (name, DEFAULT_LIMIT))
-        return free_units(self.db, name), first_program(self.db, name)
+        made = 'INSERT INTO tokimori_semaphores (name, "limit", rate) VALUES (?, ?, ?) ON CONFLICT DO NOTHING'
+        self.db.execute(made, (name, *made_with(name)))
+        free, rate, *turns = self.db.execute(UNITS, (name,)).fetchone()
+        self._rates[name] = rate, Turns(*turns)
+        return free, None if is_rate_alone(name) else first_program(self.db, name)
+
+    def rated(self, name: str) -> Rated | None:
+        text, turns = self._rates[name]
+        rate = stored_rate(text)
+        return None if rate is None else rated(self.db, name, rate, turns)
 
     def head(self, name: str, lane: Lane | None) -> LinePlace | None:
         return None if lane is None else head_of(self.db, name, lane)
@@ -179,6 +190,10 @@ def _take(db: sqlite3.Connection, claim: Claim, now: Moment) -> bool:
     refused = [(refused_by or None, run_id) for refused_by, run_id in admission.refused]
     db.executemany("UPDATE tokimori_runs SET state = 'blocked', blocked_on = ? WHERE id = ?", refused)
     hold(db, admission.held, now)
+    for name, units in admission.taken.items():
+        take(db, name, units)
+    for name, turns in admission.turns.items():
+        write_turns(db, name, None, turns)
     lines.serve(db, admission.freed)
     return is_cut
 

@@ -7,6 +7,7 @@ from tokimori.model.ids import Incarnation, Lane, RunId
 from tokimori.model.semaphores import KEY_LINE, LIMIT_LINE, line_of
 from tokimori.stores.rules.admission import Admission, Candidate
 from tokimori.stores.rules.lines import Key, LinePlace
+from tokimori.stores.rules.rates import Rated
 
 JOB, LANE = Incarnation(1), Lane("default||")
 
@@ -21,6 +22,7 @@ class Known:
     runs: int = 0
     of_keys: dict[Key, int] = field(default_factory=dict)
     key_heads: dict[Key, LinePlace] = field(default_factory=dict)
+    rates: dict[str, Rated] = field(default_factory=dict)
     asked: list[object] = field(default_factory=list)
 
     def running(self, incarnation: Incarnation) -> int:
@@ -37,6 +39,10 @@ class Known:
         """See `Lines.of_semaphore`."""
         self.asked.append(name)
         return self.free.get(name, 1), self.programs.get(name)
+
+    def rated(self, name: str) -> Rated | None:
+        """See `Lines.rated`."""
+        return self.rates.get(name)
 
     def head(self, name: str, lane: Lane | None) -> LinePlace | None:
         """See `Lines.head`."""

@@ -159,8 +159,23 @@ CREATE TABLE tokimori_arrivals (
 
 -- Whoever takes or frees units, or moves the line, locks the row; what is used is counted under that lock, not kept.
 CREATE TABLE tokimori_semaphores (
-    name VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY, "limit" INTEGER NOT NULL,
-    granted BIGINT NOT NULL
+    name VARCHAR(160) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY, "limit" INTEGER NOT NULL,
+    granted BIGINT NOT NULL,
+    rate VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin, -- N/period, in microseconds, or N/period/smooth; NULL: none
+    wakes BIGINT,           -- when its line goes on by itself; this and the others are empty without a rate
+    turn LONGTEXT CHARACTER SET ascii COLLATE ascii_bin, -- the lane that is next
+    kept BOOLEAN NOT NULL DEFAULT false,  -- up to `until` no other lane takes units
+    woken BIGINT NOT NULL DEFAULT 0,      -- units of runs that were woken: up to `until` they are theirs
+    until BIGINT NOT NULL DEFAULT 0,
+    KEY tokimori_semaphores_wakes (wakes)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
+
+-- Units that were taken of a rate, those of a moment together: all that may count, and the newest. Of a job's rate the
+-- name is the part before the @; `total` is with all before them.
+CREATE TABLE tokimori_taken (
+    semaphore VARCHAR(160) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, moment BIGINT NOT NULL,
+    units BIGINT NOT NULL, total BIGINT NOT NULL,
+    PRIMARY KEY (semaphore, moment)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
 
 -- What runs and programs hold; without a token it is a program's place in line.

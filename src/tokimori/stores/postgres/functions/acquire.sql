@@ -35,6 +35,9 @@ BEGIN
         PERFORM tokimori_wake_line(_name, '{}');
         SELECT token INTO told FROM tokimori_permits WHERE id = _id;
     END IF;
+    IF told IS NULL THEN  -- a rate says when it goes on
+        PERFORM tokimori_wake_in_turn(name) FROM tokimori_semaphores WHERE name = _name AND rate IS NOT NULL;
+    END IF;
     answer := CASE WHEN told IS NULL THEN 'waiting' ELSE 'granted' END;
     IF told IS NULL THEN
         SELECT count(*) INTO told FROM (

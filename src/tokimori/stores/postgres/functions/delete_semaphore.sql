@@ -12,6 +12,7 @@ BEGIN
         RETURN false;
     END IF;
     DELETE FROM tokimori_semaphores WHERE name = _name RETURNING granted INTO _token;
+    DELETE FROM tokimori_taken WHERE semaphore = _name;
     INSERT INTO tokimori_tokens AS t (one, newest) SELECT true, _token WHERE _token IS NOT NULL
     ON CONFLICT (one) DO UPDATE SET newest = greatest(t.newest, _token);
     RETURN true;

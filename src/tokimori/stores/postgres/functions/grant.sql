@@ -4,7 +4,9 @@
 CREATE OR REPLACE FUNCTION tokimori_grant(_name text) RETURNS boolean LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    _left bigint := tokimori_unused(_name);
+    _left bigint := tokimori_open_units(_name);
+    _taken bigint := 0;
+    _rate text := (SELECT rate FROM tokimori_semaphores WHERE name = _name);
     _first bigint := (
         SELECT min(h."rank") FROM tokimori_heads(_name) h
         WHERE NOT EXISTS (SELECT FROM tokimori_pauses WHERE queue IN ('*', split_part(h.lane, '|', 1))));
@@ -21,6 +23,11 @@ BEGIN
         WHERE name = _name RETURNING granted INTO _token;
         UPDATE tokimori_permits SET waiting = false, token = _token WHERE id = _program.id;
         _left := _left - _program.weight;
+        _taken := _taken + _program.weight;
+        EXIT WHEN _rate LIKE '%/smooth';
     END LOOP;
+    IF _rate IS NOT NULL AND _taken > 0 THEN
+        PERFORM tokimori_take(_name, _rate, _taken);
+    END IF;
     RETURN _token IS NOT NULL;
 END $$;

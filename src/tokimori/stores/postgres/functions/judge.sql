@@ -15,18 +15,26 @@ DECLARE
     _run record;
     _lacks text;
     _new text[];
+    _rated jsonb;         -- those with a rate, as this claim leaves them
+    _units jsonb := '{}'; -- what it takes of each
+    _passed jsonb := '{}'; -- the units that runs of this claim take or are refused, which may have been woken for them
+    _kept text[] := '{}'; -- those whose kept units are taken
+    _name text;
+    _weight bigint;
 BEGIN
     took := 0; busy := '{}'; gates := '{}'; key_jobs := '{}'; keys := '{}'; names := '{}';
-    _locked := ARRAY(SELECT name FROM tokimori_semaphores WHERE name = ANY (_named) FOR NO KEY UPDATE SKIP LOCKED);
+    SELECT coalesce(array_agg(name), '{}'), CASE WHEN bool_or(rate IS NOT NULL) THEN tokimori_rated(array_agg(name)) END
+    INTO _locked, _rated FROM (
+        SELECT name, rate FROM tokimori_semaphores WHERE name = ANY (_named) FOR NO KEY UPDATE SKIP LOCKED) s;
     _known := ARRAY(SELECT name FROM tokimori_semaphores WHERE name = ANY (_named));
     _barred := ARRAY(SELECT n FROM unnest(_known) n WHERE n <> ALL (_locked));
     FOR _run IN
-        SELECT r.id, r.incarnation, r.concurrency_key AS key, tokimori_named(ARRAY[r.incarnation]) AS wants
+        SELECT r.id, r.incarnation, r.lane, r.concurrency_key AS key, tokimori_named(ARRAY[r.incarnation]) AS wants
         FROM unnest(_ids) AS c (id) JOIN tokimori_runs r ON r.id = c.id
         WHERE r.incarnation = ANY (_jobs) ORDER BY r."rank", r.id
     LOOP
         EXIT WHEN took = _left;
-        _lacks := tokimori_lacks(_run.id);
+        _lacks := tokimori_lacks(_run.id, _rated);
         IF NOT _run.wants <@ _locked THEN
             _new := ARRAY(
                 SELECT n FROM unnest(_run.wants) n
@@ -37,6 +45,28 @@ BEGIN
             END IF;
             _known := _known || _new;
             _locked := _locked || _new;
+            _rated := coalesce(_rated, '{}') || coalesce(tokimori_rated(_new), '{}');
+            _lacks := coalesce(_lacks, tokimori_lacks(_run.id, _rated));
+        END IF;
+        IF _rated IS NOT NULL THEN
+            FOR _name, _weight IN
+                SELECT n, tokimori_weight(j.semaphores, n) FROM unnest(_run.wants) n
+                JOIN tokimori_jobs j ON j.incarnation = _run.incarnation WHERE _rated ? n
+            LOOP
+                _passed := _passed || jsonb_build_object(_name, coalesce((_passed ->> _name)::bigint, 0) + _weight);
+                IF _lacks IS NULL THEN
+                    _units := _units || jsonb_build_object(_name, coalesce((_units ->> _name)::bigint, 0) + _weight);
+                    IF _rated -> _name ->> 'kept' IS NOT NULL THEN
+                        _kept := _kept || _name;
+                        names := names || _name;
+                    END IF;
+                    _rated := jsonb_set(_rated, ARRAY[_name], _rated -> _name || jsonb_build_object(
+                        'kept', NULL, 'left', CASE WHEN (_rated -> _name ->> 'once')::boolean THEN 0
+                            ELSE (_rated -> _name ->> 'left')::bigint - _weight END));
+                ELSE
+                    names := names || _name;
+                END IF;
+            END LOOP;
         END IF;
         IF _lacks IS NULL THEN
             took := took + 1;
@@ -47,7 +77,8 @@ BEGIN
             SELECT r.id::text || '/' || n, n, _node, r.id, r.token, tokimori_weight(j.semaphores, n), r."rank", false,
                 _now
             FROM unnest(_run.wants) n JOIN tokimori_runs r ON r.id = _run.id
-            JOIN tokimori_jobs j ON j.incarnation = r.incarnation;
+            JOIN tokimori_jobs j ON j.incarnation = r.incarnation
+            WHERE n NOT LIKE '%:%';  -- nobody holds units of the rate of a job or a queue
             CONTINUE;
         END IF;
         UPDATE tokimori_runs SET state = 'blocked', blocked_on = nullif(_lacks, '') WHERE id = _run.id;
@@ -60,4 +91,9 @@ BEGIN
             keys := keys || _run.key;
         END IF;
     END LOOP;
+    IF _rated IS NOT NULL THEN
+        PERFORM tokimori_take(u.key, _rated -> u.key ->> 'rate', u.value::bigint) FROM jsonb_each_text(_units) u;
+        UPDATE tokimori_semaphores SET woken = greatest(0, woken - p.value::bigint), kept = kept AND name <> ALL (_kept)
+        FROM jsonb_each_text(_passed) p WHERE name = p.key AND (woken > 0 OR kept);
+    END IF;
 END $$;

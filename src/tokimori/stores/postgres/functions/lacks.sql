@@ -1,6 +1,7 @@
 -- The line in which a ready run has to stand: '' its job's, 'key' its key's, 'semaphore:NAME'. NULL: it fits. The gate
--- of a job with a limit, and that of a run with a key, are locked alone, and so are its semaphores.
-CREATE OR REPLACE FUNCTION tokimori_lacks(_id uuid) RETURNS text LANGUAGE plpgsql STABLE AS $$
+-- of a job with a limit, and that of a run with a key, are locked alone, and so are its semaphores. `_rated` are those with
+-- a rate (`rated.sql`), as the claim leaves them.
+CREATE OR REPLACE FUNCTION tokimori_lacks(_id uuid, _rated jsonb) RETURNS text LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
     RETURN (SELECT CASE
@@ -16,7 +17,9 @@ BEGIN
                     AND b.blocked_on = 'key' AND (b."rank", b.id) < (r."rank", r.id))) THEN 'key'
         ELSE (
             SELECT 'semaphore:' || (w ->> 0) FROM jsonb_array_elements(j.semaphores::jsonb) WITH ORDINALITY AS s (w, n)
-            WHERE (w ->> 1)::integer > coalesce(tokimori_unused(w ->> 0), 1)
+            WHERE (w ->> 0 NOT LIKE '%:%' AND (w ->> 1)::integer > coalesce(tokimori_unused(w ->> 0), 1))
+                OR (w ->> 1)::bigint > (_rated -> (w ->> 0) ->> 'left')::bigint
+                OR _rated -> (w ->> 0) ->> 'kept' <> r.lane
                 OR EXISTS (
                     SELECT FROM tokimori_runs b
                     WHERE b.state = 'blocked' AND b.blocked_on = 'semaphore:' || (w ->> 0) AND b.lane = r.lane

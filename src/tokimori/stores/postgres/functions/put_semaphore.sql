@@ -1,6 +1,6 @@
--- A semaphore is made, or gets another limit: NULL; otherwise nothing is done, and the answer is the most units that
+-- A semaphore is made, or gets another limit and rate: NULL; otherwise nothing is done, and the answer is the most units that
 -- something in its line wants.
-CREATE OR REPLACE FUNCTION tokimori_put_semaphore(_name text, _limit integer) RETURNS integer LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION tokimori_put_semaphore(_name text, _limit integer, _rate text) RETURNS integer LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _most integer;
@@ -13,10 +13,11 @@ BEGIN
                 SELECT DISTINCT incarnation FROM tokimori_runs
                 WHERE state = 'blocked' AND blocked_on = 'semaphore:' || _name AND lane IS NOT NULL) r
             JOIN tokimori_jobs j ON j.incarnation = r.incarnation));
-    IF _most > _limit THEN
+    IF _most > least(_limit, split_part(_rate, '/', 1)::integer) THEN
         RETURN _most;
     END IF;
-    UPDATE tokimori_semaphores SET "limit" = _limit WHERE name = _name;
+    UPDATE tokimori_semaphores SET "limit" = _limit, rate = _rate, wakes = NULL, turn = NULL, kept = false, woken = 0
+    WHERE name = _name;
     PERFORM tokimori_free(ARRAY[_name]);
     RETURN NULL;
 END $$;

@@ -7,7 +7,8 @@ DECLARE
 BEGIN
     next_due := least(
         (SELECT min(next_due) FROM tokimori_jobs WHERE state = 'enabled' AND next_due IS NOT NULL),
-        (SELECT min(due) FROM tokimori_runs WHERE state = 'waiting'));
+        (SELECT min(due) FROM tokimori_runs WHERE state = 'waiting'),
+        (SELECT min(wakes) FROM tokimori_semaphores WHERE wakes IS NOT NULL));
     lanes := ARRAY(
         WITH RECURSIVE walk (lane) AS (
             SELECT min(lane) FROM tokimori_runs WHERE state = 'ready' AND lane IS NOT NULL

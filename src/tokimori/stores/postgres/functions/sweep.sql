@@ -17,7 +17,7 @@ BEGIN
         SELECT s.name
         FROM (SELECT substr(line, 11) AS name FROM walk WHERE line IS NOT NULL LIMIT 1000) s
         CROSS JOIN LATERAL tokimori_heads(s.name) h LEFT JOIN tokimori_jobs j ON j.incarnation = h.incarnation
-        WHERE coalesce(tokimori_weight(j.semaphores, s.name), 1) <= tokimori_unused(s.name)
+        WHERE coalesce(tokimori_weight(j.semaphores, s.name), 1) <= tokimori_open_units(s.name)
             AND NOT EXISTS (SELECT FROM tokimori_runs WHERE state = 'ready' AND lane = h.lane)
             AND NOT EXISTS (
                 SELECT FROM tokimori_permits WHERE semaphore = s.name AND waiting AND "rank" <= h."rank")

@@ -6,7 +6,9 @@ DECLARE
     _left bigint := tokimori_unused(_name);
     _before bigint;
 BEGIN
-    IF _left > 0 THEN
+    IF EXISTS (SELECT FROM tokimori_semaphores WHERE name = _name AND rate IS NOT NULL) THEN
+        PERFORM tokimori_wake_in_turn(_name);
+    ELSIF _left > 0 THEN
         SELECT "rank" INTO _before FROM tokimori_permits WHERE semaphore = _name AND waiting
         ORDER BY "rank", id LIMIT 1;
         PERFORM tokimori_ready(ARRAY(

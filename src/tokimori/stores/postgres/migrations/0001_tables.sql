@@ -178,8 +178,25 @@ CREATE TABLE tokimori_pauses (
 CREATE TABLE tokimori_semaphores (
     name text COLLATE "C" PRIMARY KEY,
     "limit" integer NOT NULL,
-    granted bigint NOT NULL DEFAULT 0 -- the newest token that a program got of it
+    granted bigint NOT NULL DEFAULT 0, -- the newest token that a program got of it
+    rate text,    -- N/period, in microseconds, or N/period/smooth; NULL: none. Of one without a rate these are empty:
+    wakes bigint, -- when its line goes on by itself
+    turn text COLLATE "C",                -- the lane that is next
+    kept boolean NOT NULL DEFAULT false,  -- up to `until` no other lane takes units
+    woken bigint NOT NULL DEFAULT 0,      -- units of runs that were woken: up to `until` they are theirs
+    until bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
+CREATE INDEX tokimori_semaphores_wakes ON tokimori_semaphores (wakes) WHERE wakes IS NOT NULL;
+
+-- Units that were taken of a rate, those of a moment together: all that may count, and the newest.
+CREATE TABLE tokimori_taken (
+    semaphore text COLLATE "C", -- of a job's rate the part before the @
+    moment bigint, units bigint NOT NULL,
+    total bigint NOT NULL,      -- with all before them
+    PRIMARY KEY (semaphore, moment)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0
+);
 
 -- At most one row: the newest token that programs got of semaphores that were deleted. Tokens of a semaphore that is
 -- made anew begin above it, so that whoever held one of that name before has none that is greater.

@@ -26,7 +26,7 @@ end
 
 if not call('HGET', permit, 'token') then
     local line = line_up(ask.semaphore)
-    if grant_programs(line) > 0 then
+    if grant_programs(line) > 0 or line.rate then -- a rate says when it goes on
         wake_runs(line, {})
     end
 end

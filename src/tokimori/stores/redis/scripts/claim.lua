@@ -74,7 +74,9 @@ end
 local function state_of(name)
     local semaphore = semaphores[name]
     if not semaphore then
-        semaphore = semaphore_of(name) or {limit = 1, used = 0, new = true}
+        local told = string.match(name, '@(.+)$')
+        semaphore = semaphore_of(name)
+            or {limit = 1, used = 0, new = true, rate = told and rate_of(name, told)}
         semaphore.before = semaphore.used
         semaphore.program = tonumber(call('ZRANGE', P .. 'programs:' .. name, 0, 0, 'WITHSCORES')[2])
         semaphores[name] = semaphore
@@ -94,7 +96,9 @@ end
 local function is_refused(run, name, weight)
     local semaphore = state_of(name)
     local overtaken = semaphore.program and semaphore.program <= run.rank
-    return overtaken or semaphore.used + weight > semaphore.limit
+    local rate = semaphore.rate
+    return overtaken or (not is_rate_alone(name) and semaphore.used + weight > semaphore.limit)
+        or (rate and (weight > rate.left or (rate.kept and rate.kept ~= run.lane)))
         or is_behind(run, line_of(run.inc, run.lane, 'semaphore:' .. name))
 end
 
@@ -122,7 +126,15 @@ local function take(run, terms)
         running[run.inc .. ':' .. run.key] = running[run.inc .. ':' .. run.key] + 1
     end
     for _, wanted in ipairs(terms.semaphores) do
-        semaphores[wanted[1]].used = semaphores[wanted[1]].used + wanted[2]
+        local semaphore, rate = semaphores[wanted[1]], semaphores[wanted[1]].rate
+        if not is_rate_alone(wanted[1]) then
+            semaphore.used = semaphore.used + wanted[2]
+        end
+        if rate then
+            rate.left = rate.every > 0 and 0 or rate.left - wanted[2]
+            rate.took, rate.passed = rate.took + wanted[2], rate.passed + wanted[2]
+            rate.unkept, rate.kept = rate.unkept or rate.kept, nil
+        end
     end
 end
 
@@ -130,6 +142,13 @@ local refused, misplaced = {}, {}
 local function refuse(run, constraint)
     run.constraint = constraint
     refused[#refused + 1] = run
+    for _, wanted in ipairs(terms_of(run.inc).semaphores) do
+        local rate = semaphores[wanted[1]] and semaphores[wanted[1]].rate
+        if rate then
+            rate.passed = rate.passed + wanted[2]
+            freed.names[wanted[1]] = true
+        end
+    end
     firsts[line_of(run.inc, run.lane, constraint, run.key)] = run
 end
 
@@ -153,14 +172,32 @@ for _ = 1, repeated and 0 or ask.limit + ask.most do
     end
 end
 
+-- What is taken of a rate; units of runs that may have been woken are not theirs any more, nor kept ones the lane's.
+local function write_rate(name, rate)
+    if rate.took > 0 then
+        take_units(rate, rate.took)
+    end
+    if rate.woken > 0 and rate.passed > 0 then
+        call('HSET', P .. 'semaphore:' .. name, 'woken', math.max(0, rate.woken - rate.passed))
+    end
+    if rate.unkept then
+        call('HDEL', P .. 'semaphore:' .. name, 'kept')
+        freed.names[name] = true
+    end
+end
+
 -- What the run holds of semaphores, kept with it until it is settled.
 local function hold_units(run, wanted)
     local holds = {}
-    for n, each in ipairs(wanted) do
-        holds[n] = each[1] .. ' ' .. each[2]
-        later('ZADD', P .. 'holders:' .. each[1], ask.now, run.id .. '/' .. each[1])
+    for _, each in ipairs(wanted) do
+        if not is_rate_alone(each[1]) then
+            holds[#holds + 1] = each[1] .. ' ' .. each[2]
+            later('ZADD', P .. 'holders:' .. each[1], ask.now, run.id .. '/' .. each[1])
+        end
     end
-    call('HSET', P .. 'run:' .. run.id, 'holds', table.concat(holds, ' '))
+    if holds[1] then
+        call('HSET', P .. 'run:' .. run.id, 'holds', table.concat(holds, ' '))
+    end
 end
 
 local function write_taken(run)
@@ -199,6 +236,9 @@ if not repeated then
         end
         if semaphore.used > semaphore.before then
             call('HINCRBY', P .. 'semaphore:' .. name, 'used', semaphore.used - semaphore.before)
+        end
+        if semaphore.rate then
+            write_rate(name, semaphore.rate)
         end
     end
     for _, run in ipairs(taken) do

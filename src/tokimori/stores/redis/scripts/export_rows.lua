@@ -26,7 +26,7 @@ end
 
 local READ = {
     semaphores = function(name)
-        keep(name, unpack(call('HMGET', P .. 'semaphore:' .. name, 'limit', 'granted')))
+        keep(name, unpack(call('HMGET', P .. 'semaphore:' .. name, 'limit', 'granted', 'rate')))
     end,
     skips = function(job)
         keep_skips(job, call('HGET', P .. 'job_ids', job))

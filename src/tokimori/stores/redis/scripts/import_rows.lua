@@ -12,9 +12,9 @@ local WRITE = {
             call('ZADD', P .. 'documents', 0, key)
         end
     end,
-    semaphores = function(name, limit, granted)
+    semaphores = function(name, limit, granted, rate)
         if not semaphore_of(name) then
-            make_semaphore(name, limit, granted)
+            make_semaphore(name, limit, granted, rate)
         end
     end,
     skips = keep_skip,

@@ -1,4 +1,4 @@
--- Stands behind the prelude: where a run stands, what it waits for, and who is next.
+-- Stands behind the rates: where a run stands, what it waits for, and who is next.
 --
 -- What may refuse a run is its constraint: its job's limit (''), its key ('key'), or a semaphore ('semaphore:NAME').
 local MOST_WOKEN = 1000
@@ -81,13 +81,20 @@ local function weight_of(inc, name)
 end
 
 local function semaphore_of(name)
-    local limit, used = unpack(call('HMGET', P .. 'semaphore:' .. name, 'limit', 'used'))
-    return limit and {limit = tonumber(limit), used = tonumber(used)}
+    local limit, used, rate = unpack(call('HMGET', P .. 'semaphore:' .. name, 'limit', 'used', 'rate'))
+    return limit and {limit = tonumber(limit), used = tonumber(used), rate = rate and rate_of(name, rate)}
 end
 
-local function make_semaphore(name, limit, granted)
+-- The name of a job's rate tells it.
+local function make_semaphore(name, limit, granted, rate)
+    if is_rate_alone(name) then
+        limit, rate = 1000000, string.match(name, '@(.+)$') or rate
+    end
     call('HSET', P .. 'semaphore:' .. name, 'limit', limit, 'granted', granted, 'used', 0)
     call('ZADD', P .. 'semaphores', 0, name)
+    if rate then
+        call('HSET', P .. 'semaphore:' .. name, 'rate', rate)
+    end
 end
 
 local known_lines = {}
@@ -198,151 +205,4 @@ local function serve_key(inc, key)
     if terms_of(inc).limit >= 0 and room > 0 then
         wake(line, call('ZRANGE', line, 0, math.min(room, MOST_WOKEN) - 1, 'WITHSCORES'), 'key')
     end
-end
-
--- A semaphore, the first of every lane that waits for it, and the ranks of the first run and the first program. Runs of
--- paused queues keep no program waiting. nil: there is none.
-local function line_up(name)
-    local semaphore = semaphore_of(name)
-    if not semaphore then
-        return nil
-    end
-    local line = {name = name, free = semaphore.limit - semaphore.used, heads = {}}
-    for _, lane in ipairs(call('SMEMBERS', P .. 'lines:' .. name)) do
-        local key = P .. 'line:' .. name .. ':' .. lane
-        local id, rank = unpack(call('ZRANGE', key, 0, 0, 'WITHSCORES'))
-        if id then
-            line.heads[#line.heads + 1] = {lane = lane, key = key, id = id, rank = tonumber(rank)}
-            if #open_lanes({lane}) > 0 then
-                line.first = math.min(line.first or math.huge, tonumber(rank))
-            end
-        else
-            call('SREM', P .. 'lines:' .. name, lane)
-        end
-    end
-    line.program = tonumber(call('ZRANGE', P .. 'programs:' .. name, 0, 0, 'WITHSCORES')[2])
-    return line
-end
-
--- Above the earlier ones, also those of semaphores that were deleted.
-local function next_token(name)
-    local semaphore = P .. 'semaphore:' .. name
-    local token = 1 + math.max(call('HGET', semaphore, 'granted') or 0, call('GET', P .. 'tokens') or 0)
-    call('HSET', semaphore, 'granted', token)
-    return token
-end
-
--- Programs before or level with every blocked run get their units, in order, as far as they fit; how many.
-local function grant_programs(line)
-    local name, granted = line.name, 0
-    while line.program and line.program <= (line.first or math.huge) do
-        local id = call('ZRANGE', P .. 'programs:' .. name, 0, 0)[1]
-        local permit, weight = P .. 'permit:' .. id, units_wanted(name, id)
-        if weight > line.free then
-            break
-        end
-        call('ZREM', P .. 'programs:' .. name, id)
-        call('ZREM', P .. 'heavy:' .. name, id)
-        call('HINCRBY', P .. 'semaphore:' .. name, 'used', weight)
-        call('HSET', permit, 'token', next_token(name))
-        call('ZADD', P .. 'holders:' .. name, call('HGET', permit, 'since'), id)
-        line.free, granted = line.free - weight, granted + 1
-        line.program = tonumber(call('ZRANGE', P .. 'programs:' .. name, 0, 0, 'WITHSCORES')[2])
-    end
-    return granted
-end
-
--- Whether a run at this place of its lane's line could have that many units.
-local function is_served(line, rank, weight, free)
-    return weight <= free and rank < (line.program or math.huge)
-end
-
--- In every lane but the busy ones those runs are ready again, from the head on, that fit together; how many.
-local function wake_runs(line, busy)
-    local woken = 0
-    for _, head in ipairs(line.heads) do
-        local most = not busy[head.lane] and math.min(line.free, MOST_WOKEN) or 0
-        local page = most > 0 and call('ZRANGE', head.key, 0, most - 1, 'WITHSCORES') or {}
-        local free, served = line.free, {}
-        for n = 1, #page, 2 do
-            local weight = units_wanted(line.name, page[n])
-            if not is_served(line, tonumber(page[n + 1]), weight, free) then
-                break
-            end
-            free = free - weight
-            served[n], served[n + 1] = page[n], page[n + 1]
-            later('ZREM', P .. 'heavy:' .. line.name, page[n])
-        end
-        wake(head.key, served, 'semaphore:' .. line.name)
-        woken = woken + #served / 2
-    end
-    return woken
-end
-
-local function serve_semaphore(name)
-    local line = line_up(name)
-    return line and grant_programs(line) + wake_runs(line, {}) or 0
-end
-
--- What a program holds is free, or its place in line; the semaphore.
-local function drop_permit(id)
-    local permit = P .. 'permit:' .. id
-    local name, node, weight, token = unpack(call('HMGET', permit, 'semaphore', 'node_id', 'weight', 'token'))
-    if token then
-        call('HINCRBY', P .. 'semaphore:' .. name, 'used', -weight)
-        call('ZREM', P .. 'holders:' .. name, id)
-    else
-        call('ZREM', P .. 'programs:' .. name, id)
-        call('ZREM', P .. 'heavy:' .. name, id)
-    end
-    call('SREM', P .. 'permits:' .. node, id)
-    call('DEL', permit)
-    freed.names[name] = true
-end
-
--- Make ready, or grant, who is next in the lines of what became free; how many of those who wait for semaphores.
-local function serve()
-    flush()
-    for inc, places in pairs(freed.places) do
-        serve_job(inc, places)
-    end
-    for _, each in pairs(freed.keys) do
-        serve_key(each[1], each[2])
-    end
-    local served = 0
-    for name in pairs(freed.names) do
-        served = served + serve_semaphore(name)
-    end
-    freed.places, freed.keys, freed.names = {}, {}, {}
-    return served
-end
-
--- Keep a new run, unless its origin is known. born: id, job, inc, origin, state, lane, due, rank, constraint, key, and
--- its row, flat.
-local function add(born)
-    if call('HSETNX', P .. 'origins:' .. born.inc, born.origin, born.id) == 0 then
-        return
-    end
-    call('HSET', P .. 'run:' .. born.id, unpack(born.row))
-    note_newest(born.inc, born.origin, born.id)
-    later('ZADD', P .. 'runs', 0, born.id)
-    later('ZADD', P .. 'runs:' .. born.job, 0, born.id)
-    later('ZADD', P .. 'live', 0, born.id)
-    later('SADD', P .. 'live:' .. born.inc, born.id)
-    if string.sub(born.origin, 1, 2) == 's:' then
-        later('SADD', P .. 'scheduled:' .. born.inc, born.id)
-    end
-    if born.state == 'blocked' then
-        join_line(born.id, born.inc, born.lane, born.rank, born.blocked_on, born.key)
-    else
-        enter(born.id, born.inc, born.state, born.lane, born.due, born.rank)
-    end
-end
-
--- A node is gone, and with it what its programs hold and wait for.
-local function drop_programs(node)
-    for _, id in ipairs(call('SMEMBERS', P .. 'permits:' .. node)) do
-        drop_permit(id)
-    end
-    serve()
 end

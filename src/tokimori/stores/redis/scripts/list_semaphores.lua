@@ -1,5 +1,5 @@
--- Semaphores by name, after one of them, or the one of this name: name, limit, used, how many wait, and the first holders
--- {id, node, run, weight, rank, token, since} each.
+-- Semaphores by name, after one of them, or the one of this name: name, limit, used, how many wait, the first holders
+-- {id, node, run, weight, rank, token, since} each, and the rate, what is taken of it, and when the line goes on.
 local function holder(name, id, since)
     local run = string.match(id, '^(.-)/')
     if not run then
@@ -26,7 +26,9 @@ local function described(name)
     for n = 1, #held, 2 do
         holders[#holders + 1] = holder(name, held[n], held[n + 1])
     end
-    return {name, semaphore.limit, semaphore.used, math.min(waiting, ask.most), holders}
+    local rate = semaphore.rate
+    return {name, semaphore.limit, semaphore.used, math.min(waiting, ask.most), holders, rate and rate.text,
+        rate and rate.used or 0, call('ZSCORE', P .. 'wakes', name)}
 end
 
 local first, last = '-', '+'

@@ -196,10 +196,9 @@ local function survey(past)
     local after = past and string.format('(%.0f', past) or '-inf'
     local due = call('ZRANGEBYSCORE', P .. 'due', after, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
     local waiting = call('ZRANGEBYSCORE', P .. 'waiting', after, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-    local soonest = false
-    if due or waiting then
-        soonest = math.min(tonumber(due or waiting), tonumber(waiting or due))
-    end
+    local wakes = call('ZRANGEBYSCORE', P .. 'wakes', after, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+    local soonest = math.min(tonumber(due or math.huge), tonumber(waiting or math.huge), tonumber(wakes or math.huge))
+    soonest = soonest < math.huge and soonest
     local lanes = {}
     for _, lane in ipairs(call('SMEMBERS', P .. 'lanes')) do
         if call('EXISTS', P .. 'ready:' .. lane) == 1 then

@@ -173,7 +173,22 @@ CREATE INDEX tokimori_arrivals_old ON tokimori_arrivals (incarnation, latest);
 CREATE TABLE tokimori_semaphores (
     name TEXT PRIMARY KEY NOT NULL,
     "limit" INTEGER NOT NULL,
-    granted INTEGER NOT NULL DEFAULT 0 -- how often programs got units: the token of the newest grant
+    granted INTEGER NOT NULL DEFAULT 0, -- how often programs got units: the token of the newest grant
+    rate TEXT,     -- N/period, in microseconds, or N/period/smooth; NULL: none. Of one without a rate these are empty:
+    wakes INTEGER, -- when its line goes on by itself
+    turn TEXT,     -- the lane that is next
+    kept INTEGER NOT NULL DEFAULT 0,  -- 1: up to `until` no other lane takes units
+    woken INTEGER NOT NULL DEFAULT 0, -- units of runs that were woken: up to `until` they are theirs
+    until INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE INDEX tokimori_semaphores_wakes ON tokimori_semaphores (wakes) WHERE wakes IS NOT NULL;
+
+-- Units that were taken of a rate, those of a moment together: all that may count, and the newest.
+CREATE TABLE tokimori_taken (
+    semaphore TEXT NOT NULL, -- of a job's rate the part before the @
+    moment INTEGER NOT NULL, units INTEGER NOT NULL,
+    total INTEGER NOT NULL,  -- with all before them
+    PRIMARY KEY (semaphore, moment)
 ) WITHOUT ROWID;
 
 -- Units that runs and programs hold, one row for each semaphore, and programs that wait for theirs.
