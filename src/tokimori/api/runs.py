@@ -22,6 +22,7 @@ from tokimori.service.reasons import Why
 from tokimori.service.runs import MOST_ATTEMPTS
 from tokimori.service.views.failures import FailuresView, failures_view
 from tokimori.service.views.runs import AttemptView, OutputView, RunView, output_view, run_details_view, run_view
+from tokimori.service.waits import LONGEST_WAIT
 
 AttemptNumber = Annotated[int, Meta(ge=1, le=MOST_ATTEMPTS)]
 
@@ -78,6 +79,12 @@ class AttemptsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Query of attempts: the newest before this number; by default the newest of all."""
 
     before: AttemptNumber | None = None
+
+
+class ShowQuery(AttemptsQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """As for attempts. `wait`: seconds for which the answer waits for the end of the run."""
+
+    wait: Annotated[float, Meta(ge=0, le=LONGEST_WAIT)] = 0.0
 
 
 class OutputQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -192,9 +199,11 @@ class RunRoutes:
         """Ask for a run of a job, now or at a moment."""
         return await ask(request, self._service(request), body.job_id, body)
 
-    async def show(self, request: Request, query: AttemptsQuery) -> Response:
+    async def show(self, request: Request, query: ShowQuery) -> Response:
         """Return a run and its newest attempts, and what keeps it from starting."""
         service, run_id = self._service(request), await self._id(request)
+        if query.wait:
+            await service.runs.await_end(run_id, query.wait)
         details = await service.runs.get(run_id, query.before)
         why = await service.runs.why(run_id) if details.run.state in STANDING_STILL else None
         return answer(run_details_view(details, why))

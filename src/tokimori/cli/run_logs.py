@@ -29,6 +29,9 @@ Write = Callable[[bytes], None]
 Act = Callable[["Service", str], Awaitable[_T]]
 """What is done with the run of that id."""
 
+_LOOKS = 0.05
+"""Seconds between two looks at a run that is followed."""
+
 
 class _How(NamedTuple):
     """Form of a printed output: of which attempt (None: of the newest), each line with its time or not, raw or not."""
@@ -128,8 +131,6 @@ async def _follow(service: "Service", run_id: str, how: _How, write: Write) -> "
 
     import asyncio
 
-    from tokimori.service.runs import POLLS
-
     position = 0
     current: int | None = how.attempt
     while True:
@@ -146,7 +147,7 @@ async def _follow(service: "Service", run_id: str, how: _How, write: Write) -> "
         current = newest
         if has_ended:
             return run_now
-        await asyncio.sleep(POLLS[0])
+        await asyncio.sleep(_LOOKS)
 
 
 async def _unread(

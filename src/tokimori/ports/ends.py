@@ -4,7 +4,7 @@ If the store was away, a settle comes long after the attempt has ended: a reader
 each end has the moment, by the store's clock, at which it was written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -63,5 +63,16 @@ class Endings(Protocol):
 
         An end from an open transaction may appear later, before ends that were read: within `LATEST`. Pruned and copied
         runs are left out.
+        """
+        ...
+
+    async def ended_among(self, run_ids: Sequence[RunId]) -> list[RunId]:
+        """Return those of these runs, at most 500, that have ended."""
+        ...
+
+    def expect(self, run_ids: Sequence[RunId], heard: Callable[[Sequence[RunId]], None]) -> bool:
+        """Have `heard` called, on the loop, when some of these runs end; return False if only looks tell.
+
+        It is only a hint, and holds for half a minute: an end may be missing, or come twice.
         """
         ...

@@ -19,6 +19,7 @@ from tokimori.service.schema import StoreOnDemand
 from tokimori.service.shown import Foreseen
 from tokimori.service.sight import Judge
 from tokimori.service.store_time import Now, StoreTime
+from tokimori.service.waits import Waits
 
 
 class Ground(Struct, frozen=True, kw_only=True):
@@ -41,6 +42,7 @@ class Ground(Struct, frozen=True, kw_only=True):
     foreseen: Foreseen
     topics: Topics
     events: Events[Async]
+    waits: Waits
 
     @property
     def apart(self) -> bool:
@@ -100,5 +102,6 @@ def ground_on(
         aside=Aside(),
         foreseen=Foreseen(store.mark),
         topics=Topics(store, random),
+        waits=Waits(store),
         events=events_of(store, clock, random, now=time, job_of=partial(known_job, store), stops=stops),
     )

@@ -1,6 +1,5 @@
 """Runs as people and programs use them."""
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar, Unpack
@@ -9,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.errors import InvalidInput, NotFound, Refused, RunNotEnded, StoreUnavailable
+from tokimori.errors import InvalidInput, NotFound, Refused, StoreUnavailable
 from tokimori.model.access_token import Role
 from tokimori.model.attempt_notes import NUMBER, given_to, is_inherited, notes_in, payload_for, shown_of
 from tokimori.model.ids import JobId, RunId, check_job_id, check_uuid
@@ -41,10 +40,9 @@ from tokimori.service.requesting import RunRequests
 from tokimori.service.requests import Asked
 from tokimori.service.run_ids import whole_id
 from tokimori.service.sight import OPEN, RUN, Sight, jobs_within, no_job, out_of_scope
+from tokimori.service.waits import LONGEST_WAIT, wait_for_end
 from tokimori.service.why.run import is_gone, why_run
 
-POLLS = (0.05, 0.25)
-"""Seconds between two looks at a run for which somebody waits: at first, and at last."""
 _AT_ONCE = 50
 """Of so many jobs one question to the store asks the newest runs."""
 MOST_ATTEMPTS = 2**31 - 1
@@ -95,6 +93,7 @@ class Runs(RunFailures[M]):
         self._store, self._now = ground.store, ground.now
         self._requests = RunRequests(ground, caller)
         self._orders = Orders(ground, caller)
+        self._waits = ground.waits
 
     @operation(Role.READ, RUN)
     async def get(self, run_id: str, before: int | None = None) -> RunDetails:
@@ -278,19 +277,19 @@ class Runs(RunFailures[M]):
             return replace(found, reasons=())
         return await sight.of_why(found)
 
+    @operation(Role.READ, RUN)
+    async def await_end(self, run_id: str, wait: Span = LONGEST_WAIT) -> Run:
+        """Return the run as soon as it has ended, or as it is after `wait`, of which 20 seconds count."""
+        run = await self._waits.ended(_run_id(run_id), min(LONGEST_WAIT, seconds_of("wait", wait)))
+        return replace(run, payload=payload_for(run, None))
+
     @composed
     async def wait(self, run_id: str, timeout: Span | None = None) -> Run:
-        """Wait for the end of a run; the run then. Raises `RunNotEnded` if it has not ended after `timeout` seconds."""
-        checked, loop, pause = _run_id(run_id), asyncio.get_running_loop(), POLLS[0]
-        seconds = None if timeout is None else seconds_of("timeout", timeout)
-        ends = None if seconds is None else loop.time() + seconds
-        while (run := (await self.get(checked)).run).state not in ENDS:
-            if ends is not None and loop.time() >= ends:
-                message = f"the run {checked} is still {run.state} after {seconds} s"
-                raise RunNotEnded(message, field="timeout", value=timeout)
-            await asyncio.sleep(pause)
-            pause = min(POLLS[1], 1.5 * pause)
-        return run
+        """Wait for the end of a run; the run then. Raises `RunNotEnded` if it has not ended after `timeout`.
+
+        Whoever is asked may be away meanwhile, for a minute at most.
+        """
+        return await wait_for_end(self.await_end, _run_id(run_id), timeout)
 
     @operation(Role.OPERATE, RUN, audit=STATE)
     async def cancel(self, run_id: str, reason: str = "cancelled by hand") -> Run:

@@ -1,22 +1,34 @@
 """Notices of changes between nodes: the common part of all stores with a channel for them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from functools import partial, wraps
+from itertools import islice
+from time import monotonic
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from tokimori.errors import StoreError
+from tokimori.model.ids import RunId
 
 INTERVAL = 0.01
 """Seconds between notices, at least."""
+EXPECTED, ENDED = "?", "!"
+"""Begin the words of a notice about runs: their ends are waited for, or they have ended. Others have no words."""
+MOST_IDS = 200
+"""Runs that one notice names: PostgreSQL takes 8,000 bytes."""
+REMEMBERED, MOST_EXPECTED = 30.0, 100_000
+"""Seconds for which the end of a run is expected, unless it is asked again, and how many such runs are remembered."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 """Seconds before a lost connection is opened again."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Send = Callable[[], Awaitable[object]]
+Send = Callable[[str], Awaitable[object]]
+"""Sends a notice with these words."""
 Wake = Callable[[], None]
+Hear = Callable[[str], None]
+HearEnds = Callable[[Sequence[RunId]], None]
 
 
 class Watched(Protocol):
@@ -45,32 +57,40 @@ def telling(
 
 
 class Sender:
-    """Sender of notices, several of them as one. A notice that can't be sent is dropped."""
+    """Sender of notices, several of them as one. A notice that can't be sent is dropped.
+
+    Notices about runs are sent at once, and those of changes at most so often.
+    """
 
     def __init__(self, send: Send) -> None:
         self._send_now = send
-        self._task: asyncio.Task[None] | None = None
-        self._again = False
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._unsent: dict[str, dict[RunId, None]] = {}
 
-    def send(self) -> None:
+    def send(self, kind: str = "", ids: Iterable[RunId] = ()) -> None:
         """Notify the others soon."""
-        self._again = True
-        if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._send(), name="tokimori-store-notices")
+        self._unsent.setdefault(kind, {}).update(dict.fromkeys(ids))
+        if (task := self._tasks.get(kind)) is None or task.done():
+            self._tasks[kind] = asyncio.get_running_loop().create_task(self._send(kind), name="tokimori-store-notices")
 
-    async def _send(self) -> None:
-        while self._again:
-            self._again = False
+    async def _send(self, kind: str) -> None:
+        while (ids := self._unsent.pop(kind, None)) is not None:
             try:
-                await self._send_now()
+                for words in _words(kind, list(ids)):
+                    await self._send_now(words)
             except StoreError:
                 return
-            await asyncio.sleep(INTERVAL)
+            await asyncio.sleep(0 if kind else INTERVAL)
 
     async def close(self) -> None:
-        """Send the pending notice."""
-        if self._task is not None:
-            await asyncio.wait({self._task})
+        """Send the pending notices."""
+        if self._tasks:
+            await asyncio.wait(self._tasks.values())
+
+
+def _words(kind: str, ids: Sequence[RunId]) -> Iterable[str]:
+    """Return the words of notices that name these runs."""
+    return [kind + ",".join(ids[first : first + MOST_IDS]) for first in range(0, max(1, len(ids)), MOST_IDS)]
 
 
 class NoticeListener:
@@ -102,20 +122,72 @@ class Notices:
     """Notices of changes to watchers of a store: to those of this program at once, to other nodes soon.
 
     `send` sends a notice to other nodes, if the server can; `hear`, if it can, calls its argument for each notice of
-    theirs, as for a `NoticeListener`.
+    theirs, as for a `NoticeListener`. A run costs a notice at its end only if somebody expects it.
     """
 
-    def __init__(self, send: Send | None = None, hear: Callable[[Wake], Awaitable[None]] | None = None) -> None:
+    def __init__(self, send: Send | None = None, hear: Callable[[Hear], Awaitable[None]] | None = None) -> None:
         self._sender = None if send is None else Sender(send)
         self._hear = hear
         self._listener: NoticeListener | None = None
         self._watchers: list[Wake] = []
+        self._hearers: dict[HearEnds, None] = {}
+        self._expected: dict[RunId, float] = {}
 
     def watch(self, wake: Wake) -> None:
         """Call `wake` for each change from now on."""
         self._watchers.append(wake)
+        self._listen()
+
+    def _listen(self) -> None:
         if self._listener is None and self._hear is not None:
-            self._listener = NoticeListener(partial(self._hear, self.wake))
+            self._listener = NoticeListener(partial(self._hear, self._heard))
+
+    def _heard(self, words: str) -> None:
+        ids = [RunId(each) for each in words[1:].split(",")]
+        if words.startswith(EXPECTED):
+            self._expect(ids)
+        elif words.startswith(ENDED):
+            self._tell_hearers(ids)
+        else:
+            self.wake()
+
+    def expect(self, run_ids: Sequence[RunId], heard: HearEnds) -> bool:
+        """Have `heard` called with those of these runs that end; return if notices come from other nodes.
+
+        It is only a hint, and holds for `REMEMBERED` seconds.
+        """
+        if self._hear is None or self._sender is None:
+            return False
+        self._listen()
+        self._hearers[heard] = None
+        self._expect(run_ids)
+        self._sender.send(EXPECTED, run_ids)
+        return True
+
+    def _expect(self, run_ids: Iterable[RunId]) -> None:
+        now = monotonic()
+        for run_id in run_ids:
+            self._expected.pop(run_id, None)
+            self._expected[run_id] = now + REMEMBERED
+        too_many = len(self._expected) - MOST_EXPECTED
+        for place, (run_id, until) in enumerate(list(islice(self._expected.items(), max(MOST_IDS, too_many)))):
+            if until < now or place < too_many:
+                del self._expected[run_id]
+
+    def ended(self, run_ids: Iterable[RunId]) -> None:
+        """Notify those who expect the end of one of these runs."""
+        if self._expected and (found := [each for each in run_ids if self._expected.pop(each, None) is not None]):
+            self.tell_ended(found)
+
+    def tell_ended(self, run_ids: Sequence[RunId]) -> None:
+        """Notify all who may expect the end of one of these runs, which have perhaps ended."""
+        self._tell_hearers(run_ids)
+        if self._sender is not None:
+            self._sender.send(ENDED, run_ids)
+
+    def _tell_hearers(self, run_ids: Sequence[RunId]) -> None:
+        for hear in tuple(self._hearers):
+            hear(run_ids)
 
     def wake(self) -> None:
         """Wake the watchers of this program."""

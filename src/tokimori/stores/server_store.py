@@ -12,11 +12,12 @@ from tokimori.errors import StoreError
 from tokimori.model.decide import Plan
 from tokimori.model.document import Document
 from tokimori.model.ids import NodeId, RunId
+from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.guarded import Guarded
 from tokimori.stores.migrations import no_script
-from tokimori.stores.notices import Notices
+from tokimori.stores.notices import HearEnds, Notices
 
 MOST_CONNECTIONS = 8
 """Connections of one store, besides one for beats, so that these never wait, and one for notices, if there are any."""
@@ -126,6 +127,9 @@ class ServerStore(Generic[DB]):
         """Notify all watchers."""
         self._notices.tell()
 
+    def expect(self, run_ids: Sequence[RunId], heard: HearEnds) -> bool:
+        return self._notices.expect(run_ids, heard)
+
     async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:
         claimed, has_rest = await self._claim(claim, now)
         if has_rest:
@@ -162,8 +166,20 @@ class NotifyingStore(ServerStore[DB]):
     async def _apply(self, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
         """See `Planning.apply`."""
 
+    async def cancel_run(self, run_id: RunId, reason: str, now: Moment) -> Run:
+        """See `Runs.cancel_run`. Whoever waits for its end is notified in any case: this program may not know him."""
+        run = await self._cancelled(run_id, reason, now)
+        self._notices.tell()
+        self._notices.tell_ended([run_id])
+        return run
+
+    @abstractmethod
+    async def _cancelled(self, run_id: RunId, reason: str, now: Moment) -> Run:
+        """See `Runs.cancel_run`."""
+
     async def settle(self, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
         verdicts, served = await self._settle(changes, by)
+        self._notices.ended(change.run_id for change in changes if change.state in ENDS)
         if served or any(change.state not in ENDS for change in changes):
             self._notices.tell_others()
         return verdicts

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tokimori.model.run import LONG, Run, asked_by, asked_in_words, cause_in
+from tokimori.model.cause import cause_in
+from tokimori.model.run import LONG, Run, asked_by, asked_in_words
 from tokimori.model.transitions import BEFORE_START, ENDS, RunState
 from tokimori.service.runs import RunSummary
 from tokimori.web.times import Time, lasted

@@ -9,7 +9,6 @@ from msgspec import json
 from tests.contract.foreign.conftest import JSON, RUN, Server
 from tokimori.clock import format_moment, parse_moment
 from tokimori.kala import GenericError, JobCreationError, JobNotFound
-from tokimori.service.runs import POLLS
 
 ZERO = "0001-01-01T00:00:00Z"
 SCHEDULE = "R2/2030-06-04T19:25:16.828696-07:00/PT10S"
@@ -275,7 +274,7 @@ def test_a_start_waits_for_all_that_runs_after_it(kala: Server) -> None:
     top = kala.client.create_job({"name": "top", "command": "true", "schedule": SCHEDULE})
     middle = kala.client.create_job({"name": "middle", "command": "true", "parent_jobs": [top]})
     kala.client.create_job({"name": "low", "command": "false", "parent_jobs": [middle], "on_failure_job": mop})
-    kala.pause, kala.at_once = 2 * POLLS[1], 1  # whoever waits looks before the next run has been done
+    kala.pause, kala.at_once = 0.5, 1  # whoever waits looks before the next run has been done
     kala.client.start_job(top)
     assert kala.ran == ["top", "middle", "low", "mop"]
 

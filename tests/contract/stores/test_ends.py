@@ -55,6 +55,15 @@ async def test_ends_are_in_the_order_in_which_they_were_written(store: Store, wo
     ]
 
 
+async def test_the_ended_ones_among_some_runs(store: Store, worker: Worker) -> None:
+    """They are told apart from those that live, and from what no run has ever had as its id."""
+    runs = await add_runs(store, await add_job(store), 5)
+    ended = await end(worker, 2)
+    asked = [*(run.id for run in runs), RunId("0197a1b2-c3d4-7000-8000-000000000000")]
+    assert sorted(await store.ended_among(asked)) == sorted(ended)
+    assert (await store.ended_among(asked[-1:]), await store.ended_among([])) == ([], [])
+
+
 async def test_pages_of_ends_fit_together(store: Store, worker: Worker) -> None:
     """Whatever the size of a page, each end is read once, where many were written in one transaction, too."""
     job = await add_job(store)

@@ -1,14 +1,15 @@
 """Hints: whoever watches a store hears, soon, that somebody else may have changed something."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.contract.stores.actors import NOW, Worker, a_request, add_job
+from tests.contract.stores.actors import NOW, Worker, a_request, add_job, add_runs
 from tests.contract.stores.conftest import STORES, forget
 from tests.servers import postgres, redis
+from tokimori.model.ids import RunId
 from tokimori.ports.store import Store
 
 SOON = 5.0
@@ -79,6 +80,37 @@ async def test_a_watcher_hears_again_after_its_session_was_lost(name: str, tmp_p
     woken.clear()
     await add_job(there)
     await asyncio.wait_for(woken.wait(), SOON)
+    for store in (here, there):
+        await store.close()
+    forget(name, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["postgres", "redis"])
+async def test_only_the_end_of_a_run_that_somebody_expects_is_told(name: str, tmp_path: Path) -> None:
+    """By whichever program settles it; a cancelled run is told in any case."""
+    here, there = STORES[name](tmp_path), STORES[name](tmp_path)
+    for store in (here, there):
+        await store.open()
+        await store.migrate()
+    told: asyncio.Queue[RunId] = asyncio.Queue()
+
+    def heard(run_ids: Sequence[RunId]) -> None:
+        for run_id in run_ids:
+            told.put_nowait(run_id)
+
+    heard_there = asyncio.Event()
+    there.watch(heard_there.set)  # a node does
+    await asyncio.wait_for(heard_there.wait(), SOON)
+    _, second, third = await add_runs(there, await add_job(there), 3)
+    assert here.expect([second.id], heard)
+    await asyncio.sleep(QUIET)
+    worker = await Worker.join(there)
+    for claimed in await worker.claim(2):
+        await worker.settle(claimed)
+    assert await asyncio.wait_for(told.get(), SOON) == second.id
+    await there.cancel_run(third.id, "not needed", NOW)
+    assert await asyncio.wait_for(told.get(), SOON) == third.id
+    assert told.empty()
     for store in (here, there):
         await store.close()
     forget(name, tmp_path)

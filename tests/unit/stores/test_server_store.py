@@ -148,7 +148,7 @@ async def test_a_claim_that_has_left_something_wakes_who_watches_here() -> None:
     """Its own watchers hear at once that there is more to be claimed, and other nodes do not."""
     sent, woken = list[bool](), list[bool]()
 
-    async def send() -> None:
+    async def send(_: str) -> None:
         sent.append(True)
 
     shop = Shop(notices=Notices(send))

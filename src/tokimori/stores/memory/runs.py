@@ -91,6 +91,10 @@ def list_runs(tables: Tables, wanted: RunFilter) -> list[Run]:
     return [brief(run, wanted.longest) for run in runs[: wanted.limit]]
 
 
+def ended_among(tables: Tables, run_ids: Sequence[RunId]) -> list[RunId]:
+    return [each for each in run_ids if each in tables.history]
+
+
 def ended_since(tables: Tables, place: EndPlace, limit: int) -> Ends:
     """See `Endings.ended_since`. The history is in the order of ends, each with its own moment; 0 for copied ones."""
     first = place.written + bool(place.tie)

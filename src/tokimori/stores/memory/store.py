@@ -6,6 +6,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from tokimori.clock import Clock, Moment
+from tokimori.model.ids import RunId
 from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.guarded import Guarded
@@ -75,6 +76,10 @@ class MemoryStore(Guarded):
     def faults(self) -> Sequence[str]:
         return ("memory: jobs and runs end with this process",)
 
+    def expect(self, run_ids: Sequence[RunId], heard: Callable[[Sequence[RunId]], None]) -> bool:
+        """See `Endings.expect`. A look costs no more than a notice."""
+        return False
+
     def watch(self, wake: Callable[[], None]) -> None:
         self._watchers.append(wake)
 
@@ -92,6 +97,7 @@ class MemoryStore(Guarded):
     outputs_with, output, promote = forwarded(runs.outputs_with), forwarded(runs.output), forwarded(planning.promote)
     cancel_run, hold_run = telling(forwarded(runs.cancel_run)), telling(forwarded(runs.hold_run))
     hasten_run, resume_run = telling(forwarded(runs.hasten_run)), telling(forwarded(runs.resume_run))
+    ended_among = forwarded(runs.ended_among)
     due, apply, outdated = forwarded(planning.due), forwarded(planning.apply), forwarded(planning.outdated)
 
     async def now(self) -> Moment:

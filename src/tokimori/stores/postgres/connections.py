@@ -238,27 +238,29 @@ def channel_of(address: PostgresAddress) -> str:
     return address.namespace.prefix.rstrip("_")
 
 
-async def notify(db: PostgresConnections, address: PostgresAddress, name: str) -> None:
-    """Send a notice to the others, under that name."""
-    await db.rows(_SEND, channel_of(address), name)
+async def notify(db: PostgresConnections, address: PostgresAddress, notice: str) -> None:
+    """Send a notice to the others."""
+    await db.rows(_SEND, channel_of(address), notice)
 
 
-async def hear(address: PostgresAddress, name: str, wake: Callable[[], None]) -> None:
-    """Call `wake` for each notice that was not sent under `name`, and at first; until the session is lost.
+async def hear(address: PostgresAddress, name: str, heard: Callable[[str], None]) -> None:
+    """Call `heard` with the words of each notice that was not sent under `name`, and at first; until the session is
+    lost.
 
     Raises `StoreError` if there is none.
     """
     session, lost = await connect(address), asyncio.Event()
 
-    def notified(_session: object, _pid: int, _channel: str, sender: object) -> None:
+    def notified(_session: object, _pid: int, _channel: str, notice: object) -> None:
+        sender, _, words = str(notice).partition(" ")
         if sender != name:
-            wake()
+            heard(words)
 
     try:
         session.add_termination_listener(lambda _session: lost.set())
         async with asyncio.timeout(PATIENCE):
             await session.add_listener(channel_of(address), notified)
-        wake()
+        heard("")
         await lost.wait()
     except FAULTS:
         return

@@ -8,6 +8,8 @@ from typing import Any
 
 from tokimori.clock import Clock, Moment
 from tokimori.errors import StoreError
+from tokimori.model.ids import RunId
+from tokimori.model.run import Run
 from tokimori.ports.nodes import Beat, NodeRecord, Pulse
 from tokimori.ports.outside import Outside
 from tokimori.ports.store import SchemaStatus
@@ -37,8 +39,9 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
         self._known = schema.known_migrations()
         self._functions = known_functions(self._known[-1].version)
         name = urandom(8).hex()
-        hearing = None if address.pooled else lambda wake: hear(address, name, wake)
-        super().__init__(address.name, self._connections, Notices(lambda: notify(self.db, address, name), hearing))
+        hearing = None if address.pooled else lambda heard: hear(address, name, heard)
+        notices = Notices(lambda words: notify(self.db, address, f"{name} {words}"), hearing)
+        super().__init__(address.name, self._connections, notices)
 
     def _connections(self, most: int) -> PostgresConnections:
         return PostgresConnections(self._address, most, self._functions, self._make_functions)
@@ -48,6 +51,10 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
         with suppress(StoreError):  # on a standby, or for a user who may only read
             await db.use(lambda session: schema.note_use(session, self._functions, self._clock.now()))
         return faults
+
+    async def _cancelled(self, run_id: RunId, reason: str, now: Moment) -> Run:
+        await self._cancel_run(run_id, reason, now)
+        return await self.get_run(run_id)
 
     async def _select(self, statement: str, *values: object) -> Sequence[Row]:
         return await self.db.rows(statement % tuple(f"${n}" for n, _ in enumerate(values, 1)), *values)

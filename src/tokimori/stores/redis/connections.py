@@ -178,13 +178,14 @@ def channel_of(address: RedisAddress) -> str:
     return f"{address.prefix}notices"
 
 
-async def notify(db: RedisConnections, name: str) -> None:
+async def notify(db: RedisConnections, name: str, words: str) -> None:
     """Send a notice to the others, under that name."""
-    await db.do("PUBLISH", channel_of(db.address), name)
+    await db.do("PUBLISH", channel_of(db.address), f"{name} {words}")
 
 
-async def hear(address: RedisAddress, name: str, wake: Callable[[], None]) -> None:
-    """Call `wake` for each notice that was not sent under `name`, and at first; until the connection is lost.
+async def hear(address: RedisAddress, name: str, heard: Callable[[str], None]) -> None:
+    """Call `heard` with the words of each notice that was not sent under `name`, and at first; until the connection is
+    lost.
 
     Raises `StoreError` if there is none.
     """
@@ -192,9 +193,10 @@ async def hear(address: RedisAddress, name: str, wake: Callable[[], None]) -> No
     try:
         await connection.send_command("SUBSCRIBE", channel_of(address))
         while True:
-            kind, _, sender = await connection.read_response(timeout=math.inf)
-            if kind == "subscribe" or sender != name:
-                wake()
+            kind, _, notice = await connection.read_response(timeout=math.inf)
+            sender, _, words = ("", "", "") if kind == "subscribe" else notice.partition(" ")
+            if sender != name:
+                heard(words)
     except FAULTS:
         return
     finally:

@@ -114,6 +114,11 @@ async def list_runs(db: RedisConnections, wanted: RunFilter) -> list[Run]:
     return runs
 
 
+async def ended_among(db: RedisConnections, run_ids: Sequence[RunId]) -> list[RunId]:
+    states = await asyncio.gather(*(db.do("HGET", f"{db.address.prefix}run:{each}", "state") for each in run_ids))
+    return [each for each, state in zip(run_ids, states, strict=True) if state in ENDS]
+
+
 async def ended_since(db: RedisConnections, place: EndPlace, limit: int) -> Ends:
     fields, written = names_of(ENDED)[1:], -(-place.written // MILLISECOND)  # no millisecond that began before
     start = f"({written}-{place.tie}" if place.tie.isdecimal() else f"{written}"

@@ -21,7 +21,7 @@ class RedisStore(NotifyingStore[RedisConnections]):
     def __init__(self, address: RedisAddress, clock: Clock) -> None:
         self._clock = clock
         name = urandom(8).hex()
-        notices = Notices(lambda: notify(self.db, name), lambda wake: hear(address, name, wake))
+        notices = Notices(lambda words: notify(self.db, name, words), lambda heard: hear(address, name, heard))
         super().__init__(address.name, partial(RedisConnections, address), notices)
 
     async def _greet(self, db: RedisConnections) -> Sequence[str]:
@@ -45,8 +45,9 @@ class RedisStore(NotifyingStore[RedisConnections]):
     get_run, list_runs, last_runs = forwarded(runs.get_run), forwarded(runs.list_runs), forwarded(runs.last_runs)
     ended_since, runs_of, attempts = forwarded(runs.ended_since), forwarded(runs.runs_of), forwarded(runs.attempts)
     output, promote, outputs_with = forwarded(runs.output), forwarded(planning.promote), forwarded(runs.outputs_with)
-    cancel_run, hold_run = telling(forwarded(runs.cancel_run)), telling(forwarded(runs.hold_run))
+    _cancelled, hold_run = forwarded(runs.cancel_run), telling(forwarded(runs.hold_run))
     hasten_run, resume_run = telling(forwarded(runs.hasten_run)), telling(forwarded(runs.resume_run))
+    ended_among = forwarded(runs.ended_among)
     due, _apply, outdated = forwarded(planning.due), forwarded(planning.apply), forwarded(planning.outdated)
     now, register = forwarded(nodes.now), forwarded(nodes.register)
 

@@ -1,0 +1,156 @@
+"""Waits for the ends of runs: woken by notices of the store, and by looks for all waits together."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import islice
+from typing import Protocol
+
+from tokimori.errors import RunNotEnded, StoreError, StoreUnavailable
+from tokimori.model.ids import RunId
+from tokimori.model.run import Run
+from tokimori.model.transitions import ENDS
+from tokimori.ports.ends import Endings
+from tokimori.service.given import Span, seconds_of
+
+FIRST_LOOK = 0.025
+"""Seconds after which a new wait is looked at: its run may have ended before any node knew that somebody waits."""
+LOOKS, LOOKS_AT_MARK = 0.05, 0.02
+"""Seconds between two looks if no notices come; where a mark of the store says if anything has changed, at that."""
+RARELY = 2.0
+"""Seconds between two looks at all waits beside notices: one may be missing."""
+MOST = 500
+"""Runs in one look."""
+LONGEST_OUTAGE, AGAIN = 60.0, 0.5
+"""Seconds for which a wait outlasts that nobody answers, and between two tries."""
+LONGEST_WAIT = 20.0
+"""Seconds of one wait at a node's door."""
+
+
+class WaitStore(Endings, Protocol):
+    """Questions of the waits to the store."""
+
+    async def get_run(self, run_id: RunId) -> Run:
+        """See `Runs`."""
+        ...
+
+    def mark(self) -> object:
+        """See `Store`."""
+        ...
+
+
+class Waits:
+    """Waits of one program for the ends of runs, one reader for all of them. It belongs to one loop."""
+
+    def __init__(self, store: WaitStore) -> None:
+        self._store = store
+        self._bells: dict[RunId, set[asyncio.Event]] = {}
+        self._new: list[RunId] = []
+        self._come = asyncio.Event()
+        self._work: asyncio.Task[None] | None = None
+        self._mark: object = None
+
+    async def ended(self, run_id: RunId, seconds: float) -> Run:
+        """Return the run when it has ended, or as it is after so many seconds. Raises `NotFound`."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        if seconds <= 0:
+            return await self._store.get_run(run_id)
+        with self._waiting(run_id) as bell:
+            while True:
+                bell.clear()
+                run = await self._store.get_run(run_id)
+                if run.state in ENDS or loop.time() >= until:
+                    return run
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(until):
+                        await bell.wait()
+
+    @contextmanager
+    def _waiting(self, run_id: RunId) -> Iterator[asyncio.Event]:
+        bell = asyncio.Event()
+        self._bells.setdefault(run_id, set()).add(bell)
+        self._new.append(run_id)
+        self._come.set()
+        if self._work is None:
+            self._work = asyncio.get_running_loop().create_task(self._look_for_ends(), name="tokimori-waits")
+        try:
+            yield bell
+        finally:
+            self._bells[run_id].discard(bell)
+            if not self._bells[run_id]:
+                del self._bells[run_id]
+            if not self._bells and self._work is not None:
+                self._work.cancel()
+                self._work = None
+
+    def _heard(self, run_ids: Sequence[RunId]) -> None:
+        for run_id in run_ids:
+            for bell in self._bells.get(run_id, ()):
+                bell.set()
+
+    async def _look_for_ends(self) -> None:
+        loop, tells, turn = asyncio.get_running_loop(), False, 0.0
+        while True:
+            new = [run_id for run_id in self._new[:MOST] if run_id in self._bells]
+            del self._new[:MOST]
+            if new:
+                tells = self._store.expect(new, self._heard)
+                await asyncio.sleep(FIRST_LOOK)
+            else:
+                await self._nap(max(0.0, turn - loop.time()))
+            ids = new
+            if loop.time() >= turn:
+                ids = list(dict.fromkeys(new + self._in_turn(tells=tells)))
+                turn = loop.time() + self._between(tells=tells)
+            if ids:
+                with suppress(StoreError):
+                    self._heard(await self._store.ended_among(ids[:MOST]))
+
+    async def _nap(self, seconds: float) -> None:
+        """Wait so long, or until somebody new waits."""
+        self._come.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._come.wait()
+
+    def _between(self, *, tells: bool) -> float:
+        """Return the seconds between two looks at those that wait longest for one."""
+        if tells:
+            return RARELY / (1 + len(self._bells) // MOST)
+        return LOOKS if self._mark is None else LOOKS_AT_MARK
+
+    def _in_turn(self, *, tells: bool) -> list[RunId]:
+        """Return the runs that have waited longest for a look; none if nothing has changed in the store."""
+        if not tells:
+            mark, self._mark = self._mark, self._store.mark()
+            if mark is not None and mark == self._mark and len(self._bells) <= MOST:
+                return []
+        ids = list(islice(self._bells, MOST))
+        for run_id in ids:
+            self._bells[run_id] = self._bells.pop(run_id)
+        if tells:
+            self._store.expect(ids, self._heard)
+        return ids
+
+
+async def wait_for_end(await_end: Callable[[str, float], Awaitable[Run]], run_id: str, timeout: Span | None) -> Run:
+    """Return the run when it has ended; `await_end` waits for so many seconds. Raises `RunNotEnded`."""
+    loop = asyncio.get_running_loop()
+    ends = None if timeout is None else loop.time() + seconds_of("timeout", timeout)
+    heard = loop.time()
+    while True:
+        left = LONGEST_WAIT if ends is None else max(0.0, ends - loop.time())
+        try:
+            run = await await_end(run_id, min(LONGEST_WAIT, left))
+        except StoreUnavailable:
+            if left == 0 or loop.time() - heard > LONGEST_OUTAGE:
+                raise
+            await asyncio.sleep(min(AGAIN, left))
+            continue
+        heard = loop.time()
+        if run.state in ENDS:
+            return run
+        if left == 0:
+            message = f"the run {run_id} is still {run.state} after {timeout} s"
+            raise RunNotEnded(message, field="timeout", value=timeout, allowed="more time; the run goes on")
