@@ -4,6 +4,7 @@ It begins as there: a schedule `a`, `* * * * *` with a delay of 30 s, is added a
 seconds from there. Where the line there shows a fault, the test says what holds here instead.
 """
 
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -228,7 +229,7 @@ def test_rounding(world: World, schedules: ScheduleCollection) -> None:
     assert catch_up(schedules) == [180, 240, 300, 360, 420, 480]
 
 
-def test_open_with_a_wrong_configuration() -> None:
+def test_open_with_a_wrong_configuration(tmp_path: Path) -> None:
     """What can't be used is refused when it is opened: there a type that nobody knows was found at the first use."""
     right = {"type": "rdb_compat", "url": "memory:", "table": "t"}
     for wrong, said in (
@@ -242,7 +243,7 @@ def test_open_with_a_wrong_configuration() -> None:
     ):
         with pytest.raises(perfectsched.ConfigError, match=said):
             perfectsched.open({**right, **wrong})
-    perfectsched.open({**right, "log": "x.log", "poll_interval": 1.0, "max_acquire": 2}).close()
+    perfectsched.open({**right, "log": str(tmp_path / "x.log"), "poll_interval": 1.0, "max_acquire": 2}).close()
 
 
 @pytest.mark.parametrize(
