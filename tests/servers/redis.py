@@ -16,6 +16,8 @@ INSTALL = f"apt-get install {PACKAGES}"
 ACCOUNT = "redis"
 """Where the tests run as root, the server runs as its Debian user."""
 DATABASES = 1024
+ROOM = 2**31
+"""Bytes that are free, or a server that all tests of a process share is not in memory."""
 DURABLE = {"appendonly": "yes", "appendfsync": "always", "save": ""}
 """As in production: what is acknowledged is on the disk."""
 FORGETFUL = {"appendonly": "no", "save": ""}
@@ -28,14 +30,14 @@ def program() -> str | None:
 
 
 class Server:
-    """A running server. `port`: also on the network, at 127.0.0.1."""
+    """A running server. `port`: also on the network, at 127.0.0.1. `place`: where its folder is."""
 
-    def __init__(self, settings: dict[str, str] | None = None, *, port: int = 0) -> None:
+    def __init__(self, settings: dict[str, str] | None = None, *, port: int = 0, place: str = "/tmp") -> None:
         found = program()
         if found is None:
             sys.exit(f"The tests need a Redis server: {INSTALL}")
         self._program = found
-        self.folder = Path(tempfile.mkdtemp(prefix="tokimori-redis-", dir="/tmp"))
+        self.folder = Path(tempfile.mkdtemp(prefix="tokimori-redis-", dir=place))
         self.port = port
         self._settings = {"port": str(port), "databases": str(DATABASES)} | (DURABLE if settings is None else settings)
         self._as_account = ["setpriv", "--pdeathsig", "TERM"]
@@ -106,8 +108,12 @@ class Server:
 
 @cache
 def server() -> Server:
-    """This process's server, started by the first test that needs it."""
-    return Server()
+    """This process's server, started by the first test that needs it: in memory, if there is room.
+
+    It answers only after what it has appended to its log is on the disk, which may be a slow one.
+    """
+    memory = Path("/dev/shm")
+    return Server(place=str(memory) if memory.is_dir() and shutil.disk_usage(memory).free > ROOM else "/tmp")
 
 
 def remove_server() -> None:

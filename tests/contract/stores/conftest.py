@@ -16,6 +16,7 @@ from tokimori.stores.postgres.address import address_of
 from tokimori.stores.postgres.store import PostgresStore
 from tokimori.stores.redis.address import address_of as redis_address_of
 from tokimori.stores.redis.store import RedisStore
+from tokimori.stores.sqlite import connection
 from tokimori.stores.sqlite.store import SqliteStore
 
 
@@ -54,6 +55,13 @@ def forget(name: str, folder: Path) -> None:
 def no_session_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """PostgreSQL's sessions are opened when they are wanted: most tests want one, and each costs 15 ms."""
     monkeypatch.setattr("tokimori.stores.postgres.store.FIRST_SESSIONS", 1)
+
+
+@pytest.fixture(autouse=True)
+def nothing_waits_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite's commits outlive their process, and no power fails here: thousands of them wait for no disk."""
+    hasty = tuple(each.replace("synchronous = FULL", "synchronous = OFF") for each in connection._SETTINGS)
+    monkeypatch.setattr(connection, "_SETTINGS", hasty)
 
 
 @pytest.fixture(params=STORES)
