@@ -19,6 +19,7 @@ from tokimori.api.alarms import Alarms
 from tokimori.api.answers import RefusalPage, answer, error_answer, is_browser, refusal
 from tokimori.api.audit import AuditRoutes
 from tokimori.api.backfills import Backfills
+from tokimori.api.bulk import BulkRoutes
 from tokimori.api.calendars import CalendarRoutes
 from tokimori.api.callbacks import CallbackDoor, Hear, unheard
 from tokimori.api.calls import Calls
@@ -75,7 +76,7 @@ PARTS = (
         NodeRoutes,
         TokenRoutes,
     ),
-    *(SecretRoutes, AuditRoutes, TaskRoutes, Alarms, ChannelRoutes, OrderRoutes, Notifiers),
+    *(SecretRoutes, AuditRoutes, TaskRoutes, Alarms, ChannelRoutes, OrderRoutes, Notifiers, BulkRoutes),
 )
 """The parts of the API; each has its own operations."""
 

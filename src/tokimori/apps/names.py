@@ -70,6 +70,7 @@ from tokimori.service.arguments import (
     RunFilters,
     SemaphoreArguments,
 )
+from tokimori.service.bulk import Bulk
 from tokimori.service.channels import FoundMessages
 from tokimori.service.claimed import ClaimedRun, Heard
 from tokimori.service.copying import KindCopied
@@ -106,6 +107,7 @@ __all__ = [
     "Became",
     "Bug",
     "Build",
+    "Bulk",
     "Calendar",
     "CalendarArguments",
     "CancelledRuns",

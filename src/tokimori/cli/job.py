@@ -30,6 +30,7 @@ job = Group(
         "graph": ("tokimori.cli.job_list:graph", "Print which jobs run after which."),
         "trigger": ("tokimori.cli.job_trigger:trigger", "Run a job now, or at a given time, or all that match."),
         "backfill": ("tokimori.cli.job_backfill:backfill", "Make runs for past occurrences that have none."),
+        "bulk": ("tokimori.cli.many:bulk_jobs", "Give one order for all jobs that filters find, after a look at them."),
         "pause": ("tokimori.cli.job_orders:pause", "Pause a job, or all that match: nothing of it starts."),
         "disable": ("tokimori.cli.job_orders:pause", "The same as pause."),
         "resume": ("tokimori.cli.job_orders:resume", "Resume a paused job, or all that match."),
@@ -45,6 +46,7 @@ job = Group(
         "Order": (
             "trigger",
             "backfill",
+            "bulk",
             "pause",
             "disable",
             "resume",

@@ -31,13 +31,14 @@ run = Group(
         "failures": ("tokimori.cli.run_failures:failures", "Show failed runs by their cause: how often, where, when."),
         "logs": ("tokimori.cli.run_logs:logs", "Print what a run wrote; -f goes on until its end."),
         "report": ("tokimori.cli.run_report:report", "Report, from within a run, how it ended."),
+        "bulk": ("tokimori.cli.many:bulk_runs", "Give one order for all runs that filters find, after a look at them."),
         "restart": ("tokimori.cli.orders:restart_run", "End a running attempt; the run begins anew."),
         "signal": ("tokimori.cli.orders:signal_run", "Tell the function of a running run a word."),
         "why": ("tokimori.cli.why:why_run", "Say what keeps a run from starting, and the command that mends it."),
     },
     sections={
         "Look": ("list", "show", "logs", "why", "failures"),
-        "Order": ("cancel", "restart", "signal", "hold", "resume", "retry"),
+        "Order": ("cancel", "restart", "signal", "hold", "resume", "retry", "bulk"),
         "From within a run": ("report",),
     },
     examples=(

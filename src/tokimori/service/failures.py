@@ -19,11 +19,12 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service.arguments import FailureFilters
 from tokimori.service.asking import checked, known_job
+from tokimori.service.bulk import RunBulk
 from tokimori.service.finding import MOST_JOBS, JobOf, JobsOfRuns, SeesRun, Traits, search_of
 from tokimori.service.finding_runs import whole
 from tokimori.service.given import moment_of
 from tokimori.service.ground import Caller, Ground
-from tokimori.service.operation import M, Part, operation
+from tokimori.service.operation import M, operation
 from tokimori.service.sight import OPEN, Sight, jobs_within
 
 MOST_FAILURES = 10_000
@@ -79,7 +80,7 @@ class _Wanted(Traits, frozen=True, kw_only=True):
     before: RunId | None = None
 
 
-class RunFailures(Part[M]):
+class RunFailures(RunBulk[M]):
     """Operations on failed runs."""
 
     _store: Store

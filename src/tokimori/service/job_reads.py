@@ -24,13 +24,14 @@ from tokimori.schedules.explain import Explanation, explained
 from tokimori.service.arguments import JobFilters
 from tokimori.service.aside import AT_ONCE
 from tokimori.service.asking import MOST_LISTED, checked, known_job
+from tokimori.service.bulk import JobBulk
 from tokimori.service.finding import EVERY_ID, MOST_PAGES, FoundJobs, find_jobs, searched_jobs
 from tokimori.service.given import When, moment_of
 from tokimori.service.graph import around, check_few, direct, how
 from tokimori.service.ground import Caller, Ground
 from tokimori.service.job_writer import JobWriter, schedule_for, writer_on
 from tokimori.service.ledger import LedgerOf, LedgerPage, Verified, check_range
-from tokimori.service.operation import M, Part, operation
+from tokimori.service.operation import M, operation
 from tokimori.service.queues import binding
 from tokimori.service.reasons import Why
 from tokimori.service.shown import Facts, Shown
@@ -41,7 +42,7 @@ from tokimori.service.why.reading import WhyReading
 from tokimori.service.why.stops import stopped
 
 
-class JobReads(Part[M]):
+class JobReads(JobBulk[M]):
     """Operations that read jobs. Every one may raise `StoreError`, and `NotFound` for a job that there is not."""
 
     noun, word = "jobs", "job"

@@ -71,6 +71,7 @@ RIGHT: dict[str, object] = {
     "topic": "t",
     "message": {},
     "number": 1,
+    "verb": "resume",
 }
 FIELDS = {"job_id": "id", "run_id": "run", "queue": "queue", "new_id": "id", "node_id": "node"}
 """What the field of an error is called where it is not the argument's name."""

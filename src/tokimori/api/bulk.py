@@ -1,0 +1,95 @@
+"""The paths of orders for many jobs and many runs."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tokimori.api.acting import ServiceFor
+from tokimori.api.answers import answer
+from tokimori.api.operation import Operation
+from tokimori.api.queries import filters_of
+from tokimori.model.job import JobState
+from tokimori.model.transitions import RunState
+from tokimori.service.arguments import JobFilters, RunFilters
+from tokimori.service.asking import MOST_LISTED
+from tokimori.service.bulk import MOST_AT_ONCE, Bulk, JobVerb, RunVerb
+
+
+class Order(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Order for many things: those of these filters, `ids` (at most 1,000), or `everything`; `dry_run`: only count."""
+
+    ids: tuple[str, ...] | None = None
+    everything: bool = False
+    reason: str | None = None
+    dry_run: bool = False
+    label: tuple[str, ...] = ()
+    owner: str | None = None
+    queue: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = MOST_AT_ONCE
+
+
+class JobOrder(Order, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Order for many jobs, behind the id `after`. With a `key` an order that is repeated triggers no job twice."""
+
+    verb: JobVerb
+    key: str | None = None
+    state: tuple[JobState, ...] = ()
+    prefix: str | None = None
+    after: str | None = None
+
+
+class RunOrder(Order, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Order for many runs, older than the run `before`; the filters are those of the list of runs."""
+
+    verb: RunVerb
+    state: tuple[RunState, ...] = ()
+    job_id: str | None = None
+    job_prefix: str | None = None
+    since: str | None = None
+    until: str | None = None
+    cause: str | None = None
+    text: str | None = None
+    node: str | None = None
+    duration_over: str | None = None
+    before: str | None = None
+
+
+class BulkRoutes:
+    """The part of the API for orders for many things."""
+
+    def __init__(self, service: ServiceFor) -> None:
+        self._service = service
+
+    def operations(self) -> Sequence[Operation]:
+        """Return the operations of this part."""
+        jobs = {"verb": "pause", "prefix": "nightly-", "reason": "repairs", "dry_run": True}
+        runs = {"verb": "retry", "cause": "exit 3", "dry_run": True}
+        return [
+            Operation("job_bulk", "POST", "/api/v2/bulk/jobs", self.jobs, Bulk, large=True, example=jobs),
+            Operation("run_bulk", "POST", "/api/v2/bulk/runs", self.runs, Bulk, large=True, example=runs),
+        ]
+
+    async def jobs(self, request: Request, body: JobOrder) -> Response:
+        """Pause, resume, trigger or delete the jobs that these filters find, the first 100 by default.
+
+        Each is changed and recorded by itself; what is refused is left as it is, and named. Go on with `next` as
+        `after`. `undo` names the order that takes this one back, with `ids`.
+        """
+        filters = filters_of(body, JobFilters)
+        return answer(await self._service(request).jobs.bulk(body.verb, key=body.key, **_said(body), **filters))
+
+    async def runs(self, request: Request, body: RunOrder) -> Response:
+        """Cancel, hold, resume or retry the runs that these filters find, the newest 100 by default.
+
+        If no state is said, those runs are meant that the order concerns. Else as orders for many jobs; go on with
+        `next` as `before`.
+        """
+        filters = filters_of(body, RunFilters)
+        return answer(await self._service(request).runs.bulk(body.verb, **_said(body), **filters))
+
+
+def _said(body: Order) -> dict[str, Any]:
+    return {name: getattr(body, name) for name in ("ids", "everything", "reason", "dry_run")}
