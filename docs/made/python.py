@@ -14,6 +14,7 @@ from docs.made.markdown import REFERENCE, code, table, text
 from tokimori import testing
 from tokimori.apps import names
 from tokimori.errors import TokimoriError
+from tokimori.service import arguments
 from tokimori.service.operation import Member, Operation, members_in
 from tokimori.service.service import PARTS
 
@@ -59,6 +60,10 @@ def _lines() -> Iterator[str]:
     told = {*APPS, *CLIENTS}
     for name, each in found.items():
         if name not in told and not inspect.isfunction(each) and not _is_error(each):
+            yield from ("", f"### {name}", "", *_value(each))
+    yield from ("", "## Tables within arguments", "", "They are written as plain dictionaries.")
+    for name, each in vars(arguments).items():
+        if is_typeddict(each) and name not in found and not name.startswith("_"):
             yield from ("", f"### {name}", "", *_value(each))
     yield from ("", "## Errors", "", "[Errors](errors.md) says what to do about each.", "")
     yield from table(

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from docs.made.markdown import table
 from tokimori.model.transitions import ENDS, TRANSITIONS, RunState
 
 PAGE = Path(__file__).parents[1] / "explanation/run-states.md"
@@ -21,6 +22,8 @@ def page() -> str:
         *(f"    {state} --> {after}: {event}" for (state, event), after in TRANSITIONS.items()),
         *(f"    {state} --> [*]" for state in RunState if state in ENDS),
         "```",
+        "",
+        *table(("from", "event", "to"), [(state, event, after) for (state, event), after in TRANSITIONS.items()]),
         "",
     ]
     return "\n".join(lines)

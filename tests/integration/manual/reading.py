@@ -109,7 +109,10 @@ class Reader:
     def read(self, page: Path) -> int:
         """Carry a page out, and return how many commands were typed."""
         count = 0
-        for block in blocks(page):
+        found = blocks(page)
+        for block in found:
+            self._machine(block.title if block.language == "console" else "")
+        for block in found:
             if block.language == "console":
                 for each in typed(block.text):
                     self.type_in(each, self._machine(block.title))
@@ -137,7 +140,7 @@ class Reader:
         while True:
             done = self._run(command, machine)
             output = same(done.stdout)
-            assert "Traceback" not in output, (command, output)
+            assert "Traceback" not in output or "Traceback" in each.printed, (command, output)
             if done.returncode == each.code and (not each.printed or wanted.search(output)):
                 return None
             again = READING.search(command) and time.monotonic() < until
@@ -192,7 +195,7 @@ class Reader:
 
     def _write(self, block: Block) -> None:
         """Write a file, on every machine that there is."""
-        for machine in {self._machine(""), *self.home.iterdir()}:
+        for machine in self.home.iterdir():
             path = machine / block.title
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(self._here(block.text))

@@ -1,18 +1,22 @@
-"""Pages of the manual, each typed as it stands there, in a fresh folder."""
+"""Pages of the manual, each typed as it stands there: in a fresh folder, with Tokimori installed in a fresh venv."""
 
+import asyncio
+import fcntl
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.integration.manual.reading import MANUAL, Reader, blocks
+from tests.programs.forked import ROOT
 from tests.servers import postgres
+from tests.servers.post_office import PostOffice
 
 READ_ONLY = {
-    *(
-        f"how-to/{name}.md"
-        for name in ("alarms", "channels", "notifications", "operations", "orders", "secrets", "tasks", "why")
-    ),
+    *(f"how-to/{name}.md" for name in ("alarms", "channels", "notifications", "operations", "orders", "secrets")),
+    *(f"how-to/{name}.md" for name in ("tasks", "why")),
     *(f"coming-from/{name}.md" for name in ("kala", "keiji", "kojo", "moving", "perfectsched", "settings-of-others")),
     "reference/events.md",
     "reference/limits.md",
@@ -21,11 +25,12 @@ READ_ONLY = {
     "explanation/ledger.md",
 }
 """Pages whose commands other tests try, or that stand for many."""
+ASSUMED = "how-to/index.md"
+"""The page with what all pages beside it assume."""
 PAGES = sorted(
     name
     for page in MANUAL.rglob("*.md")
-    if (name := str(page.relative_to(MANUAL))) not in READ_ONLY
-    and name != "how-to/index.md"
+    if (name := str(page.relative_to(MANUAL))) not in {*READ_ONLY, ASSUMED}
     and any(each.language in ("console", "python") for each in blocks(page))
 )
 DATABASE = "postgresql://tokimori:secret@db:5432/tokimori"
@@ -38,12 +43,32 @@ def database(tmp_path: Path) -> Iterator[str]:
     postgres.loans.give_back(tmp_path)
 
 
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tokimori in a venv that has nothing else but what the pages install; the first process makes it."""
+    place = tmp_path_factory.getbasetemp()
+    venv = (place.parent if place.name.startswith("popen-") else place) / "venv"
+    with venv.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (venv / "whole").exists():
+            subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+            what = [f"{ROOT}[postgres]", "fastapi", "uvicorn", "pytest"]
+            constraint = ["--constraint", str(ROOT / "requirements-dev.lock")]
+            pip = [str(venv / "bin/python"), "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
+            subprocess.run([*pip, *constraint, *what], check=True)
+            (venv / "whole").touch()
+    return venv / "bin/tokimori"
+
+
 @pytest.mark.prove
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_does_what_it_says(name: str, tmp_path: Path, database: str) -> None:
-    """Every command on the page ends and prints as it says there."""
-    with Reader(tmp_path / "machines", {DATABASE: database}) as reader:
-        if name.startswith("how-to/"):
-            reader.read(MANUAL / "how-to/index.md")
-        assert reader.read(MANUAL / name) > 0
+async def test_a_page_does_what_it_says(name: str, tmp_path: Path, database: str, program: Path) -> None:
+    """Every command on the page ends and prints as it says there; its mails are sent."""
+    async with PostOffice() as office:
+        here = {DATABASE: database, "mail.example.org": office.address, "10.0.0.0/8": "127.0.0.0/8"}
+        with Reader(tmp_path / "machines", here, program) as reader:
+            if name.startswith("how-to/"):
+                await asyncio.to_thread(reader.read, MANUAL / ASSUMED)
+            assert await asyncio.to_thread(reader.read, MANUAL / name) > 0
+    assert (len(office.letters) > 1) == (name == "tutorials/operator.md")
