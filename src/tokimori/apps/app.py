@@ -27,6 +27,7 @@ from tokimori.apps.failures import Backoffs, Errors, rule_of
 from tokimori.apps.function import AsyncJobFunction, JobFunction, Requestable
 from tokimori.apps.handle import Handle
 from tokimori.apps.json_text import value_of
+from tokimori.apps.places import Places
 from tokimori.apps.program import become_node, name_of_module
 from tokimori.apps.routes import AppFunctions, checked
 from tokimori.apps.task import Task
@@ -125,6 +126,10 @@ class App(AppFunctions):
             if self._client is None:
                 self._client = open_client(self.url, author=f"app {self.name}")
             return self._client
+
+    def take_places(self, number: int) -> None:
+        """Note that this process runs so many functions at a time: those that wait for others leave one of them."""
+        self.ways.places = Places(number)
 
     def handle(self, run: str) -> Handle[Any]:
         """Return a handle of the run of this id. Nothing is read before the handle is asked."""

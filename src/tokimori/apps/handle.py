@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 from concurrent import futures
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import partial
 from typing import Any, Generic, Self, TypeVar
@@ -15,7 +16,7 @@ from tokimori.clock import Moment, to_datetime
 from tokimori.errors import RunFailed
 from tokimori.model.ids import RunId, check_uuid
 from tokimori.model.run import Output, Run
-from tokimori.model.transitions import RunState
+from tokimori.model.transitions import ENDS, RunState
 from tokimori.service.given import Span, seconds_of
 
 _T = TypeVar("_T")
@@ -123,14 +124,20 @@ class Handle(Generic[_T]):
 
     async def _result(self, way: Way, timeout: Span | None) -> _T:
         if self._seen is None or self._seen.state is not RunState.SUCCEEDED:
-            self._see(*await way(self._waited(timeout)))
+            await self._await_end(way, timeout)
         run = self.run
         if run.state is RunState.SUCCEEDED:
             return self._decode(run)
         raise failed(run, self.error)
 
+    async def _await_end(self, way: Way, timeout: Span | None) -> None:
+        if self._ways.are_counted and (await self._refresh(way)).run.state in ENDS:
+            return
+        with self._ways.waiting(self.id):
+            self._see(*await way(self._waited(timeout)))
+
     def _waited(self, timeout: Span | None) -> Act[tuple[Run, Output | None]]:
-        return partial(_waited, run_id=self.id, timeout=timeout)
+        return partial(_waited, run_id=self.id, timeout=timeout, pass_time=self._ways.pass_time)
 
     def refresh(self) -> Self:
         """Read the run again, and return this handle."""
@@ -185,8 +192,17 @@ def _aware(moment: Moment | None) -> datetime | None:
     return None if moment is None else to_datetime(moment)
 
 
-async def _waited(client: AsyncClient, *, run_id: RunId, timeout: Span | None) -> tuple[Run, Output | None]:
+async def _waited(
+    client: AsyncClient,
+    *,
+    run_id: RunId,
+    timeout: Span | None,
+    pass_time: Callable[[str, float | None], None] | None,
+) -> tuple[Run, Output | None]:
     """Return the run when it has ended, with the output of an attempt that failed."""
+    if pass_time is not None:
+        await asyncio.to_thread(pass_time, run_id, None if timeout is None else seconds_of("timeout", timeout))
+        timeout = 0.0
     run = await client.runs.wait(run_id, timeout)
     return run, None if run.state is RunState.SUCCEEDED else await client.runs.output(run_id)
 
@@ -223,6 +239,13 @@ class Completed(Generic[_T]):
         self._handles, self._timeout = list(handles), None if timeout is None else seconds_of("timeout", timeout)
 
     def __iter__(self) -> Iterator[Handle[_T]]:
+        with self._waiting():
+            yield from self._ended()
+
+    def _waiting(self) -> AbstractContextManager[None]:
+        return self._handles[0]._ways.waiting(self._handles[0].id) if self._handles else nullcontext()
+
+    def _ended(self) -> Iterator[Handle[_T]]:
         begun = {each._ways.begin(each._waited(self._timeout)): each for each in self._handles}
         for each in self._handles[:1]:
             each._ways.warn("`async for handle in tokimori.as_completed(…)`, `await tokimori.agather(…)`")
@@ -234,6 +257,11 @@ class Completed(Generic[_T]):
                 future.cancel()
 
     async def __aiter__(self) -> AsyncIterator[Handle[_T]]:
+        with self._waiting():
+            async for each in self._aended():
+                yield each
+
+    async def _aended(self) -> AsyncIterator[Handle[_T]]:
         ended: asyncio.Queue[asyncio.Task[tuple[Run, Output | None]]] = asyncio.Queue()
         begun = {
             asyncio.ensure_future(each._ways.awaiting(each._waited(self._timeout))): each for each in self._handles

@@ -284,6 +284,9 @@ class AppFunctions:
         self._vanished = vanished
         self._jobs: dict[str, Declared] = {}
 
+    def take_places(self, number: int) -> None:
+        """Note that this process runs so many functions at a time."""
+
     def allow_stored(self, patterns: Sequence[str]) -> None:
         """Let jobs name functions that nobody has declared, if one of these patterns fits (`app.stored`).
 

@@ -140,6 +140,7 @@ class Running:
             number=1,
             app=self._app.name,
             concurrency=self._concurrency + MOST_DEAF,
+            places=self._concurrency,
             stored=loaded.settings.app.stored,
             runs_dir=str(loaded.settings.state_dir.absolute() / "runs"),
         )

@@ -1,9 +1,12 @@
 """Ways of an app to its client: one waits in the caller's thread, the other is awaited on the caller's event loop."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import TypeVar
 
+from tokimori.apps.places import Places
+from tokimori.apps.task import task_in_hand
 from tokimori.client.asynchronous import Act, Way
 from tokimori.client.client import Client
 from tokimori.client.facade import awaited
@@ -19,6 +22,25 @@ class Ways:
 
     def __init__(self, client: Callable[[], Client]) -> None:
         self._client = client
+        self.places: Places | None = None
+        """Places of the worker process that this is, if it is one."""
+        self.pass_time: Callable[[str, float | None], None] | None = None
+        """Lets so many seconds pass in a rehearsal, at most until a run has ended."""
+
+    @property
+    def are_counted(self) -> bool:
+        """Return if the caller is a run of this worker process, whose waits are counted."""
+        return self.places is not None and task_in_hand() is not None
+
+    @contextmanager
+    def waiting(self, waits_for: str) -> Iterator[None]:
+        """Wait for a run, in the context. A run that does so leaves its worker process a place: raises `Refused`."""
+        task = task_in_hand()
+        if task is None or self.places is None:
+            yield
+        else:
+            with self.places.waiting(task.run_id, waits_for):
+                yield
 
     def blocking(self, instead: str) -> Way:
         """Return the way that waits in the calling thread. On an event loop it warns, and says what to write."""

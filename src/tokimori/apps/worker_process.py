@@ -65,6 +65,7 @@ class WorkerStart(Struct, frozen=True, kw_only=True):
     number: int
     app: str
     concurrency: int
+    places: int = 0
     include: tuple[str, ...] = ()
     require: tuple[str, ...] = ()
     stored: tuple[str, ...] = ()
@@ -87,6 +88,7 @@ class WorkerProcess(asyncio.Protocol):
         self._told = told
         self._app = app
         app.allow_stored(told.stored)
+        app.take_places(told.places or told.concurrency)
         self._runs_dir = Path(told.runs_dir)
         self._known = lru_cache(maxsize=1024)(self._act_of)  # asked once a run, it is a tenth of a no-op
         self._tracer = lru_cache(maxsize=1)(tracer_here)  # once the app is loaded, which may set up OpenTelemetry

@@ -156,6 +156,7 @@ def _app_of(settings: Settings, secret: str) -> AppSettings | None:
         stored=said.stored,
         processes=said.processes,
         concurrency=said.concurrency,
+        places=min(said.concurrency, max(1, settings.node.concurrency // said.processes)),
         max_runs_per_process=said.max_runs_per_process,
         max_age=said.max_age,
         drain=settings.node.stop_grace if said.drain is None else said.drain,

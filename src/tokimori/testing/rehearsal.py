@@ -12,18 +12,21 @@ import asyncio
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, redirect_stdout
 from datetime import timedelta
 from inspect import iscoroutinefunction
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 from typing import Self, TextIO, cast
 
 from tokimori.apps.app import App
 from tokimori.apps.attempt import RunningAttempt
+from tokimori.apps.places import Places
 from tokimori.apps.streams import RunStream
+from tokimori.apps.ways import Ways
 from tokimori.client.asynchronous import AsyncClient, client_on
 from tokimori.client.client import Client
 from tokimori.client.opening import Stores, this_program
@@ -32,6 +35,7 @@ from tokimori.errors import InvalidInput, Refused, TokimoriError
 from tokimori.executors.functions import wire
 from tokimori.executors.functions.attempts import begin_of, outcome_of, output_of
 from tokimori.model.attempt_notes import Notes
+from tokimori.model.ids import RunId
 from tokimori.model.outcome import Failed, Outcome, Succeeded
 from tokimori.model.run import Run
 from tokimori.model.target import Function
@@ -62,6 +66,7 @@ class Rehearsal:
         self._seed = seed
         self._stack = ExitStack()
         self._number = 0
+        self._turn = Lock()
 
     def __enter__(self) -> Self:
         if self.app._client is not None:
@@ -87,6 +92,8 @@ class Rehearsal:
             self._runner.run(self._join())
             self.app._client = self.client
             stack.callback(setattr, self.app, "_client", None)
+            self.app.ways.places, self.app.ways.pass_time = Places(1), self._await
+            stack.callback(setattr, self.app, "ways", Ways(lambda: self.app.client))
             self._stack = stack.pop_all()
         return self
 
@@ -132,19 +139,31 @@ class Rehearsal:
         Raises `Refused` where one has not after a year, as one that is held, or waits for a job that is paused.
         """
         waited_for = {run.id for run in self.runs() if run.state not in ENDS}
-        end, step = self.node.clock.now() + int(MOST_OF_A_DRAIN.total_seconds()) * SECOND, SECOND
+        left = self._pass_until_ended(waited_for, MOST_OF_A_DRAIN.total_seconds())
+        if left is not None:
+            raise Refused(
+                f"the run {left.id} of {left.job_id} is still {left.state} after a year",
+                field="run",
+                value=left.id,
+                allowed="a run that nothing holds up",
+            )
+
+    def _await(self, run_id: str, seconds: float | None) -> None:
+        """Let time pass until a run has ended for whose result somebody waits, at most so long or a year."""
+        with self._turn:  # of several threads that wait
+            self._pass_until_ended({RunId(run_id)}, MOST_OF_A_DRAIN.total_seconds() if seconds is None else seconds)
+
+    def _pass_until_ended(self, waited_for: Set[RunId], seconds: float) -> Run | None:
+        """Let time pass until these have ended, at most so long; return one that has not."""
+        end, step = self.node.clock.now() + int(seconds * SECOND), SECOND
         self.run_due()
         while left := [run for run in self.runs() if run.id in waited_for and run.state not in ENDS]:
             now, upcoming = self.node.clock.now(), min(run.due for run in left)
             if now >= end:
-                raise Refused(
-                    f"the run {left[0].id} of {left[0].job_id} is still {left[0].state} after a year",
-                    field="run",
-                    value=left[0].id,
-                    allowed="a run that nothing holds up",
-                )
+                return left[0]
             step = SECOND if upcoming > now else 2 * step  # of what is held up nobody says until when
             self.pass_time(seconds=min(max(upcoming - now, step), end - now) / SECOND)
+        return None
 
     # What became of it
 

@@ -3,7 +3,9 @@
 import sqlite3
 import time
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -151,3 +153,47 @@ def test_perfectsched_over_http(site: Site) -> None:
         with pytest.raises(perfectsched.PreemptedError):
             task.retry()
         assert schedules["a"].metadata().next_time == hour + 3600
+
+
+APP = """
+import asyncio
+import tokimori
+
+app = tokimori.App("shop")
+
+@app.job
+async def rest(seconds: float) -> float:
+    await asyncio.sleep(seconds)
+    return seconds
+
+@app.job
+def twice(seconds: float) -> float:
+    return 2 * rest.enqueue(seconds).result(timeout=20)
+
+@app.job
+def refuse() -> None:
+    raise ValueError("no good")
+"""
+
+
+def test_handles_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node holds an answer back until the run has ended; a run within a worker process may wait for another."""
+    program = Program(tmp_path)
+    (tmp_path / "distant_shop.py").write_text(APP)
+    program.environment |= {"TOKIMORI_APP_LOAD": "distant_shop:app", "TOKIMORI_APP_INCLUDE": str(tmp_path)}
+    monkeypatch.syspath_prepend(tmp_path)
+    shop: Any = import_module("distant_shop")
+    with site_of(program) as site:
+        shop.app.url = site.entry
+        handles = [shop.rest.enqueue(seconds) for seconds in (0.6, 0.1)]
+        assert [each.result() for each in tokimori.as_completed(handles, timeout=30)] == [0.1, 0.6]
+        assert [each.attempt for each in handles] == [1, 1]
+        assert shop.twice.enqueue(0.1).result(timeout=30) == 0.2
+        with pytest.raises(tokimori.RunFailed) as failed:
+            shop.app.handle(shop.refuse.enqueue().id).result(timeout=30)
+        assert (failed.value.type, "in refuse" in failed.value.traceback) == ("ValueError", True)
+        long = shop.rest.enqueue(30)
+        with pytest.raises(tokimori.RunNotEnded):
+            long.result(timeout=0.2)
+        long.cancel()
+        shop.app.client.close()

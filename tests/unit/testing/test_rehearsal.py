@@ -35,6 +35,12 @@ async def slow() -> int:
     return 7
 
 
+@app.job
+def waits() -> int:
+    """Waits for another run, which has no place to run in."""
+    return slow.enqueue().result()
+
+
 @app.job(attempts=2)
 def careful() -> object:
     """Goes on where it was."""
@@ -91,6 +97,27 @@ def test_what_is_enqueued_runs_when_it_is_due(rehearsal: Rehearsal) -> None:
     assert [run.id for run in rehearsal.runs("flaky")] == [first.id, later.id]
     assert [run.attempt for run in rehearsal.runs("flaky")] == [3, 3]
     assert rehearsal.runs("nightly") == []
+
+
+def test_whoever_waits_for_a_result_lets_time_pass(rehearsal: Rehearsal) -> None:
+    """As much as the run needs, and no more than is given."""
+    handle = flaky.enqueue("waits")
+    with pytest.raises(tokimori.RunNotEnded):
+        handle.result(timeout=90)
+    assert handle.result() is None
+    assert (handle.attempt, done) == (3, ["waits"] * 3)
+    assert tokimori.gather([slow.enqueue(), slow.after("1d").enqueue()]) == [7, 7]
+    failing = tokimori.as_completed([waits.enqueue()])
+    with pytest.raises(tokimori.RunFailed, match="may need the last free place of this worker process"):
+        next(iter(failing)).result()
+
+
+async def test_so_do_tests_on_a_loop(rehearsal: Rehearsal) -> None:
+    """With the calls that are awaited."""
+    handles = [await flaky.aenqueue("first"), await flaky.aenqueue("second")]
+    assert await tokimori.agather(handles) == [None, None]
+    assert await (await slow.aenqueue()) == 7
+    assert len(done) >= 6
 
 
 def test_a_function_asks_for_others(rehearsal: Rehearsal) -> None:

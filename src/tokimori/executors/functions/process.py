@@ -31,7 +31,8 @@ class AppSettings(Struct, frozen=True, kw_only=True):
     """The app of a node, and the processes that run it.
 
     `app` is `MODULE:NAME` or `FILE.py:NAME`, `secret` a text that nobody can guess. Output goes below `runs_dir`;
-    `environ` is the environment of a process, which works on `concurrency` runs at a time. `include` are folders where
+    `environ` is the environment of a process, which works on `concurrency` runs at a time; all but one of its `places`
+    may wait for other runs. `include` are folders where
     its modules are looked for first, `require` modules that are imported before it. After `max_runs_per_process` runs,
     or with more than `most_memory` bytes in memory, a process is replaced when nothing runs in it, and `max_age`
     seconds after its start as soon as another one is ready (None: never). `attached`:
@@ -46,6 +47,7 @@ class AppSettings(Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str]
     processes: int = 2
     concurrency: int = 16
+    places: int = 0
     include: tuple[str, ...] = ()
     require: tuple[str, ...] = ()
     max_runs_per_process: int | None = None
@@ -67,6 +69,7 @@ class AppSettings(Struct, frozen=True, kw_only=True):
             "number": number,
             "app": self.app,
             "concurrency": self.concurrency,
+            "places": self.places,
             "include": self.include,
             "require": self.require,
             "stored": self.stored,
