@@ -40,6 +40,8 @@ class Beginner(Protocol[_Behind_co]):
         ...
 
 
+UNSAID = ""
+"""In place of that: nobody is told, as the garbage collector may be the one who calls."""
 ASYNC_CLIENT = "`async with tokimori.open_async(…) as client:`, and await its methods"
 
 
@@ -96,7 +98,7 @@ def _iterated(run: Runner[Any], stream: Callable[[Any], AsyncIterator[_T]]) -> I
             yield found[0]
     finally:
         with suppress(Refused):  # of a client that is closed nothing is left to end
-            run(end)
+            run(end, UNSAID)
 
 
 class Background(Generic[_Behind]):
@@ -109,7 +111,7 @@ class Background(Generic[_Behind]):
     def __init__(self, new: Callable[[], AbstractAsyncContextManager[_Behind]]) -> None:
         self._new = new
         self._by_process: dict[int, _Loop[_Behind]] = {}
-        self._warned: set[str] = set()
+        self._warned = {UNSAID}
 
     def begin(self, act: Callable[[_Behind], Awaitable[_T]]) -> "Future[_T]":
         """Begin `act` and return its future. Raises `Refused` if this is closed."""
