@@ -27,6 +27,8 @@ from tokimori.stores.postgres.store import PostgresStore
 T = TypeVar("T")
 WAITS = 0.4
 """Seconds after which a call that has not returned is taken to wait."""
+GOES_AROUND = 1.5
+"""Seconds in which a call that waits for nobody returns, however busy the machine: for a lock it would wait 2."""
 
 
 class HeldOpen(Protocol):

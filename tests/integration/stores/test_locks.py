@@ -17,7 +17,7 @@ from tests.contract.stores.actors import (
     planned,
     state_of,
 )
-from tests.integration.stores.scenes import WAITS, Scene, claimed_in, paused, waits
+from tests.integration.stores.scenes import GOES_AROUND, Scene, claimed_in, paused, waits
 from tokimori.errors import Conflict, Refused
 from tokimori.model.ids import PermitId
 from tokimori.model.job import JobState
@@ -55,7 +55,7 @@ async def test_a_claim_goes_around_a_pause_under_way(scene: Scene, limit: int) -
     await add_runs(scene.store, free, 1)
     async with scene.held_open() as db:
         await scene.lock_job(db, job)
-        async with asyncio.timeout(WAITS):
+        async with asyncio.timeout(GOES_AROUND):
             assert [each.run.job_id for each in await scene.worker.claim()] == ["free"]
     assert len(await scene.worker.claim()) == 2
 
@@ -87,7 +87,7 @@ async def test_a_claim_does_not_wait_for_a_pause_of_a_queue(scene: Scene) -> Non
     await add_runs(scene.store, job, 1)
     async with scene.held_open() as db:
         await db.add_pause(Pause(queue="mail", since=NOW))
-        async with asyncio.timeout(WAITS):
+        async with asyncio.timeout(GOES_AROUND):
             assert await scene.worker.claim() == []
     assert len(await scene.worker.claim()) == 1
 
@@ -155,7 +155,7 @@ async def test_a_claim_does_not_wait_for_a_burial(scene: Scene) -> None:
     await add_runs(scene.store, job, 1)
     async with scene.held_open() as db:
         assert await db.bury(scene.worker.id, 0, scene.other.id, NOW)
-        async with asyncio.timeout(WAITS):
+        async with asyncio.timeout(GOES_AROUND):
             assert await scene.worker.claim() == []
 
 
@@ -176,7 +176,7 @@ async def test_a_beat_does_not_wait_for_claims(scene: Scene) -> None:
     await add_runs(scene.store, job, 1)
     async with scene.held_open() as db:
         await claimed_in(db, scene.worker.id, job)
-        async with asyncio.timeout(WAITS):
+        async with asyncio.timeout(GOES_AROUND):
             assert (await scene.worker.tick()).owned == frozenset()  # the claim has not ended
 
 
@@ -214,7 +214,7 @@ async def test_a_claim_goes_around_a_full_jobs_settle(scene: Scene) -> None:
     (late,) = await add_runs(scene.store, job, 1)
     async with scene.held_open() as db:
         await db.settle([scene.worker.change(first)], scene.worker.id, NOW)
-        async with asyncio.timeout(WAITS):
+        async with asyncio.timeout(GOES_AROUND):
             assert await scene.other.claim() == []
     assert await state_of(scene.store, late) == "ready"
     assert [each.run.id for each in await scene.other.claim()] == [late.id]
@@ -226,7 +226,7 @@ async def test_claims_at_once_share_a_job_without_limit(scene: Scene) -> None:
     await add_runs(scene.store, job, 20)
     async with scene.held_open() as db:
         assert len(await claimed_in(db, scene.worker.id, job)) == 10
-        async with asyncio.timeout(WAITS):
+        async with asyncio.timeout(GOES_AROUND):
             assert len(await scene.other.claim(10)) == 10
 
 
@@ -250,7 +250,7 @@ async def test_runs_are_locked_in_order(scene: Scene) -> None:
     async with scene.held_open() as db:
         await db.settle([changes[first.run.id]], scene.worker.id, NOW)
         both = await waits(scene.store.settle([changes[last.run.id], changes[first.run.id]], scene.worker.id, NOW))
-        async with asyncio.timeout(WAITS):
+        async with asyncio.timeout(GOES_AROUND):
             assert await scene.worker.settle(last) is Verdict.APPLIED
     assert await both == [Verdict.ALREADY_APPLIED, Verdict.ALREADY_APPLIED]
 
@@ -265,7 +265,7 @@ async def test_a_claim_goes_around_semaphores_that_somebody_counts(scene: Scene)
         late = await add_job(scene.store, "late", semaphores=("db",))
         runs_ += await add_runs(scene.store, late, 1)
         await add_runs(scene.store, free, 1)
-        async with asyncio.timeout(WAITS):
+        async with asyncio.timeout(GOES_AROUND):
             assert [each.run.job_id for each in await scene.other.claim()] == ["free"]
         assert await state_of(scene.store, runs_[1]) == "ready"
     assert await scene.other.claim() == []
@@ -323,7 +323,7 @@ async def test_jobs_without_limit_share_nothing(scene: Scene) -> None:
     changes = [scene.worker.change(each) for each in await scene.worker.claim()]
     async with scene.held_open() as db:
         await scene.lock_job(db, job)
-        async with asyncio.timeout(WAITS):
+        async with asyncio.timeout(GOES_AROUND):
             assert await scene.store.settle(changes, scene.worker.id, NOW) == [Verdict.APPLIED] * 2
 
 
@@ -334,7 +334,7 @@ async def test_a_claim_goes_around_a_run_that_is_being_cancelled(scene: Scene) -
     await add_runs(scene.store, free, 1)
     async with scene.held_open() as db:
         assert (await db.cancel_run(run.id, "enough", NOW)).state == "cancelled"
-        async with asyncio.timeout(WAITS):
+        async with asyncio.timeout(GOES_AROUND):
             assert [each.run.job_id for each in await scene.worker.claim()] == ["free"]
 
 

@@ -13,7 +13,7 @@ from tests.contract.stores.actors import (
     state_of,
 )
 from tests.contract.stores.test_limits import with_limit
-from tests.integration.stores.scenes import WAITS, Scene, waits
+from tests.integration.stores.scenes import GOES_AROUND, Scene, waits
 from tokimori.errors import StoreUnavailable
 from tokimori.model.job import Job
 from tokimori.ports.working import Verdict
@@ -30,7 +30,7 @@ async def test_a_beat_goes_around_runs_that_others_hold(scene: Scene) -> None:
         await scene.store.db.ask(statement)  # type: ignore[attr-defined]
     async with scene.held_open() as db:
         await db.db.ask(sql("SELECT 1 FROM tokimori_runs WHERE id = %s FOR UPDATE", run.id))
-        async with asyncio.timeout(WAITS):
+        async with asyncio.timeout(GOES_AROUND):
             await scene.worker.tick()
         assert (await scene.store.get_run(run.id)).lane == run.lane
     await scene.worker.tick()

@@ -17,7 +17,7 @@ from tests.contract.stores.actors import (
     state_of,
 )
 from tests.contract.stores.test_limits import states
-from tests.integration.stores.scenes import WAITS, Scene, paused, waits
+from tests.integration.stores.scenes import GOES_AROUND, Scene, paused, waits
 from tokimori.model.lanes import lane_of
 from tokimori.model.policies import Overlap
 from tokimori.model.run import Run
@@ -44,7 +44,7 @@ async def test_a_claim_goes_around_a_semaphore_that_is_being_taken(scene: Scene)
     await scene.store.put_semaphore("db", 2, NOW)
     async with scene.held_open() as db:
         await Worker(db, scene.other.id).acquire("db", 2)
-        async with asyncio.timeout(WAITS):
+        async with asyncio.timeout(GOES_AROUND):
             assert [each.run.job_id for each in await scene.worker.claim()] == ["free"]
         assert await state_of(scene.store, wants) == "ready"
     assert await scene.worker.claim() == []
@@ -58,7 +58,7 @@ async def test_a_claim_goes_around_one_of_the_same_key(scene: Scene) -> None:
     lanes = [lane_of(job.definition)]
     async with scene.held_open() as db:
         assert len(await db.claim(a_claim(scene.worker.id, lanes, 1), NOW)) == 1
-        async with asyncio.timeout(WAITS):
+        async with asyncio.timeout(GOES_AROUND):
             assert await scene.other.claim() == []
     assert await scene.other.claim() == []
     assert sorted(await states(scene.store, runs)) == ["blocked", "running"]

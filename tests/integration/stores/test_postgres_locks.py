@@ -17,7 +17,7 @@ from tests.contract.stores.actors import (
 )
 from tests.contract.stores.test_dependents import runs_of
 from tests.contract.stores.test_joins import settle, two_rounds
-from tests.integration.stores.scenes import WAITS, Scene, claimed_in, paused, waits
+from tests.integration.stores.scenes import GOES_AROUND, Scene, claimed_in, paused, waits
 from tokimori.model.lanes import lane_of
 from tokimori.model.run import Run
 from tokimori.ports.working import Claimed, Verdict
@@ -88,7 +88,7 @@ async def test_a_claim_goes_around_a_key_that_somebody_counts(scene: Scene) -> N
     async with scene.held_open() as db:
         assert len(await claimed_in(db, scene.worker.id, job)) == 1
         late = await scene.store.add_run(a_request(job, concurrency_key="k"), NOW)
-        async with asyncio.timeout(WAITS):
+        async with asyncio.timeout(GOES_AROUND):
             assert await scene.other.claim() == []
         assert await state_of(scene.store, late) == "ready"
     assert await scene.other.claim() == []
@@ -102,7 +102,7 @@ async def test_a_claim_does_not_wait_for_who_makes_a_semaphore(scene: Scene) -> 
     async with scene.held_open() as db:
         assert len(await claimed_in(db, scene.worker.id, both)) == 1
         await add_runs(scene.store, back, 1)
-        async with asyncio.timeout(WAITS):
+        async with asyncio.timeout(GOES_AROUND):
             assert await scene.other.claim() == []
     assert [each.limit for each in await scene.store.list_semaphores()] == [1, 1]
 
@@ -114,6 +114,6 @@ async def test_a_join_that_is_complete_again_waits_for_no_run(scene: Scene) -> N
     (born,) = await scene.worker.claim(now=later(1))
     async with scene.held_open() as db:
         assert await db.settle([scene.worker.change(born)], scene.worker.id, NOW) == [Verdict.APPLIED]
-        async with asyncio.timeout(WAITS):
+        async with asyncio.timeout(GOES_AROUND):
             await settle(scene.store, scene.worker, *again)
     assert [run.id for run in await runs_of(scene.store, "child")] == [born.run.id]
