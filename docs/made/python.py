@@ -13,6 +13,7 @@ import tokimori
 from docs.made.markdown import REFERENCE, code, table, text
 from tokimori import testing
 from tokimori.apps import names
+from tokimori.client.facade import signature_of
 from tokimori.errors import TokimoriError
 from tokimori.service import arguments
 from tokimori.service.operation import Member, Operation, members_in
@@ -103,10 +104,10 @@ def _bare(each: Any) -> Any:
     return getattr(each, "__func__", each)
 
 
-def _member(noun: str, name: str, member: Member[Any, Any]) -> tuple[str, str, str]:
+def _member(noun: str, name: str, member: Member[Any, Any, Any]) -> tuple[str, str, str]:
     """Return the row of an operation."""
     role = str(member.role) if isinstance(member, Operation) else ""
-    return code(f"{noun}.{name}{_signature(member.method)}"), role, _prose(member.method)
+    return code(f"{noun}.{name}{_signature(member.method, signature_of(member))}"), role, _prose(member.method)
 
 
 def _value(kind: Any) -> Iterator[str]:
@@ -133,10 +134,10 @@ def _type(kind: Any) -> str:
     return LONG_PATH.sub("", re.sub(r"ForwardRef\('(.*?)'.*?\)", r"\1", shown)).strip("'")
 
 
-def _signature(function: Any) -> str:
+def _signature(function: Any, signature: inspect.Signature | None = None) -> str:
     """Return a signature with short names of types."""
     try:
-        shown = str(inspect.signature(function))
+        shown = str(signature or inspect.signature(function))
     except (TypeError, ValueError):
         return "()"
     shown = re.sub(r"<class '([\w.]+)'>", r"\1", LONG_PATH.sub("", shown))

@@ -87,7 +87,9 @@ async def finish(fleet: Fleet, jobs: int, patience: float) -> Finish:
 async def _listed(store: Store | AsyncClient, wanted: RunFilter) -> Sequence[Run]:
     if not isinstance(store, AsyncClient):
         return await store.list_runs(wanted)
-    found = await store.runs.list(job_id=wanted.job_id, state=wanted.states, before=wanted.before, limit=wanted.limit)
+    found = await store._inside.runs.list(
+        job_id=wanted.job_id, state=wanted.states, before=wanted.before, limit=wanted.limit
+    )
     return found.runs
 
 

@@ -10,8 +10,8 @@ import tokimori
 from tests.cluster.fleet import Fleet
 from tests.servers import mariadb, postgres, redis
 from tokimori.client.client import Client
-from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
+from tokimori.service.views.runs import RunView
 
 GRACE = 2.0
 STUBBORN = """
@@ -105,7 +105,7 @@ def gone(fleet: Fleet) -> float:
     return time.monotonic()
 
 
-def states(client: Client, state: RunState, count: int) -> Sequence[Run]:
+def states(client: Client, state: RunState, count: int) -> Sequence[RunView]:
     """So many runs, once they are in this state."""
     end = time.monotonic() + PATIENCE
     while len(runs := client.runs.list(state=state).runs) < count:

@@ -66,10 +66,10 @@ def test_a_run_that_waited_for_a_process_begins_at_one_node(fleet: Fleet) -> Non
                 send(worker, signal.SIGKILL)
         until(lambda: "died" in (fleet.folder / "node0.log").read_text(), "its process dies")
         run = client.jobs.trigger("alone")
-        until(lambda: client.runs.get(run.id).run.node_id is not None, "the run is taken")
+        until(lambda: client.runs.get(run.id).node_id is not None, "the run is taken")
         fleet.start_node(environment=own | {"PLACE": "second"})
         fleet.wait_until_up(60)
-        assert client.runs.get(run.id).run.attempt == 1
+        assert client.runs.get(run.id).attempt == 1
         fleet.freeze(first)
         slow.unlink()
         until(lambda: "second 2" in began.read_text(), "the other node takes it over")
@@ -95,7 +95,7 @@ def test_a_run_in_the_socket_of_a_frozen_process_begins_at_one_node(fleet: Fleet
         for worker in workers:
             send(worker, signal.SIGSTOP)
         run = client.jobs.trigger("alone")
-        until(lambda: client.runs.get(run.id).run.pid in workers, "the run is given to the process")
+        until(lambda: client.runs.get(run.id).pid in workers, "the run is given to the process")
         for keeper in keepers:
             send(keeper, signal.SIGSTOP)
         fleet.freeze(first)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,7 @@ from tests.cluster.shifted_node import JUMP, JUMPED
 from tests.programs.forked import BARE
 from tests.servers import mariadb, postgres, redis
 from tests.servers.wrong_clock import WrongClock
-from tokimori.clock import SECOND, Moment
-from tokimori.model.run import Run
+from tokimori.service.views.runs import RunView
 
 DAY = 24 * 3600
 JOBS = {
@@ -83,7 +83,7 @@ def until(holds: Callable[[], object], patience: float) -> float:
     return time.monotonic() - began
 
 
-def runs_of(client: tokimori.Client, name: str, most: int) -> Sequence[Run]:
+def runs_of(client: tokimori.Client, name: str, most: int) -> Sequence[RunView]:
     """The newest runs of the job."""
     return client.runs.list(job_id=name, limit=most).runs
 
@@ -99,15 +99,15 @@ def _named(case: object) -> str | None:
             return None
 
 
-def now(offset: int) -> Moment:
+def now(offset: int) -> datetime:
     """The time by a clock that is so many seconds wrong."""
-    return Moment(round((time.time() + offset) * SECOND))
+    return datetime.now(UTC) + timedelta(seconds=offset)
 
 
 def fires(client: tokimori.Client, offset: int, patience: float) -> float:
     """Wait for a run that is made for a moment soon after now."""
     since = now(offset)
-    soon = Moment(since + 600 * SECOND)
+    soon = since + timedelta(seconds=600)
     return until(lambda: any(since <= run.nominal <= soon for run in runs_of(client, "often", 50)), patience)
 
 
@@ -116,7 +116,7 @@ def check_once(client: tokimori.Client, offset: int) -> None:
     for name in JOBS:
         moments = Counter(run.nominal for run in runs_of(client, name, 1000))
         assert max(moments.values(), default=1) == 1
-        verified = client.jobs.verify(name, last=Moment(now(offset) - 15 * SECOND))
+        verified = client.jobs.verify(name, last=now(offset) - timedelta(seconds=15))
         assert (verified.wrong, verified.fates.get("run", 0) > 0 or name != "often") == (0, True), verified
 
 
@@ -135,7 +135,7 @@ def test_two_days_leave_nothing_behind(wrong: tuple[Machine, Sequence[int]]) -> 
     """Jobs fire on within two minutes, and every moment of the stretch that was decided by them comes once."""
     machine, (_, jump, right, *later) = wrong
     with tokimori.open(machine.url) as client:
-        until(lambda: any(node.runs_jobs for node in client.nodes.list()), 60)
+        until(lambda: any(node.kind == "node" for node in client.nodes.list()), 60)
         for name, terms in JOBS.items():
             client.jobs.add(name, noop=True, max_running=0, **terms)  # type: ignore[arg-type]
         fires(client, 0, 60)
@@ -145,7 +145,7 @@ def test_two_days_leave_nothing_behind(wrong: tuple[Machine, Sequence[int]]) -> 
         time.sleep(40 if jump > 0 else 75)
         machine.go_to(right)
         assert fires(client, right, 150) < 120
-        assert (client.jobs.get("minutely").next_due or 0) <= now(120)
+        assert (client.jobs.get("minutely").next_due or now(0)) <= now(120)
         for offset in later:
             machine.go_to(offset)
             fires(client, offset, 90)

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from tests.cluster import witness
@@ -320,7 +321,7 @@ async def _drained(fleet: Fleet) -> tuple[list[Account], list[str]]:
             job, asked = await client.jobs.get(name), await client.db.now()
             await client.jobs.update(name, schedule=None)
             times = {"created": job.created, "asked": asked, "acknowledged": SystemClock().now()}
-            known[name] = times | {"schedule": job.definition.schedule}
+            known[name] = times | {"schedule": job.schedule}
         for _ in range(round(PATIENCE / POLL)):
             if not await live_runs(client):
                 break
@@ -339,7 +340,7 @@ async def _verified(client: AsyncClient) -> list[str]:
     """Return what does not fit of each job, up to some seconds ago, as `verify` says."""
     wrong = []
     for name in NAMES:
-        first, last, runs = None, Moment(await client.db.now() - 15 * SECOND), 0
+        first, last, runs = None, await client.db.now() - timedelta(seconds=15), 0
         while True:
             verified = await client.jobs.verify(name, first, last)
             wrong += [f"verify {name}: {line}" for line in verified.faults]

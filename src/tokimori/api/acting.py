@@ -12,7 +12,7 @@ from tokimori.errors import Unauthorized
 from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.claims import Claims
 from tokimori.service.given import check_author
-from tokimori.service.operation import Async
+from tokimori.service.operation import Inside
 from tokimori.service.permitted import permitted
 from tokimori.service.service import Service
 from tokimori.service.sight import Access, owner
@@ -21,7 +21,7 @@ AuthorOf = Callable[[Request], str | None]
 """A function that tells who sent a request that brought the node's secret."""
 ServiceFor = Callable[[Request], Service]
 """A function that gives the service as the author of the request may use it."""
-ClaimsFor = Callable[[Request], Claims[Async]]
+ClaimsFor = Callable[[Request], Claims[Inside]]
 """The same for what workers ask."""
 MOST_AUTHORS = 256
 """For so many the service that acts in their name is kept."""
@@ -107,6 +107,6 @@ class Acting:
         access: Access = request.scope[_ACCESS]
         return owner(self._author_of(request)) if access.is_owner else access
 
-    def claims(self, request: Request) -> Claims[Async]:
+    def claims(self, request: Request) -> Claims[Inside]:
         """Return the claims for who sent this."""
         return self.service(request).claims

@@ -11,7 +11,7 @@ from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, page_of
 from tokimori.api.operation import Operation
 from tokimori.service.asking import MOST_LISTED
-from tokimori.service.views.alarms import AlarmView, ExpectationView, alarm_view, expectation_view
+from tokimori.service.views.alarms import AlarmView, ExpectationView
 
 
 class NamesQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -67,17 +67,19 @@ class Alarms:
         """Return what should have ended well and has not, by name."""
         found = await self._service(request).expectations.alarms(query.after, query.limit)
         last = found[-1].name if found else None
-        return page_of(request, [alarm_view(each) for each in found], more=len(found) == query.limit, after=last)
+        return page_of(request, [AlarmView.made(each) for each in found], more=len(found) == query.limit, after=last)
 
     async def list(self, request: Request, query: NamesQuery) -> Response:
         """Return what is expected of jobs and elsewhere, by name."""
         found = await self._service(request).expectations.list(query.after, query.limit)
         last = found[-1].name if found else None
-        return page_of(request, [expectation_view(each) for each in found], more=len(found) == query.limit, after=last)
+        return page_of(
+            request, [ExpectationView.made(each) for each in found], more=len(found) == query.limit, after=last
+        )
 
     async def show(self, request: Request) -> Response:
         """Return the expectation of this name."""
-        return answer(expectation_view(await self._service(request).expectations.get(_name(request))))
+        return answer(ExpectationView.made(await self._service(request).expectations.get(_name(request))))
 
     async def set(self, request: Request, body: Expected) -> Response:
         """Expect something elsewhere to report a good end at least every `within` seconds.
@@ -86,7 +88,7 @@ class Alarms:
         """
         service = self._service(request)
         found = await service.expectations.set(_name(request), body.within, description=body.description)
-        return answer(expectation_view(found))
+        return answer(ExpectationView.made(found))
 
     async def delete(self, request: Request) -> Response:
         """Expect nothing of it any more; its alarm goes too."""
@@ -100,7 +102,7 @@ class Alarms:
         A good end takes back its alarm; a failure raises one within seconds.
         """
         return answer(
-            expectation_view(await self._service(request).expectations.ping(_name(request), body.report, body.log))
+            ExpectationView.made(await self._service(request).expectations.ping(_name(request), body.report, body.log))
         )
 
 

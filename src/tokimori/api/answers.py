@@ -14,6 +14,7 @@ from tokimori.model.encoding import invalid_json
 from tokimori.model.sizes import check_depth
 from tokimori.model.words import own_address
 from tokimori.service.views.errors import ErrorFault, error_view, problem_of
+from tokimori.service.views.outside import as_json
 from tokimori.spelling import hint
 
 JSON, PROBLEM = "application/json", "application/problem+json"
@@ -27,7 +28,7 @@ _T = TypeVar("_T")
 def answer(value: object, status: int = 200, *, location: str | None = None) -> Response:
     """Return a response with the value as JSON; `location` is the path of a new resource."""
     headers = None if location is None else {"location": location}
-    return Response(json.encode(value), status, headers, JSON)
+    return Response(as_json(value), status, headers, JSON)
 
 
 def written(text: bytes, etag: str | None = None) -> Response:

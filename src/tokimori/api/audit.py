@@ -11,7 +11,7 @@ from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import page_of
 from tokimori.api.operation import Operation
 from tokimori.service.asking import MOST_LISTED
-from tokimori.service.views.audit import EntryView, entry_view
+from tokimori.service.views.audit import EntryView
 
 
 class AuditQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,5 +34,5 @@ class AuditRoutes:
     async def list(self, request: Request, query: AuditQuery) -> Response:
         """Return who has changed what, newest first, a page at a time."""
         found = await self._service(request).audit.list(query.after, query.limit)
-        views = [entry_view(each) for each in found]
+        views = [EntryView.made(each) for each in found]
         return page_of(request, views, more=len(found) == query.limit, after=found[-1].id if found else None)

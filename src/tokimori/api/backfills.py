@@ -12,7 +12,7 @@ from tokimori.api.answers import answer
 from tokimori.api.jobs import job_id_of
 from tokimori.api.operation import Operation
 from tokimori.clock import Moment, parse_moment
-from tokimori.service.views.runs import BackfillView, backfill_view
+from tokimori.service.views.runs import BackfillView
 
 _SPAN = {"from": "2030-01-01T00:00:00Z", "to": "2030-01-03T00:00:00Z"}
 
@@ -57,9 +57,11 @@ class Backfills:
         done = await self._service(request).jobs.backfill(
             job_id_of(request), first, last, max_running=body.max_running, dry_run=body.dry_run
         )
-        return answer(backfill_view(done))
+        return answer(BackfillView.made(done))
 
     async def cancel(self, request: Request, body: Range) -> Response:
         """Cancel a backfill: its runs that have not ended, and the making of more."""
         first, last = body.moments()
-        return answer(backfill_view(await self._service(request).jobs.cancel_backfill(job_id_of(request), first, last)))
+        return answer(
+            BackfillView.made(await self._service(request).jobs.cancel_backfill(job_id_of(request), first, last))
+        )

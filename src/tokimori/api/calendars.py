@@ -11,7 +11,7 @@ from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer
 from tokimori.api.operation import Fields, Operation
 from tokimori.errors import InvalidInput
-from tokimori.service.views.schedules import CalendarView, calendar_view
+from tokimori.service.views.schedules import CalendarView
 
 
 class CalendarChanges(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -71,7 +71,7 @@ class CalendarRoutes:
 
     async def list(self, request: Request) -> Response:
         """Return all calendars, by name."""
-        return answer([calendar_view(calendar) for calendar in await self._service(request).calendars.list()])
+        return answer([CalendarView.made(calendar) for calendar in await self._service(request).calendars.list()])
 
     async def add(self, request: Request, body: Fields) -> Response:
         """Add a calendar: `name`, and `dates`, `weekdays`, `description`."""
@@ -79,16 +79,16 @@ class CalendarRoutes:
         if not isinstance(name, str):
             raise InvalidInput("name: a calendar needs a name", field="name", value=name, allowed="a text")
         calendar = await self._service(request).calendars.add(name, **body)
-        return answer(calendar_view(calendar), 201, location=f"/api/v2/calendars/{quote(name, safe='')}")
+        return answer(CalendarView.made(calendar), 201, location=f"/api/v2/calendars/{quote(name, safe='')}")
 
     async def show(self, request: Request) -> Response:
         """Return a calendar, and the jobs that use it."""
         name, calendars = _name(request), self._service(request).calendars
-        return answer(calendar_view(await calendars.get(name), await calendars.jobs(name)))
+        return answer(CalendarView.made(await calendars.get(name), jobs=await calendars.jobs(name)))
 
     async def update(self, request: Request, body: Fields) -> Response:
         """Change fields of a calendar; null empties a field. The jobs that use it take over its days."""
-        return answer(calendar_view(await self._service(request).calendars.update(_name(request), **body)))
+        return answer(CalendarView.made(await self._service(request).calendars.update(_name(request), **body)))
 
     async def delete(self, request: Request) -> Response:
         """Delete a calendar that no job uses."""

@@ -12,7 +12,7 @@ from tokimori.api.answers import answer
 from tokimori.api.operation import Operation
 from tokimori.model.stream import LARGEST_NUMBER
 from tokimori.service.channels import LONGEST_WAIT, MOST_READ
-from tokimori.service.views.channels import MessagesView, MessageView, SubscriberView, message_view, messages_view
+from tokimori.service.views.channels import MessagesView, MessageView, SubscriberView
 
 Number = Annotated[int, Meta(ge=0, le=LARGEST_NUMBER)]
 
@@ -79,12 +79,12 @@ class ChannelRoutes:
         """Return the messages of a topic in order, at most 50; `after` in the answer is where the next ones begin."""
         channels = self._service(request).channels
         found = await channels.read(_topic(request), query.after, query.name, query.wait, query.limit)
-        return answer(messages_view(found))
+        return answer(MessagesView.made(found))
 
     async def publish(self, request: Request, body: PublishRequest) -> Response:
         """Publish a message to a topic. It is kept once this is answered, behind all that was published before."""
         message = await self._service(request).channels.publish(_topic(request), body.data, body.key)
-        return answer(message_view(message), 201)
+        return answer(MessageView.made(message), 201)
 
     async def acknowledge(self, request: Request, body: AcknowledgeRequest) -> Response:
         """Acknowledge messages: the subscriber gets those behind them from now on."""

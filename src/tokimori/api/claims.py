@@ -15,8 +15,8 @@ from tokimori.api.operation import Operation
 from tokimori.errors import TokimoriError
 from tokimori.service.claimed import ClaimedRun, Heard
 from tokimori.service.claims import Claims
-from tokimori.service.operation import Async
-from tokimori.service.views.claims import ClaimView, ToldView, claim_view, told_view
+from tokimori.service.operation import Inside
+from tokimori.service.views.claims import ClaimView, ToldView, told_view
 from tokimori.service.wishes import ALIVE_TIME
 
 
@@ -127,8 +127,8 @@ class ClaimPaths:
             id=body.id,
         )
         if body.wait <= 0:
-            return answer([claim_view(run) for run in await asked])
-        return answer([claim_view(run) for run in await while_it_waits(request, claims, asked)])
+            return answer([ClaimView.made(run) for run in await asked])
+        return answer([ClaimView.made(run) for run in await while_it_waits(request, claims, asked)])
 
     async def heartbeat(self, request: Request, body: HeartbeatRequest) -> Response:
         """Return its worker lives."""
@@ -166,7 +166,7 @@ class ClaimPaths:
 
 
 async def while_it_waits(
-    request: Request, claims: Claims[Async], asked: Coroutine[Any, Any, Sequence[ClaimedRun]]
+    request: Request, claims: Claims[Inside], asked: Coroutine[Any, Any, Sequence[ClaimedRun]]
 ) -> Sequence[ClaimedRun]:
     """Return the claimed runs, as long as the client waits. What comes too late goes back: at once, or with beats."""
     taking = asyncio.ensure_future(asked)

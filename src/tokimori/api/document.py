@@ -17,6 +17,7 @@ from tokimori.model.job_fields import FIELDS
 from tokimori.model.stream import TOPIC_ALLOWED
 from tokimori.model.words import WORD_ALLOWED
 from tokimori.service.views.errors import Problem
+from tokimori.service.views.outside import Length
 
 Schema = dict[str, Any]
 
@@ -170,7 +171,9 @@ def _schema(kind: Any) -> Schema:
 
 
 def _anything(kind: type) -> Schema:
-    """Return the schema of any JSON, for a type that says no more."""
+    """Return the schema of any JSON, for a type that says no more, or of a length."""
+    if kind is Length:
+        return {"type": "number"}
     assert kind is object, kind  # noqa: S101  all others msgspec knows
     return {"description": "whatever JSON can hold"}
 

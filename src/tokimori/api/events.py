@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import contextmanager
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,7 +20,8 @@ from tokimori.service.events.events import AnyEvent, Event, EventKind, Filters, 
 from tokimori.service.events.notice_board import FoundNotices
 from tokimori.service.events.notices import LONGEST_WAIT
 from tokimori.service.service import Service
-from tokimori.service.views.events import EventsView, event_view, events_view
+from tokimori.service.views.events import EventsView, event_view
+from tokimori.service.views.outside import as_json
 
 STREAM = "text/event-stream"
 Block = tuple[bytes, str, bool]
@@ -136,7 +136,7 @@ class EventRoutes:
         if STREAM not in request.headers.get("accept", ""):
             found = await _read(service, query, after, query.wait)
             told: Sequence[Event | AnyEvent] = found.events
-            return answer(events_view(found, await in_steps(event_view, told)))
+            return answer(EventsView.made(found, events=await in_steps(event_view, told)))
         return await self._stream(request, _reader_of_events(service, query), after)
 
     async def _stream(self, request: Request, read: Read, after: str | None) -> Response:
@@ -206,14 +206,14 @@ def _notice_text(found: FoundNotices) -> bytes:
     if not found.notices:
         return b": nothing new\nid: %b\n\n" % at
     told = {notice.noun: notice.ids for notice in found.notices}
-    return b"id: %b\nevent: changed\ndata: %b\n\n" % (at, msgspec.json.encode(told))
+    return b"id: %b\nevent: changed\ndata: %b\n\n" % (at, as_json(told))
 
 
 def _text(events: Sequence[Event | AnyEvent], after: str, *, gap: bool) -> bytes:
     """As the stream has it. A block without data is no event, and still says where to go on."""
     blocks = [b'event: gap\ndata: {"event":"gap"}\n\n'] if gap else []
     for event in events:
-        data = msgspec.json.encode(event_view(event))
+        data = as_json(event_view(event))
         blocks.append(b"id: %b\nevent: %b\ndata: %b\n\n" % (event.position.encode(), event.what.encode(), data))
     if not events:
         blocks.append(b": nothing new\nid: %b\n\n" % after.encode())

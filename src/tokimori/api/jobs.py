@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Annotated
 from urllib.parse import quote
 
-from msgspec import Meta, Struct, json
+from msgspec import Meta, Struct
 from msgspec.structs import asdict
 from starlette.requests import Request
 from starlette.responses import Response
@@ -31,7 +31,8 @@ from tokimori.service.edits import check_tag, tag_of
 from tokimori.service.finding_runs import LONGEST, all_whole
 from tokimori.service.service import Service
 from tokimori.service.shown import MOST_KEPT, Shown
-from tokimori.service.views.jobs import JobView, job_view
+from tokimori.service.views.jobs import JobView
+from tokimori.service.views.outside import as_json
 from tokimori.service.views.runs import RunView
 
 SHOWN_TIMES = 5
@@ -220,7 +221,7 @@ class JobRoutes:
         found = await service.jobs.list(**filters_of(query, JobFilters))
         jobs = found.jobs
         last = await _last_runs(service, jobs, query.last_runs) if query.last_runs else {}
-        views = await in_steps(lambda job: job_view(job, last_runs=last.get(job.id)), jobs)
+        views = await in_steps(lambda job: JobView.made(job, last_runs=last.get(job.id)), jobs)
         return page_of(request, members_of(views, JobView, query.fields), more=found.next is not None, after=found.next)
 
     async def add(self, request: Request, body: Fields) -> Response:
@@ -288,19 +289,21 @@ class JobRoutes:
 
     async def pause(self, request: Request, body: PauseRequest) -> Response:
         """Pause a job: none of its runs starts until it is resumed."""
-        return answer(job_view(await self._service(request).jobs.pause(job_id_of(request), body.reason, now=body.now)))
+        return answer(
+            JobView.made(await self._service(request).jobs.pause(job_id_of(request), body.reason, now=body.now))
+        )
 
     async def resume(self, request: Request, body: NoRequest) -> Response:
         """Resume a job, without making up for what it missed."""
-        return answer(job_view(await self._service(request).jobs.resume(job_id_of(request))))
+        return answer(JobView.made(await self._service(request).jobs.resume(job_id_of(request))))
 
     async def resolve(self, request: Request, body: NoRequest) -> Response:
         """Enable a job that a failure has parked."""
-        return answer(job_view(await self._service(request).jobs.resolve(job_id_of(request))))
+        return answer(JobView.made(await self._service(request).jobs.resolve(job_id_of(request))))
 
     async def rewind(self, request: Request, body: NoRequest) -> Response:
         """Put back to now a job that is ahead of the time; what is not known to have run comes again."""
-        return answer(job_view(await self._service(request).jobs.rewind(job_id_of(request))))
+        return answer(JobView.made(await self._service(request).jobs.rewind(job_id_of(request))))
 
     async def copy(self, request: Request, body: NewId) -> Response:
         """Add a job like this one under another id; it is paused where this one is stopped."""
@@ -342,7 +345,7 @@ def _etag(job: Job) -> str:
 
 def _tagged(job: Job, status: int = 200) -> Response:
     """Return the job, with its tag, and where it is found."""
-    response = answer(job_view(job), status, location=f"/api/v2/jobs/{quote(job.id, safe='')}")
+    response = answer(JobView.made(job), status, location=f"/api/v2/jobs/{quote(job.id, safe='')}")
     response.headers["etag"] = _etag(job)
     return response
 
@@ -380,5 +383,4 @@ def _tags(request: Request) -> frozenset[str] | None:
 @lru_cache(maxsize=MOST_KEPT)
 def _shown(found: Shown) -> bytes:
     """Return its JSON: the service gives the same object as long as it is the same."""
-    facts = found.facts
-    return json.encode(job_view(facts.job, found.moments, facts.edges, facts.pauses, facts.too_heavy))
+    return as_json(JobView.of_shown(found))

@@ -13,7 +13,7 @@ from tokimori.api.jobs import job_id_of
 from tokimori.api.operation import Operation
 from tokimori.clock import Moment, parse_moment
 from tokimori.service.asking import MOST_LISTED
-from tokimori.service.views.ledger import LedgerView, VerifiedView, ledger_view, verified_view
+from tokimori.service.views.ledger import LedgerView, VerifiedView
 
 
 class RangeQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,11 +46,11 @@ class Ledgers:
     async def ledger(self, request: Request, query: LedgerQuery) -> Response:
         """Return the fate of each occurrence of the job's schedule, oldest first; go on with `next` as `from`."""
         found = await self._service(request).jobs.ledger(job_id_of(request), *_range(query), query.limit)
-        return answer(ledger_view(found))
+        return answer(LedgerView.made(found))
 
     async def verify(self, request: Request, query: RangeQuery) -> Response:
         """Check that each occurrence is a run, a skip or pruned: at most 10,000 of them; go on with `next`."""
-        return answer(verified_view(await self._service(request).jobs.verify(job_id_of(request), *_range(query))))
+        return answer(VerifiedView.made(await self._service(request).jobs.verify(job_id_of(request), *_range(query))))
 
 
 def _range(query: RangeQuery) -> tuple[Moment | None, Moment | None]:

@@ -16,7 +16,7 @@ from tokimori.ports.nodes import NodeRecord
 from tokimori.ports.store import SchemaStatus
 from tokimori.service.doctor.finding import Diagnosis
 from tokimori.service.service import Service
-from tokimori.service.views.nodes import NodeView, node_view
+from tokimori.service.views.nodes import NodeView
 
 MOST_COUNTED = 100
 """Live runs of a state are counted up to here: all of them would be read, one by one, for one number."""
@@ -75,7 +75,7 @@ class NodeRoutes:
 
     async def list(self, request: Request) -> Response:
         """Nodes and programs: the living ones first, then those that left or died, at most a thousand."""
-        return answer([node_view(node) for node in await self._service(request).nodes.list()])
+        return answer([NodeView.made(node) for node in await self._service(request).nodes.list()])
 
     async def drain(self, request: Request, body: NoRequest) -> Response:
         """Let a node, or all that live now, take no new runs until it is told to resume; what it runs goes on."""
@@ -130,4 +130,4 @@ def _node(request: Request) -> str | None:
 
 
 def _told(nodes: Sequence[NodeRecord]) -> Response:
-    return answer([node_view(node) for node in nodes])
+    return answer([NodeView.made(node) for node in nodes])

@@ -14,7 +14,7 @@ from tokimori.model.ids import JobId
 from tokimori.model.notifier import PREFIX, name_of
 from tokimori.service.definitions import JobFields
 from tokimori.service.notified import id_of, notifier_fields, trial_payload
-from tokimori.service.views.jobs import JobView, job_view
+from tokimori.service.views.jobs import JobView
 from tokimori.service.views.runs import RunView
 
 
@@ -76,17 +76,17 @@ class Notifiers:
     async def list(self, request: Request) -> Response:
         """Notifiers by id, at most 1,000."""
         found = await self._service(request).jobs.list(prefix=PREFIX)
-        return answer([job_view(each) for each in found])
+        return answer([JobView.made(each) for each in found])
 
     async def add(self, request: Request, body: Fields) -> Response:
         """Add a notifier: its `name`, what it does (`url`, `email`, `command`, `function`), and `notifier`."""
         job_id = id_of(body.pop("name", None))
         added = await self._service(request).jobs.add(job_id, **notifier_fields(body))
-        return answer(job_view(added), 201, location=f"/api/v2/notifiers/{name_of(job_id)}")
+        return answer(JobView.made(added), 201, location=f"/api/v2/notifiers/{name_of(job_id)}")
 
     async def show(self, request: Request) -> Response:
         """Return a notifier, as the job that it is."""
-        return answer(job_view(await self._service(request).jobs.get(_id(request))))
+        return answer(JobView.made(await self._service(request).jobs.get(_id(request))))
 
     async def delete(self, request: Request, query: DeleteNotifierQuery) -> Response:
         """Delete a notifier that no job names, or any with `force`: jobs that name it tell nobody by it any more."""

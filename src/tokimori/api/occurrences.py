@@ -11,13 +11,12 @@ from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer
 from tokimori.api.jobs import job_id_of
 from tokimori.api.operation import Operation
-from tokimori.api.schedules import NextView
-from tokimori.clock import format_moment, parse_moment
+from tokimori.clock import parse_moment, to_datetime
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.reasons import Why
-from tokimori.service.views.jobs import CountView, EdgeView, SkipView, count_view, edge_view, skip_view
-from tokimori.service.views.schedules import ExplanationView, explanation_view
-from tokimori.service.views.statistics import StatisticsView, statistics_view
+from tokimori.service.views.jobs import CountView, EdgeView, SkipView
+from tokimori.service.views.schedules import ExplanationView, NextView
+from tokimori.service.views.statistics import StatisticsView
 
 
 class NextQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,12 +58,14 @@ class Occurrences:
         job_id = job_id_of(request)
         after = None if query.after is None else parse_moment(query.after, field="after")
         moments = await self._service(request).jobs.next(job_id, query.n, after)
-        return answer([NextView(job_id=job_id, time=format_moment(moment)) for moment in moments])
+        return answer([NextView(job_id=job_id, time=to_datetime(moment)) for moment in moments])
 
     async def explain(self, request: Request, query: NextQuery) -> Response:
         """Explain the schedule of the job."""
         after = None if query.after is None else parse_moment(query.after, field="after")
-        return answer(explanation_view(await self._service(request).jobs.explain(job_id_of(request), query.n, after)))
+        return answer(
+            ExplanationView.made(await self._service(request).jobs.explain(job_id_of(request), query.n, after))
+        )
 
     async def why(self, request: Request) -> Response:
         """Return what keeps the runs of a job from starting, when it runs by itself, and what mends it."""
@@ -73,18 +74,18 @@ class Occurrences:
     async def skips(self, request: Request, query: SkipQuery) -> Response:
         """Return the skips of the job, newest first."""
         return answer(
-            [skip_view(skip) for skip in await self._service(request).jobs.skips(job_id_of(request), query.limit)]
+            [SkipView.made(skip) for skip in await self._service(request).jobs.skips(job_id_of(request), query.limit)]
         )
 
     async def counts(self, request: Request) -> Response:
         """Return the number of ended runs and skipped occurrences, by day and outcome, pruned ones too."""
-        return answer([count_view(count) for count in await self._service(request).jobs.counts(job_id_of(request))])
+        return answer([CountView.made(count) for count in await self._service(request).jobs.counts(job_id_of(request))])
 
     async def stats(self, request: Request) -> Response:
         """Return the job's statistics: its success rate, how long its runs take and how late they start."""
-        return answer(statistics_view(await self._service(request).jobs.stats(job_id_of(request))))
+        return answer(StatisticsView.made(await self._service(request).jobs.stats(job_id_of(request))))
 
     async def graph(self, request: Request) -> Response:
         """Return the edges between jobs: all, or those above and below one job."""
         edges = await self._service(request).jobs.graph(request.path_params.get("job_id"))
-        return answer([edge_view(edge) for edge in edges])
+        return answer([EdgeView.made(edge) for edge in edges])

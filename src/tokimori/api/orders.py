@@ -12,7 +12,7 @@ from tokimori.api.operation import Operation
 from tokimori.api.requests import NoRequest
 from tokimori.api.runs import CancelRequest
 from tokimori.api.turns import in_steps
-from tokimori.service.views.runs import RunView, run_view
+from tokimori.service.views.runs import RunView
 
 
 class RunsCancelled(Struct, frozen=True, kw_only=True):
@@ -56,4 +56,4 @@ class OrderRoutes:
     async def restart(self, request: Request, body: NoRequest) -> Response:
         """End the running attempts of a job, at most 1,000; their runs begin anew. Those runs."""
         found = await self._service(request).jobs.restart(request.path_params["job_id"])
-        return answer(await in_steps(run_view, found))
+        return answer(await in_steps(RunView.made, found))

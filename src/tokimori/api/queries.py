@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope
 
 from tokimori.errors import InvalidInput
 from tokimori.model.encoding import invalid_json
+from tokimori.service.views.outside import as_plain
 from tokimori.spelling import hint
 
 
@@ -28,7 +29,7 @@ def members_of(views: Sequence[Struct], kind: type[Struct], names: Sequence[str]
     for name in names:
         if name not in known:
             raise _unknown_member(name, known)
-    plain = (to_builtins(view) for view in views)
+    plain = (to_builtins(view, enc_hook=as_plain) for view in views)
     return [{name: view[name] for name in names if name in view} for view in plain]
 
 

@@ -12,7 +12,7 @@ from tokimori.api.answers import answer, page_of
 from tokimori.api.operation import Operation
 from tokimori.api.requests import NoRequest, PauseRequest
 from tokimori.service.asking import MOST_LISTED
-from tokimori.service.views.queues import PauseView, QueueView, pause_view, queue_view
+from tokimori.service.views.queues import PauseView, QueueView
 
 
 class QueueQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,21 +56,21 @@ class QueueRoutes:
     async def list(self, request: Request, query: QueueQuery) -> Response:
         """Queues by name, a page at a time: those that jobs are in, and those that are paused."""
         found = await self._service(request).queues.list(query.after, query.limit)
-        views = [queue_view(queue) for queue in found]
+        views = [QueueView.made(queue) for queue in found]
         return page_of(request, views, more=len(found) == query.limit, after=found[-1].name if found else None)
 
     async def show(self, request: Request) -> Response:
         """Return one queue: how many jobs are in it, and what keeps its runs from starting."""
-        return answer(queue_view(await self._service(request).queues.get(request.path_params["queue"])))
+        return answer(QueueView.made(await self._service(request).queues.get(request.path_params["queue"])))
 
     async def pauses(self, request: Request) -> Response:
         """Return all pauses; the pause of everything comes first."""
-        return answer([pause_view(pause) for pause in await self._service(request).queues.pauses()])
+        return answer([PauseView.made(pause) for pause in await self._service(request).queues.pauses()])
 
     async def pause(self, request: Request, body: PauseRequest) -> Response:
         """Pause a queue or everything: no run starts until it is resumed. A pause that exists stays as it is."""
         queues = self._service(request).queues
-        return answer(pause_view(await queues.pause(_queue(request), body.reason, now=body.now)))
+        return answer(PauseView.made(await queues.pause(_queue(request), body.reason, now=body.now)))
 
     async def resume(self, request: Request, body: NoRequest) -> Response:
         """Resume a queue or everything."""

@@ -12,7 +12,7 @@ from tokimori.model.trace import HEADER, traceparent_in
 from tokimori.service.idempotency import made_under
 from tokimori.service.requests import Asked, Became
 from tokimori.service.service import Service
-from tokimori.service.views.runs import run_view
+from tokimori.service.views.runs import RequestedRunView
 
 IDEMPOTENCY_KEY = "idempotency-key"
 """The header by which a request that is sent again is known."""
@@ -72,7 +72,7 @@ async def ask(request: Request, service: Service, job_id: str, wanted: TriggerRe
 def requested(asked: Asked) -> Response:
     """Return the response to who has asked for a run."""
     status = 201 if asked.became is Became.MADE else 200
-    return answer(run_view(asked.run, became=asked.became), status, location=f"/api/v2/runs/{asked.run.id}")
+    return answer(RequestedRunView.made(asked), status, location=f"/api/v2/runs/{asked.run.id}")
 
 
 async def made_once(request: Request, service: Service, said: object) -> str | None:

@@ -20,8 +20,8 @@ from tokimori.service.asking import MOST_LISTED
 from tokimori.service.failures import MOST_BUCKETS
 from tokimori.service.reasons import Why
 from tokimori.service.runs import MOST_ATTEMPTS
-from tokimori.service.views.failures import FailuresView, failures_view
-from tokimori.service.views.runs import AttemptView, OutputView, RunView, output_view, run_details_view, run_view
+from tokimori.service.views.failures import FailuresView
+from tokimori.service.views.runs import AttemptView, OutputView, RunDetailsView, RunView
 from tokimori.service.waits import LONGEST_WAIT
 
 AttemptNumber = Annotated[int, Meta(ge=1, le=MOST_ATTEMPTS)]
@@ -182,7 +182,7 @@ class RunRoutes:
         """
         service = self._service(request)
         found = await service.runs.list(**filters_of(query, RunFilters))
-        views = members_of(await in_steps(run_view, found.runs), RunView, query.fields)
+        views = members_of(await in_steps(RunView.made, found.runs), RunDetailsView, query.fields)
         response = page_of(request, views, more=found.next is not None, before=found.next)
         response.headers[_LOOKED] = str(found.looked)
         return response
@@ -193,7 +193,7 @@ class RunRoutes:
         At most 10,000 failed runs are looked at, the newest first: go on with `next` as `before`.
         """
         found = await self._service(request).runs.failures(**filters_of(query, FailureFilters))
-        return answer(failures_view(found))
+        return answer(FailuresView.made(found))
 
     async def add(self, request: Request, body: RunRequest) -> Response:
         """Ask for a run of a job, now or at a moment."""
@@ -206,7 +206,7 @@ class RunRoutes:
             await service.runs.await_end(run_id, query.wait)
         details = await service.runs.get(run_id, query.before)
         why = await service.runs.why(run_id) if details.run.state in STANDING_STILL else None
-        return answer(run_details_view(details, why))
+        return answer(RunDetailsView.made(details, why=() if why is None else why.reasons))
 
     async def why(self, request: Request) -> Response:
         """Return what keeps a run from starting, or from a retry, and what mends it; no reasons if nothing does."""
@@ -216,16 +216,16 @@ class RunRoutes:
         """Return the attempts of a run by number, at most the newest hundred; a `Link` names the page of earlier
         ones.
         """
-        view = run_details_view(await self._service(request).runs.get(await self._id(request), query.before))
-        attempts = view.attempts or ()
+        view = RunDetailsView.made(await self._service(request).runs.get(await self._id(request), query.before))
+        attempts = view.attempts
         earlier = bool(view.attempts_left_out)
         return page_of(request, attempts, more=earlier, before=str(attempts[0].number) if earlier else None)
 
     async def attempt(self, request: Request) -> Response:
         """Return one attempt of a run."""
         number = request.path_params["attempt"]
-        view = run_details_view(await self._service(request).runs.get(await self._id(request), number + 1))
-        for each in view.attempts or ():
+        view = RunDetailsView.made(await self._service(request).runs.get(await self._id(request), number + 1))
+        for each in view.attempts:
             if each.number == number:
                 return answer(each)
         raise NotFound(f"the run {view.id} has no attempt {number}", field="attempt", value=number)
@@ -233,28 +233,28 @@ class RunRoutes:
     async def output(self, request: Request, query: OutputQuery) -> Response:
         """Return the output of an attempt, as far as it is known; null if nothing is."""
         output = await self._service(request).runs.output(await self._id(request), query.attempt)
-        return answer(None if output is None else output_view(output))
+        return answer(None if output is None else OutputView.made(output))
 
     async def cancel(self, request: Request, body: CancelRequest) -> Response:
         """Cancel a run; if it runs, its node ends it."""
-        return answer(run_view(await self._service(request).runs.cancel(await self._id(request), body.reason)))
+        return answer(RunView.made(await self._service(request).runs.cancel(await self._id(request), body.reason)))
 
     async def restart(self, request: Request, body: NoRequest) -> Response:
         """End the running attempt of a run, which then begins anew; its node hears it within a second."""
-        return answer(run_view(await self._service(request).runs.restart(await self._id(request))))
+        return answer(RunView.made(await self._service(request).runs.restart(await self._id(request))))
 
     async def signal(self, request: Request, body: SignalRequest) -> Response:
         """Tell the function of a running run a word; its node hears it within a second."""
         run = await self._service(request).runs.signal(await self._id(request), body.name, body.data)
-        return answer(run_view(run))
+        return answer(RunView.made(run))
 
     async def hold(self, request: Request, body: HoldRequest) -> Response:
         """Hold a run that has not started."""
-        return answer(run_view(await self._service(request).runs.hold(await self._id(request), body.reason)))
+        return answer(RunView.made(await self._service(request).runs.hold(await self._id(request), body.reason)))
 
     async def resume(self, request: Request, body: NoRequest) -> Response:
         """Resume a held run."""
-        return answer(run_view(await self._service(request).runs.resume(await self._id(request))))
+        return answer(RunView.made(await self._service(request).runs.resume(await self._id(request))))
 
     async def retry(self, request: Request, body: RetryRunRequest) -> Response:
         """Ask for a run with what one that has ended was given; it names that as `retry_of`."""

@@ -10,11 +10,11 @@ from starlette.responses import Response
 from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer
 from tokimori.api.operation import Operation
-from tokimori.clock import format_moment, parse_moment
+from tokimori.clock import parse_moment
 from tokimori.schedules.business_days import Shift
 from tokimori.schedules.schedule import Fold, Gap
 from tokimori.service.asking import MOST_LISTED
-from tokimori.service.views.schedules import ExplanationView, explanation_view
+from tokimori.service.views.schedules import ExplanationView, NextView
 
 
 class TextQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,13 +38,6 @@ class UpcomingQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     n: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 20
     after: str | None = None
-
-
-class NextView(Struct, frozen=True, kw_only=True):
-    """A moment that the schedule of a job names."""
-
-    job_id: str
-    time: str
 
 
 class ScheduleRoutes:
@@ -86,10 +79,10 @@ class ScheduleRoutes:
             calendars=query.calendars,
             shift=query.shift,
         )
-        return answer(explanation_view(explanation))
+        return answer(ExplanationView.made(explanation))
 
     async def upcoming(self, request: Request, query: UpcomingQuery) -> Response:
         """Return the next moments of all enabled jobs together, soonest first."""
         after = None if query.after is None else parse_moment(query.after, field="after")
         found = await self._service(request).schedules.upcoming(query.n, after)
-        return answer([NextView(job_id=job.id, time=format_moment(moment)) for job, moment in found])
+        return answer([NextView.made(each) for each in found])

@@ -11,7 +11,7 @@ from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer
 from tokimori.api.operation import Operation
 from tokimori.api.requests import NoRequest
-from tokimori.service.views.secrets import SecretView, secret_view
+from tokimori.service.views.secrets import SecretView
 
 
 class SecretValue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,12 +55,12 @@ class SecretRoutes:
 
     async def list(self, request: Request) -> Response:
         """Return all secrets, by name, without their values."""
-        return answer([secret_view(each) for each in await self._service(request).secrets.list()])
+        return answer([SecretView.made(each) for each in await self._service(request).secrets.list()])
 
     async def set(self, request: Request, body: SecretValue) -> Response:
         """Keep a secret, or give it another value; no answer shows it again."""
         name: str = request.path_params["name"]
-        return answer(secret_view(await self._service(request).secrets.set(name, body.value, jobs=body.jobs)))
+        return answer(SecretView.made(await self._service(request).secrets.set(name, body.value, jobs=body.jobs)))
 
     async def delete(self, request: Request) -> Response:
         """Delete a secret: runs of jobs that name it fail from now on."""

@@ -11,7 +11,7 @@ from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, page_of
 from tokimori.api.operation import Operation
 from tokimori.service.asking import MOST_LISTED
-from tokimori.service.views.semaphores import SemaphoreView, semaphore_view
+from tokimori.service.views.semaphores import SemaphoreView
 
 
 class SemaphoreQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,17 +54,17 @@ class SemaphoreRoutes:
     async def list(self, request: Request, query: SemaphoreQuery) -> Response:
         """Semaphores by name, with their holders, a page at a time."""
         found = await self._service(request).semaphores.list(query.after, query.limit)
-        views = [semaphore_view(each) for each in found]
+        views = [SemaphoreView.made(each) for each in found]
         return page_of(request, views, more=len(found) == query.limit, after=found[-1].name if found else None)
 
     async def show(self, request: Request) -> Response:
         """Return one semaphore."""
-        return answer(semaphore_view(await self._service(request).semaphores.get(_name(request))))
+        return answer(SemaphoreView.made(await self._service(request).semaphores.get(_name(request))))
 
     async def put(self, request: Request, body: LimitRequest) -> Response:
         """Make a semaphore, or change its limit and its rate."""
         found = await self._service(request).semaphores.set(_name(request), body.limit, body.rate)
-        return answer(semaphore_view(found))
+        return answer(SemaphoreView.made(found))
 
     async def delete(self, request: Request) -> Response:
         """Delete a semaphore that nobody holds or waits for."""

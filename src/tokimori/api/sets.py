@@ -16,7 +16,7 @@ from tokimori.api.semaphores import LimitRequest
 from tokimori.errors import InvalidInput
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.set_work import Applied
-from tokimori.service.views.sets import SetView, set_view
+from tokimori.service.views.sets import SetView
 
 _Said = Annotated[dict[str, dict[str, Any]], Meta(max_length=MOST_LISTED)]
 
@@ -75,12 +75,12 @@ class Sets:
 
     async def list(self, request: Request) -> Response:
         """Return the sets and the apps that declare jobs: who applied each last, and if that came to its end."""
-        return answer([set_view(each) for each in await self._service(request).sets.list()])
+        return answer([SetView.made(each) for each in await self._service(request).sets.list()])
 
     async def show(self, request: Request) -> Response:
         """Return one set."""
         (found,) = await self._service(request).sets.list(request.path_params["name"])
-        return answer(set_view(found))
+        return answer(SetView.made(found))
 
     async def apply(self, request: Request, body: SetRequest) -> Response:
         """Make a set what is sent: jobs, calendars, pauses of queues, limits. All is checked before any is changed."""

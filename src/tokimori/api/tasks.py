@@ -16,16 +16,7 @@ from tokimori.model.build import LARGEST, MAIN, MOST_PIECES, Manifest, digest_of
 from tokimori.model.task import BuildRecord
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.tasks import MOST_LINES
-from tokimori.service.views.tasks import (
-    BuildView,
-    LogLineView,
-    TaskStateView,
-    TaskView,
-    build_view,
-    log_line_view,
-    task_state_view,
-    task_view,
-)
+from tokimori.service.views.tasks import BuildView, LogLineView, TaskStateView, TaskView
 
 
 class TaskQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -139,11 +130,11 @@ class TaskRoutes:
         found = await self._service(request).tasks.list(query.after, query.limit)
         more = len(found) == query.limit
         last = found[-1].record.name if found else None
-        return page_of(request, [task_view(each) for each in found], more=more, after=last)
+        return page_of(request, [TaskView.made(each) for each in found], more=more, after=last)
 
     async def show(self, request: Request) -> Response:
         """Return a task with its builds, its job and its newest runs."""
-        return answer(task_state_view(await self._service(request).tasks.state(_name(request))))
+        return answer(TaskStateView.made(await self._service(request).tasks.state(_name(request))))
 
     async def delete(self, request: Request, query: TaskDeletion) -> Response:
         """Delete a task with its job and its builds. What runs goes on, or (`now`) is cancelled."""
@@ -152,7 +143,7 @@ class TaskRoutes:
 
     async def builds(self, request: Request) -> Response:
         """Return the builds of a task that are kept, the newest first."""
-        return answer([build_view(each) for each in await self._service(request).tasks.builds(_name(request))])
+        return answer([BuildView.made(each) for each in await self._service(request).tasks.builds(_name(request))])
 
     async def put_piece(self, request: Request, body: Piece) -> Response:
         """Keep a piece of a build that is to be, by its number from 0. When all are kept, `task_build` lets it run."""
@@ -166,32 +157,32 @@ class TaskRoutes:
     async def build(self, request: Request, body: NewBuild) -> Response:
         """Let the task run this build from now on. Its job is made if there is none; what no build says of it stays."""
         tasks = self._service(request).tasks
-        return answer(task_view(await tasks.build(_name(request), body.record(), restart=body.restart)))
+        return answer(TaskView.made(await tasks.build(_name(request), body.record(), restart=body.restart)))
 
     async def rollback(self, request: Request, body: Rollback) -> Response:
         """Let the task run an earlier build again, with the schedule that it had."""
-        return answer(task_view(await self._service(request).tasks.rollback(_name(request), body.digest)))
+        return answer(TaskView.made(await self._service(request).tasks.rollback(_name(request), body.digest)))
 
     async def logs(self, request: Request, query: TaskLogQuery) -> Response:
         """Return the last lines of the task's log: what its newest runs wrote, and what happened to it."""
         found = await self._service(request).tasks.logs(_name(request), query.lines)
-        return answer([log_line_view(line) for line in found])
+        return answer([LogLineView.made(line) for line in found])
 
     async def pause(self, request: Request, body: NoRequest) -> Response:
         """Let nothing of the task start; what runs goes on."""
-        return answer(task_view(await self._service(request).tasks.pause(_name(request))))
+        return answer(TaskView.made(await self._service(request).tasks.pause(_name(request))))
 
     async def resume(self, request: Request, body: NoRequest) -> Response:
         """Let the task run again."""
-        return answer(task_view(await self._service(request).tasks.resume(_name(request))))
+        return answer(TaskView.made(await self._service(request).tasks.resume(_name(request))))
 
     async def resolve(self, request: Request, body: NoRequest) -> Response:
         """Let a task run again that a failure has parked."""
-        return answer(task_view(await self._service(request).tasks.resolve(_name(request))))
+        return answer(TaskView.made(await self._service(request).tasks.resolve(_name(request))))
 
     async def restart(self, request: Request, body: NoRequest) -> Response:
         """Cancel what runs of the task, and ask for one run in its place."""
-        return answer(task_view(await self._service(request).tasks.restart(_name(request))))
+        return answer(TaskView.made(await self._service(request).tasks.restart(_name(request))))
 
 
 def _example() -> tuple[dict[str, object], dict[str, object]]:

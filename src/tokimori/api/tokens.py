@@ -10,7 +10,7 @@ from starlette.responses import Response
 from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer
 from tokimori.api.operation import Operation
-from tokimori.service.views.tokens import NewTokenView, TokenView, new_token_view, token_view
+from tokimori.service.views.tokens import NewTokenView, TokenView
 
 
 class NewTokenRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -48,14 +48,14 @@ class TokenRoutes:
 
     async def list(self, request: Request) -> Response:
         """Return all tokens, by name, without what their holders send."""
-        return answer([token_view(each) for each in await self._service(request).tokens.list()])
+        return answer([TokenView.made(each) for each in await self._service(request).tokens.list()])
 
     async def create(self, request: Request, body: NewTokenRequest) -> Response:
         """Make a token; what its holder sends is told in this answer alone."""
         made = await self._service(request).tokens.create(
             body.name, body.role, jobs=body.jobs, queues=body.queues, expires=body.expires
         )
-        return answer(new_token_view(made), 201, location=f"/api/v2/tokens/{quote(body.name, safe='')}")
+        return answer(NewTokenView.made(made), 201, location=f"/api/v2/tokens/{quote(body.name, safe='')}")
 
     async def revoke(self, request: Request) -> Response:
         """Let nobody in with this token any more."""

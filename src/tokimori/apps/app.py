@@ -43,11 +43,11 @@ from tokimori.executors.functions.wire import Declared
 from tokimori.model.ids import JobId, check_job_id
 from tokimori.model.job import schedule_of
 from tokimori.model.job_fields import OF_RETRY
-from tokimori.model.run import Run
 from tokimori.ports.outside import Outside
 from tokimori.service.arguments import JobArguments
 from tokimori.service.definitions import definition_from, fields_of
 from tokimori.service.given import Span, job_fields
+from tokimori.service.views.runs import RunView
 
 if TYPE_CHECKING:
     from tokimori.apps.running import Running
@@ -135,7 +135,7 @@ class App(AppFunctions):
         """Return a handle of the run of this id. Nothing is read before the handle is asked."""
         return Handle(self.ways, run, self._result_of)
 
-    def _result_of(self, run: Run) -> Any:
+    def _result_of(self, run: RunView) -> Any:
         """Return the result of a run, of the type that its function says if this app declares it."""
         made = self._functions.get(run.job_id)
         if made is not None:

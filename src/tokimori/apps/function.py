@@ -19,10 +19,10 @@ from tokimori.client.transactions import check_connection
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 from tokimori.model.ids import JobId
-from tokimori.model.run import Run
 from tokimori.service.arguments import Payload, PlainRequest, RequestArguments
 from tokimori.service.given import Ahead, Span, moment_ahead, payload_of, seconds_of
 from tokimori.service.requesting import numbered
+from tokimori.service.views.runs import RunView
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -113,11 +113,11 @@ class Requestable(Generic[_P, _R, _T]):
 
         return await self._asks.ask(way, self.job_id, ask)
 
-    def handle(self, run: Run | str) -> Handle[_T]:
+    def handle(self, run: RunView | str) -> Handle[_T]:
         """Return a handle of a run of this function, or of this id. Nothing is read before the handle is asked."""
         return Handle(self._asks.ways, run, self.result_of)
 
-    def result_of(self, run: Run) -> Any:
+    def result_of(self, run: RunView) -> Any:
         """Return the result of a run, of the type that the function's annotation says. Raises `InvalidInput`."""
         return self._arguments.result_of(run.result)
 
@@ -198,7 +198,7 @@ class Asking(Generic[_P, _T]):
             rest.setdefault("parent", task.run_id)
         job_id, key, connection = self._of.job_id, self._how.get("key"), self._how.get("connection")
 
-        async def ask(way: Way) -> Run:
+        async def ask(way: Way) -> RunView:
             if connection is None:
                 return await way(lambda client: client.jobs.trigger(job_id, key, payload, **rest))
             check_connection(connection)

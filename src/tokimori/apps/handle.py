@@ -12,17 +12,17 @@ from typing import Any, Generic, Self, TypeVar
 from tokimori.apps.ways import Ways
 from tokimori.client.asynchronous import Act, AsyncClient, Way
 from tokimori.client.facade import done
-from tokimori.clock import Moment, to_datetime
 from tokimori.errors import RunFailed
 from tokimori.model.ids import RunId, check_uuid
-from tokimori.model.run import Output, Run
+from tokimori.model.run import Output
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.service.given import Span, seconds_of
+from tokimori.service.views.runs import RunView
 
 _T = TypeVar("_T")
 _TRACEBACK = re.compile(r"^Traceback \(most recent call last\):$", re.MULTILINE)
 _TYPE = re.compile(r"[A-Za-z_][\w.<>]*")
-Decode = Callable[[Run], _T]
+Decode = Callable[[RunView], _T]
 """How the result of a run becomes a value of the function's type."""
 
 
@@ -37,7 +37,7 @@ class RunError(str):
     traceback: str
 
 
-def error_in(run: Run, output: Output | None) -> RunError | None:
+def error_in(run: RunView, output: Output | None) -> RunError | None:
     """Return the error of the run's newest attempt, which has this output."""
     if run.error is None:
         return None
@@ -60,14 +60,14 @@ class Handle(Generic[_T]):
     `a` before its name is the same for programs on an event loop.
     """
 
-    def __init__(self, ways: Ways, run: Run | str, decode: Decode[_T]) -> None:
+    def __init__(self, ways: Ways, run: RunView | str, decode: Decode[_T]) -> None:
         self._ways, self._decode = ways, decode
-        self._seen = run if isinstance(run, Run) else None
-        self.id = run.id if isinstance(run, Run) else RunId(check_uuid(run, field="run"))
+        self._seen = run if isinstance(run, RunView) else None
+        self.id = run.id if isinstance(run, RunView) else RunId(check_uuid(run, field="run"))
         self._error: RunError | None = None
 
     @property
-    def run(self) -> Run:
+    def run(self) -> RunView:
         """Return the run as it was seen last. That of `app.handle(id)` is read first; on a loop call `arefresh`."""
         return self._seen or self.refresh().run
 
@@ -89,17 +89,17 @@ class Handle(Generic[_T]):
     @property
     def due(self) -> datetime:
         """Return the moment at which it may begin (UTC)."""
-        return to_datetime(self.run.due)
+        return self.run.due
 
     @property
     def started(self) -> datetime | None:
         """Return the moment at which its newest attempt began (UTC)."""
-        return _aware(self.run.started)
+        return self.run.started
 
     @property
     def ended(self) -> datetime | None:
         """Return the moment at which its newest attempt ended (UTC)."""
-        return _aware(self.run.ended)
+        return self.run.ended
 
     @property
     def error(self) -> RunError | None:
@@ -136,7 +136,7 @@ class Handle(Generic[_T]):
         with self._ways.waiting(self.id):
             self._see(*await way(self._waited(timeout)))
 
-    def _waited(self, timeout: Span | None) -> Act[tuple[Run, Output | None]]:
+    def _waited(self, timeout: Span | None) -> Act[tuple[RunView, Output | None]]:
         return partial(_waited, run_id=self.id, timeout=timeout, pass_time=self._ways.pass_time)
 
     def refresh(self) -> Self:
@@ -173,7 +173,7 @@ class Handle(Generic[_T]):
         output = await way(lambda client: client.runs.output(self.id))
         return "" if output is None else text_in(output)
 
-    def _see(self, run: Run, output: Output | None) -> Self:
+    def _see(self, run: RunView, output: Output | None) -> Self:
         self._seen, self._error = run, error_in(run, output)
         return self
 
@@ -188,17 +188,13 @@ class Handle(Generic[_T]):
         return f"<Handle {self.id}{known}>"
 
 
-def _aware(moment: Moment | None) -> datetime | None:
-    return None if moment is None else to_datetime(moment)
-
-
 async def _waited(
     client: AsyncClient,
     *,
     run_id: RunId,
     timeout: Span | None,
     pass_time: Callable[[str, float | None], None] | None,
-) -> tuple[Run, Output | None]:
+) -> tuple[RunView, Output | None]:
     """Return the run when it has ended, with the output of an attempt that failed."""
     if pass_time is not None:
         await asyncio.to_thread(pass_time, run_id, None if timeout is None else seconds_of("timeout", timeout))
@@ -207,12 +203,12 @@ async def _waited(
     return run, None if run.state is RunState.SUCCEEDED else await client.runs.output(run_id)
 
 
-async def _read(client: AsyncClient, *, run_id: RunId) -> tuple[Run, Output | None]:
-    run = (await client.runs.get(run_id)).run
+async def _read(client: AsyncClient, *, run_id: RunId) -> tuple[RunView, Output | None]:
+    run = await client.runs.get(run_id)
     return run, None if run.error is None else await client.runs.output(run_id)
 
 
-def failed(run: Run, error: RunError | None) -> RunFailed:
+def failed(run: RunView, error: RunError | None) -> RunFailed:
     """Return the exception that says how a run has ended."""
     text = error or ""
     message = f"the run {run.id} of {run.job_id} has not succeeded, but is {run.state}{text and f': {text}'}"
@@ -262,7 +258,7 @@ class Completed(Generic[_T]):
                 yield each
 
     async def _aended(self) -> AsyncIterator[Handle[_T]]:
-        ended: asyncio.Queue[asyncio.Task[tuple[Run, Output | None]]] = asyncio.Queue()
+        ended: asyncio.Queue[asyncio.Task[tuple[RunView, Output | None]]] = asyncio.Queue()
         begun = {
             asyncio.ensure_future(each._ways.awaiting(each._waited(self._timeout))): each for each in self._handles
         }

@@ -39,24 +39,17 @@ from tokimori.errors import (
     Unauthorized,
 )
 from tokimori.locks.holdings import Held
-from tokimori.model.backfill import Backfill
 from tokimori.model.calendar import Calendar
 from tokimori.model.dependents import Edge
 from tokimori.model.email import Email
-from tokimori.model.expectation import Alarm, Expectation
 from tokimori.model.ids import JobId, RunId
-from tokimori.model.job import Definition, Job, JobState
-from tokimori.model.lanes import Pause
-from tokimori.model.message import Message
+from tokimori.model.job import Definition, JobState
 from tokimori.model.notifier import Notifier, NotifyOn
-from tokimori.model.retention import DailyCount
-from tokimori.model.run import Output, Run, Skip, SkipReason
-from tokimori.model.statistics import Statistics
+from tokimori.model.run import Output, SkipReason
 from tokimori.model.target import Build, Command, Function, Http, Noop
 from tokimori.model.transitions import RunState
-from tokimori.ports.nodes import NodeRecord, NodeState
+from tokimori.ports.nodes import NodeState
 from tokimori.ports.store import SchemaStatus
-from tokimori.schedules.explain import Explanation
 from tokimori.schedules.fluent import every, on
 from tokimori.service.arguments import (
     CalendarArguments,
@@ -71,26 +64,44 @@ from tokimori.service.arguments import (
     SemaphoreArguments,
 )
 from tokimori.service.bulk import Bulk
-from tokimori.service.channels import FoundMessages
-from tokimori.service.claimed import ClaimedRun, Heard
 from tokimori.service.copying import KindCopied
-from tokimori.service.deleting import DeletedJobs
 from tokimori.service.doctor.finding import Diagnosis
-from tokimori.service.failures import FailureCause, FoundFailures
-from tokimori.service.finding import FoundJobs
-from tokimori.service.finding_runs import FoundRuns
 from tokimori.service.imports import Imported, Start
-from tokimori.service.ledger import LedgerPage, Verified
-from tokimori.service.queues import Queue
 from tokimori.service.reasons import Why
 from tokimori.service.requesting import CancelledRuns
-from tokimori.service.requests import Asked, Became
+from tokimori.service.requests import Became
 from tokimori.service.resource_kinds import Resources
-from tokimori.service.runs import AttemptDetails, RunDetails, RunSummary
-from tokimori.service.semaphores import SemaphoreDetails
-from tokimori.service.set_turns import SetState
 from tokimori.service.set_work import Applied
-from tokimori.service.shown import Shown
+from tokimori.service.views.alarms import AlarmView as Alarm
+from tokimori.service.views.alarms import ExpectationView as Expectation
+from tokimori.service.views.channels import MessagesView as FoundMessages
+from tokimori.service.views.channels import MessageView as Message
+from tokimori.service.views.claims import ClaimedRunView as ClaimedRun
+from tokimori.service.views.claims import HeardView as Heard
+from tokimori.service.views.failures import FailureCauseView as FailureCause
+from tokimori.service.views.failures import FailuresView as FoundFailures
+from tokimori.service.views.jobs import CountView as DailyCount
+from tokimori.service.views.jobs import DeletedJobsView as DeletedJobs
+from tokimori.service.views.jobs import FoundJobsView as FoundJobs
+from tokimori.service.views.jobs import JobView as Job
+from tokimori.service.views.jobs import SkipView as Skip
+from tokimori.service.views.ledger import LedgerView as LedgerPage
+from tokimori.service.views.ledger import VerifiedView as Verified
+from tokimori.service.views.nodes import NodeView as NodeRecord
+from tokimori.service.views.queues import PauseView as Pause
+from tokimori.service.views.queues import QueueView as Queue
+from tokimori.service.views.runs import AttemptView as AttemptDetails
+from tokimori.service.views.runs import BackfillView as Backfill
+from tokimori.service.views.runs import FoundRunsView as FoundRuns
+from tokimori.service.views.runs import RequestedRunView as Asked
+from tokimori.service.views.runs import RunDetailsView as RunDetails
+from tokimori.service.views.runs import RunSummaryView as RunSummary
+from tokimori.service.views.runs import RunView as Run
+from tokimori.service.views.schedules import ExplanationView as Explanation
+from tokimori.service.views.schedules import NextView as Next
+from tokimori.service.views.semaphores import SemaphoreView as SemaphoreDetails
+from tokimori.service.views.sets import SetView as SetState
+from tokimori.service.views.statistics import StatisticsView as Statistics
 
 __all__ = [
     "Alarm",
@@ -153,6 +164,7 @@ __all__ = [
     "LedgerPage",
     "Message",
     "Moment",
+    "Next",
     "NodeRecord",
     "NodeState",
     "Noop",
@@ -187,7 +199,6 @@ __all__ = [
     "SemaphoreArguments",
     "SemaphoreDetails",
     "SetState",
-    "Shown",
     "Skip",
     "SkipReason",
     "Start",

@@ -31,7 +31,7 @@ _COLUMNS = ("ALARM", "OF", "NAME", "SINCE", "EXPECTED BY", "LAST GOOD END", "LOG
 @listing(_COLUMNS)
 def alarms() -> None:
     """List what should have ended well and has not: jobs with --expect-within, and what runs elsewhere."""
-    from tokimori.service.views.alarms import alarm_view
+    from tokimori.service.views.alarms import AlarmView
 
     async def act(service: "Service") -> "tuple[str, Sequence[Alarm]]":
         found: list[Alarm] = []
@@ -41,7 +41,7 @@ def alarms() -> None:
         return service.time_zone, found
 
     zone, found = in_service(act)
-    print_list(_COLUMNS, [(each, [_row(each, zone)]) for each in found], alarm_view)
+    print_list(_COLUMNS, [(each, [_row(each, zone)]) for each in found], AlarmView.made)
 
 
 def _row(each: "Alarm", zone: str) -> Row:
@@ -79,7 +79,7 @@ def expect(name: str | None, within: float | None, description: str | None, neve
 
 
 def _list() -> None:
-    from tokimori.service.views.alarms import expectation_view
+    from tokimori.service.views.alarms import ExpectationView
 
     async def act(service: "Service") -> "tuple[str, Sequence[Expectation]]":
         found: list[Expectation] = []
@@ -90,7 +90,7 @@ def _list() -> None:
 
     zone, found = in_service(act)
     if options().as_json:
-        print_json([expectation_view(each) for each in found])
+        print_json([ExpectationView.made(each) for each in found])
         return
     rows = [
         (
@@ -160,10 +160,10 @@ def _end_of(stream: BinaryIO) -> str:
 
 def _tell(known: "Expectation") -> None:
     from tokimori.cli.output import local
-    from tokimori.service.views.alarms import expectation_view
+    from tokimori.service.views.alarms import ExpectationView
 
     if options().as_json:
-        print_json(expectation_view(known))
+        print_json(ExpectationView.made(known))
         return
     by = f"{known.name} is expected to end well by {local(known.expected_by, 'UTC')}"
     print_lines(f"{known.name} has failed: there is an alarm until it ends well" if known.has_failed else by)

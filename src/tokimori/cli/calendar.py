@@ -84,7 +84,7 @@ def update(
 @listing(_COLUMNS)
 def list_calendars() -> None:
     """List all calendars."""
-    from tokimori.service.views.schedules import calendar_view
+    from tokimori.service.views.schedules import CalendarView
 
     async def act(service: "Service") -> "Sequence[Calendar]":
         return await service.calendars.list()
@@ -92,7 +92,7 @@ def list_calendars() -> None:
     print_list(
         _COLUMNS,
         [(each, [(each.name, " ".join(each.weekdays), len(each.dates), each.description)]) for each in in_service(act)],
-        calendar_view,
+        CalendarView.made,
     )
 
 
@@ -100,14 +100,14 @@ def list_calendars() -> None:
 @click.argument("name")
 def show(name: str) -> None:
     """Show a calendar and the jobs that use it."""
-    from tokimori.service.views.schedules import calendar_view
+    from tokimori.service.views.schedules import CalendarView
 
     async def act(service: "Service") -> "tuple[Calendar, Sequence[JobId]]":
         return await service.calendars.get(name), await service.calendars.jobs(name)
 
     found, jobs = in_service(act)
     if options().as_json:
-        print_json(calendar_view(found, jobs))
+        print_json(CalendarView.made(found, jobs=jobs))
         return
     print_fields(
         [
@@ -156,9 +156,9 @@ def _dates_in(file: Path) -> Sequence[str]:
 
 
 def _print(what: str, found: "Calendar") -> None:
-    from tokimori.service.views.schedules import calendar_view
+    from tokimori.service.views.schedules import CalendarView
 
     if options().as_json:
-        print_json(calendar_view(found))
+        print_json(CalendarView.made(found))
     else:
         print_lines(f"{what} {found.name}")

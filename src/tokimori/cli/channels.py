@@ -31,12 +31,12 @@ def publish(topic: str, message: str, key: str | None) -> None:
 
     It is kept when this ends with 0, behind all that was published to the topic before.
     """
-    from tokimori.service.views.channels import message_view
+    from tokimori.service.views.channels import MessageView
 
     data = json_in("message", sys.stdin.read() if message == "-" else message)
     found = in_service(lambda service: service.channels.publish(topic, data, key))
     if options().as_json:
-        print_json(message_view(found))
+        print_json(MessageView.made(found))
     else:
         print_lines(f"message {found.number} published to {topic}")
 
@@ -113,10 +113,10 @@ def _print(found: "FoundMessages", zone: str) -> None:
 def _print_line(message: "Message", zone: str) -> None:
     from msgspec import json
 
-    from tokimori.service.views.channels import message_view
+    from tokimori.service.views.channels import MessageView
 
     if options().as_json:
-        print_lines(json.encode(message_view(message)).decode())
+        print_lines(json.encode(MessageView.made(message)).decode())
         return
     by = () if message.by is None else (f"by {message.by}",)
     print_lines("  ".join((str(message.number), local(message.at, zone), *by, json.encode(message.data).decode())))

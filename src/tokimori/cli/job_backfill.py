@@ -106,10 +106,10 @@ def _succeeded(done: "Backfill") -> bool:
 
 
 def _print(done: "Backfill", *, dry_run: bool) -> None:
-    from tokimori.service.views.runs import backfill_view
+    from tokimori.service.views.runs import BackfillView
 
     if options().as_json:
-        print_json(backfill_view(done))
+        print_json(BackfillView.made(done))
         return
     if dry_run:
         print_table(("TIME", "BACKFILL"), _rows(done))

@@ -27,7 +27,7 @@ def graph(job_id: str | None, as_dot: bool) -> None:
     """Print which jobs run after which: all, or those before and after one."""
     from tokimori.model.job import JobState
     from tokimori.service.graph import dot, tree
-    from tokimori.service.views.jobs import edge_view
+    from tokimori.service.views.jobs import EdgeView
 
     async def act(service: "Service") -> "tuple[Sequence[Edge], str | None]":
         alone = None if job_id is None else await service.jobs.get(job_id)
@@ -36,7 +36,7 @@ def graph(job_id: str | None, as_dot: bool) -> None:
 
     edges, alone = in_service(act)
     if options().as_json:
-        print_json([edge_view(edge) for edge in edges])
+        print_json([EdgeView.made(edge) for edge in edges])
     elif as_dot:
         print_text(dot(edges, None if job_id is None else check_job_id(job_id)))
     else:
@@ -58,14 +58,14 @@ def stats(job_id: str) -> None:
 
     Counts are those of all days, pruned ones too; times are those of its newest 1,000 ended runs.
     """
-    from tokimori.service.views.statistics import statistics_view
+    from tokimori.service.views.statistics import StatisticsView
 
     async def act(service: "Service") -> "tuple[Statistics, Moment]":
         return await service.jobs.stats(job_id), await service.db.now()
 
     found, now = in_service(act)
     if options().as_json:
-        print_json(statistics_view(found))
+        print_json(StatisticsView.made(found))
     else:
         print_fields(_fields(found, now))
 
@@ -124,13 +124,13 @@ _COLUMNS = ("ID", "STATE", "SCHEDULE", "NEXT", "COMMAND")
 def list_jobs(**filters: Any) -> None:
     """List jobs by id: all of them, or those that have all that is said."""
     from tokimori.service.finding import every_job
-    from tokimori.service.views.jobs import job_view
+    from tokimori.service.views.jobs import JobView
 
     async def act(service: "Service") -> "list[Job]":
         return [job async for job in every_job(service.jobs.list, **filters)]
 
     jobs = in_service(act)
-    print_list(_COLUMNS, [(each, [_row(each)]) for each in jobs], job_view, spare=("COMMAND", "SCHEDULE"))
+    print_list(_COLUMNS, [(each, [_row(each)]) for each in jobs], JobView.made, spare=("COMMAND", "SCHEDULE"))
 
 
 def _row(found: "Job") -> Row:

@@ -63,7 +63,7 @@ def explain(
     shift: str | None,
 ) -> None:
     """Explain a schedule: in English, with its next moments and warnings."""
-    from tokimori.service.views.schedules import explanation_view
+    from tokimori.service.views.schedules import ExplanationView
 
     start = None if after is None else told_ahead("after", after, SystemClock().now())
     if calendars or options().server is not None or options().context is not None:
@@ -75,7 +75,7 @@ def explain(
     else:  # no store is needed: only the text matters
         explanation = _explained(text, count, time_zone, start, gap=Gap(gap), fold=Fold(fold))
     if options().as_json:
-        print_json(explanation_view(explanation))
+        print_json(ExplanationView.made(explanation))
     else:
         print_explanation(explanation)
 

@@ -46,13 +46,13 @@ def next_cell(job: "Job | None") -> At | str:
 
 def print_job(done: str, changed: "Job", moments: Sequence[Moment] | None = None) -> None:
     """Print what was done, with the state that the job has now, and what its definition may lose."""
-    from tokimori.service.views.jobs import job_view
+    from tokimori.service.views.jobs import JobView
     from tokimori.service.why.job import what_is_lost
 
     if moments is not None and (lost := what_is_lost(changed.definition)) is not None:
         print_notice(lost)
     if options().as_json:
-        print_json(job_view(changed, moments))
+        print_json(JobView.made(changed, next_times=moments))
         return
     upcoming = "" if changed.next_due is None else f", next {next_cell(changed)}"
     print_lines(f"{done} {changed.id}: {changed.state}{upcoming}")

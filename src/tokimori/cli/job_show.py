@@ -34,7 +34,7 @@ def print_shown(job_id: str) -> None:
     from tokimori.service.definitions import job_fields_of
     from tokimori.service.graph import direct, how
     from tokimori.service.reasons import AT_REST, told
-    from tokimori.service.views.jobs import job_view
+    from tokimori.service.views.jobs import JobView
     from tokimori.service.why.stops import stopped
 
     async def act(service: "Service") -> "tuple[Job, Sequence[Moment], Sequence[Skip], Sequence[Edge], Why]":
@@ -45,7 +45,7 @@ def print_shown(job_id: str) -> None:
 
     found, moments, skips, edges, why = in_service(act)
     if options().as_json:
-        print_json(job_view(found, moments, edges, why=why))
+        print_json(JobView.made(found, next_times=moments, edges=edges, why=why.reasons))
         return
     zone = found.definition.time_zone
     fields = {name: value for name, value in job_fields_of(found).items() if name != "parents"}
@@ -58,7 +58,7 @@ def print_shown(job_id: str) -> None:
         [
             ("id", found.id),
             ("state", found.state.value),
-            *([("unreadable", job_view(found).unreadable)] if job_view(found).unreadable else []),
+            *([("unreadable", JobView.made(found).unreadable)] if JobView.made(found).unreadable else []),
             *((name, value) for name, value in (("reason", found.reason), ("by", found.by)) if value),
             *([("set", declared.set)] if (declared := found.definition.declared) else []),
             *(("why", told(reason)) for reason in why.reasons if reason.cause not in AT_REST),
@@ -86,14 +86,14 @@ def explain(job_id: str, count: int) -> None:
 
     from tokimori.cli.job_next import print_explanation
     from tokimori.service.reasons import AT_REST, told
-    from tokimori.service.views.schedules import explanation_view
+    from tokimori.service.views.schedules import ExplanationView
 
     async def act(service: "Service") -> "tuple[Explanation, Why]":
         return await service.jobs.explain(job_id, count), await service.jobs.why(job_id)
 
     explanation, why = in_service(act)
     if options().as_json:
-        print_json(explanation_view(explanation))
+        print_json(ExplanationView.made(explanation))
     else:
         print_explanation(explanation)
         print_lines(*(f"why: {told(reason)}" for reason in why.reasons if reason.cause not in AT_REST))
@@ -104,14 +104,14 @@ def explain(job_id: str, count: int) -> None:
 def skips(job_id: str) -> None:
     """List a job's skipped occurrences, and why they were skipped."""
 
-    from tokimori.service.views.jobs import skip_view
+    from tokimori.service.views.jobs import SkipView
 
     async def act(service: "Service") -> "tuple[Job, Sequence[Skip]]":
         return await service.jobs.get(job_id), await service.jobs.skips(job_id)
 
     found, rows = in_service(act)
     if options().as_json:
-        print_json([skip_view(each) for each in rows])
+        print_json([SkipView.made(each) for each in rows])
         return
     zone = found.definition.time_zone
     print_table(
@@ -126,9 +126,9 @@ def counts(job_id: str) -> None:
     """Count a job's runs and skips by day (UTC) and outcome, also those whose retention is over."""
 
     from tokimori.model.retention import MOST_COUNTED
-    from tokimori.service.views.jobs import count_view
+    from tokimori.service.views.jobs import CountView
 
-    views = [count_view(each) for each in in_service(lambda service: service.jobs.counts(job_id))]
+    views = [CountView.made(each) for each in in_service(lambda service: service.jobs.counts(job_id))]
     if options().as_json:
         print_json(views)
         return

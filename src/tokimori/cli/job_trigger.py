@@ -17,8 +17,7 @@ from tokimori.model.attempt_notes import check_json
 from tokimori.schedules.stamp import told_ahead
 
 if TYPE_CHECKING:
-    from tokimori.model.run import Run
-    from tokimori.service.requests import Asked, Became
+    from tokimori.service.requests import Asked
     from tokimori.service.service import Service
 
 
@@ -85,18 +84,19 @@ async def _ask(service: "Service", job_id: str, asked: Mapping[str, Any]) -> "As
 def _one(job_id: str, asked: Mapping[str, Any], *, wait: bool, timeout: float | None) -> int:
     from tokimori.cli.waiting import end_of
     from tokimori.model.transitions import RunState
-    from tokimori.service.requests import Became
-    from tokimori.service.views.runs import run_view
+    from tokimori.service.requests import Asked, Became
+    from tokimori.service.views.runs import RequestedRunView
 
-    async def act(service: "Service") -> "tuple[Run, Became]":
+    async def act(service: "Service") -> "Asked":
         answer = await _ask(service, job_id, asked)
         if not wait:
-            return answer.run, answer.became
-        return await end_of(service, answer.run.id, timeout), answer.became
+            return answer
+        return Asked(run=await end_of(service, answer.run.id, timeout), became=answer.became)
 
-    run, became = in_service(act)
+    asked_for = in_service(act)
+    run, became = asked_for.run, asked_for.became
     if options().as_json:
-        print_json(run_view(run, became=became))
+        print_json(RequestedRunView.made(asked_for))
     else:
         how = "" if became is Became.MADE else f" ({became})"
         print_lines(f"run {run.id} {run.state}{how}" + (f": {run.error}" if run.error else ""))

@@ -40,7 +40,7 @@ def ledger(job_id: str, first: str | None, last: str | None, count: int) -> None
 
     With `-o jsonl` each line is a JSON object.
     """
-    from tokimori.service.views.ledger import line_view
+    from tokimori.service.views.ledger import LineView
 
     async def act(service: "Service") -> "tuple[Job, list[LedgerLine], Moment | None]":
         since, until = await _range(service, first, last)
@@ -55,7 +55,7 @@ def ledger(job_id: str, first: str | None, last: str | None, count: int) -> None
 
     job, lines, following = in_service(act)
     if options().as_json:
-        print_json([line_view(line) for line in lines])
+        print_json([LineView.made(line) for line in lines])
         return
     zone = job.definition.time_zone
     print_table(("FIRST", "LAST", "COUNT", "BECAME", "RUN"), [_row(line, zone) for line in lines])
@@ -84,7 +84,7 @@ def verify(job_ids: tuple[str, ...], first: str | None, last: str | None) -> int
     What does not fit is named, and the exit code is then 1. What is older than the last change of a job can't be
     judged, as its schedule of then is not known.
     """
-    from tokimori.service.views.ledger import verified_view
+    from tokimori.service.views.ledger import VerifiedView
 
     async def act(service: "Service") -> "list[Verified]":
         since, until = await _range(service, first, last)
@@ -98,7 +98,7 @@ def verify(job_ids: tuple[str, ...], first: str | None, last: str | None) -> int
         found = in_service(act)
     wrong = sum(each.wrong for each in found)
     if options().as_json:
-        print_json([verified_view(each) for each in found])
+        print_json([VerifiedView.made(each) for each in found])
     else:
         _print_verified(found, wrong)
     return RUN_FAILED if wrong else DONE

@@ -64,13 +64,13 @@ lock = LockGroup("lock", help=USAGE, options_metavar="", subcommand_metavar=SYNO
 @listing(_COLUMNS)
 def list_semaphores() -> None:
     """List semaphores: limit, units in use, rate, units taken in its period, how many wait, and who holds what."""
-    from tokimori.service.views.semaphores import semaphore_view
+    from tokimori.service.views.semaphores import SemaphoreView
 
     async def act(service: "Service") -> "tuple[str, Sequence[SemaphoreDetails]]":
         return service.time_zone, await service.semaphores.list()
 
     zone, found = in_service(act)
-    print_list(_COLUMNS, [(each, _rows(each, zone)) for each in found], semaphore_view)
+    print_list(_COLUMNS, [(each, _rows(each, zone)) for each in found], SemaphoreView.made)
 
 
 def _rows(each: "SemaphoreDetails", zone: str) -> list[Row]:
@@ -98,14 +98,14 @@ def _holder_cells(holder: "Holder | None", zone: str) -> tuple[object, ...]:
 )
 def set_limit(*, name: str, limit: int | None, rate: str | None) -> None:
     """Make a semaphore, or change its limit and its rate. If there is room now, those who wait are served at once."""
-    from tokimori.service.views.semaphores import semaphore_view
+    from tokimori.service.views.semaphores import SemaphoreView
 
     async def act(service: "Service") -> "SemaphoreDetails":
         return await service.semaphores.set(name, limit, rate)
 
     found = in_service(act, Absent.MADE)
     if options().as_json:
-        print_json(semaphore_view(found))
+        print_json(SemaphoreView.made(found))
     else:
         print_lines(f"{found.name}: limit {found.limit}{'' if found.rate is None else f', rate {found.rate}'}")
 

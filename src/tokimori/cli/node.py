@@ -40,11 +40,11 @@ _STATES = (*(state.value for state in NodeState), _DRAINED)
 def list_nodes(state: str | None) -> None:
     """List nodes, living ones first, and the programs that hold or wait for permits."""
 
-    from tokimori.service.views.nodes import node_view
+    from tokimori.service.views.nodes import NodeView
 
     zone, nodes = in_service(_nodes)
     listed = [(each, [_row(each, zone)]) for each in nodes if state in {None, _state(each)}]
-    print_list(_COLUMNS, listed, node_view, spare=_SPARE)
+    print_list(_COLUMNS, listed, NodeView.made, spare=_SPARE)
 
 
 def _state(each: "NodeRecord") -> str:

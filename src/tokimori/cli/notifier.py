@@ -50,9 +50,9 @@ def add(notifier_name: str, **values: Any) -> None:
 @listing(_COLUMNS)
 def list_notifiers() -> None:
     """List all notifiers."""
-    from tokimori.service.views.jobs import job_view
+    from tokimori.service.views.jobs import JobView
 
-    print_list(_COLUMNS, [(each, [_row(each)]) for each in in_service(_all)], job_view)
+    print_list(_COLUMNS, [(each, [_row(each)]) for each in in_service(_all)], JobView.made)
 
 
 def _row(each: "Job") -> Row:
@@ -105,7 +105,7 @@ def test(name: str, timeout: float | None) -> int:
     from tokimori.cli.waiting import end_of
     from tokimori.model.transitions import RunState
     from tokimori.service.notified import id_of, trial_payload
-    from tokimori.service.views.runs import run_view
+    from tokimori.service.views.runs import RunView
 
     async def act(service: "Service") -> "Run":
         job, now = await service.jobs.get(id_of(name)), await service.db.now()
@@ -114,16 +114,16 @@ def test(name: str, timeout: float | None) -> int:
 
     run = in_service(act)
     if options().as_json:
-        print_json(run_view(run))
+        print_json(RunView.made(run))
     else:
         print_lines(f"run {run.id} {run.state}" + (f": {run.error}" if run.error else ""))
     return DONE if run.state is RunState.SUCCEEDED else RUN_FAILED
 
 
 def _print(what: str, name: str, found: "Job") -> None:
-    from tokimori.service.views.jobs import job_view
+    from tokimori.service.views.jobs import JobView
 
     if options().as_json:
-        print_json(job_view(found))
+        print_json(JobView.made(found))
     else:
         print_lines(f"{what} {name}")

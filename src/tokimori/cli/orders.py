@@ -43,10 +43,10 @@ def signal_run(run_id: str, name: str, data: str | None) -> None:
 
 
 def _print_run(run: "Run", what: str) -> None:
-    from tokimori.service.views.runs import run_view
+    from tokimori.service.views.runs import RunView
 
     if options().as_json:
-        print_json(run_view(run))
+        print_json(RunView.made(run))
     else:
         print_lines(f"run {run.id} is {run.state}; its node {what}")
 
@@ -67,11 +67,11 @@ def cancel_job(job_id: str, reason: str) -> None:
 @_job
 def restart_job(job_id: str) -> None:
     """Restart all running runs of a job: their attempts are ended, and the runs begin anew."""
-    from tokimori.service.views.runs import run_view
+    from tokimori.service.views.runs import RunView
 
     runs = in_service(lambda service: service.jobs.restart(job_id))
     if options().as_json:
-        print_json([run_view(run) for run in runs])
+        print_json([RunView.made(run) for run in runs])
     else:
         print_lines(*(f"run {run.id}: its node begins it anew" for run in runs))
         print_lines(f"{len(runs)} run{'' if len(runs) == 1 else 's'} of {job_id} restarted")
@@ -109,7 +109,7 @@ def _order(
     *,
     all_nodes: bool,
 ) -> None:
-    from tokimori.service.views.nodes import node_view
+    from tokimori.service.views.nodes import NodeView
 
     if (node_id is None) is not all_nodes:
         message = "node: say which one: its ID, or --all"
@@ -120,7 +120,7 @@ def _order(
 
     nodes = in_service(order)
     if options().as_json:
-        print_json([node_view(node) for node in nodes])
+        print_json([NodeView.made(node) for node in nodes])
         return
     print_lines(*(f"node {node.id} on {node.host} {told}" for node in nodes))
     if not nodes:

@@ -28,6 +28,8 @@ def print_json(value: object) -> None:
 
     from msgspec import json
 
+    from tokimori.service.views.outside import as_json
+
     if (template := options().template) is not None:
         from tokimori.cli.template import rendered
 
@@ -38,9 +40,9 @@ def print_json(value: object) -> None:
         return
     if options().output == "jsonl":
         each = value if isinstance(value, list) else [value]
-        print_lines(*(json.encode(member).decode() for member in each))
+        print_lines(*(as_json(member).decode() for member in each))
         return
-    text = json.format(json.encode(value), indent=2).decode() + "\n"
+    text = json.format(as_json(value), indent=2).decode() + "\n"
     sys.stdout.write(visible_json(text) if sys.stdout.isatty() else text)
 
 

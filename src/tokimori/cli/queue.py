@@ -32,7 +32,7 @@ def list_queues(*, paused: bool) -> None:
     from tokimori.model.lanes import EVERYTHING
     from tokimori.service.asking import MOST_LISTED
     from tokimori.service.queues import sentence
-    from tokimori.service.views.queues import queue_view
+    from tokimori.service.views.queues import QueueView
 
     async def act(service: "Service") -> "tuple[Sequence[Queue], Sequence[Pause], str]":
         found = list(page := await service.queues.list())
@@ -51,7 +51,7 @@ def list_queues(*, paused: bool) -> None:
         told = (None, None, None) if its is None else (At(its.since, zone), its.by, its.reason)
         if its is not None or not paused:
             listed.append((each, [(each.name, each.jobs, *told)]))
-    print_list(_COLUMNS, listed, queue_view)
+    print_list(_COLUMNS, listed, QueueView.made)
 
 
 @queue.command()
@@ -62,7 +62,7 @@ def list_queues(*, paused: bool) -> None:
 def pause(name: str | None, everything: bool, reason: str | None, now: bool) -> None:
     """Pause a queue, or --all: its runs wait, and nothing of it starts until it is resumed."""
     from tokimori.service.queues import sentence
-    from tokimori.service.views.queues import pause_view
+    from tokimori.service.views.queues import PauseView
 
     chosen = _chosen(name, everything=everything)
 
@@ -75,7 +75,7 @@ def pause(name: str | None, everything: bool, reason: str | None, now: bool) -> 
         what = "there is no job yet" if chosen is None else f"no job is in the queue {chosen}"
         print_notice(f"{what}: `tokimori queue list` shows the queues that jobs are in")
     if options().as_json:
-        print_json(pause_view(paused))
+        print_json(PauseView.made(paused))
     else:
         print_lines(sentence(paused))
 

@@ -56,7 +56,7 @@ def show(run_id: str, before: int | None) -> None:
     """Show a run and its newest attempts, at most 100: host, pid, node, start and end."""
 
     from tokimori.model.transitions import STANDING_STILL
-    from tokimori.service.views.runs import run_details_view
+    from tokimori.service.views.runs import RunDetailsView
 
     async def act(service: "Service", whole: str) -> "tuple[RunDetails, Why | None]":
         found = await service.runs.get(whole, before)
@@ -64,7 +64,7 @@ def show(run_id: str, before: int | None) -> None:
 
     details, why = with_run(run_id, act)
     if options().as_json:
-        print_json(run_details_view(details, why))
+        print_json(RunDetailsView.made(details, why=() if why is None else why.reasons))
     else:
         _print_details(details, () if why is None else why.reasons)
 
@@ -75,11 +75,11 @@ def show(run_id: str, before: int | None) -> None:
 def cancel(run_id: str, reason: str) -> None:
     """Cancel a run; if it is running, its node ends its processes."""
 
-    from tokimori.service.views.runs import run_view
+    from tokimori.service.views.runs import RunView
 
     cancelled = with_run(run_id, lambda service, whole: service.runs.cancel(whole, reason))
     if options().as_json:
-        print_json(run_view(cancelled))
+        print_json(RunView.made(cancelled))
     elif cancelled.state is RunState.CANCELLED:
         print_lines(f"run {cancelled.id} cancelled")
     elif cancelled.state in ENDS:
@@ -110,11 +110,11 @@ def resume(run_id: str) -> None:
 def retry(run_id: str, *, key: str | None, force: bool) -> None:
     """Ask for a run that has ended once more, with the same payload: a new run, which names the old one."""
     from tokimori.service.requests import Became
-    from tokimori.service.views.runs import run_view
+    from tokimori.service.views.runs import RequestedRunView
 
     asked = with_run(run_id, lambda service, whole: service.runs.retry(whole, key, force=force))
     if options().as_json:
-        print_json(run_view(asked.run, became=asked.became))
+        print_json(RequestedRunView.made(asked))
         return
     how = "" if asked.became is Became.MADE else f" ({asked.became})"
     print_lines(f"run {asked.run.id} {asked.run.state}{how}, a retry of {asked.run.details.retry_of}")
@@ -122,10 +122,10 @@ def retry(run_id: str, *, key: str | None, force: bool) -> None:
 
 def _print_run(changed: "Run") -> None:
 
-    from tokimori.service.views.runs import run_view
+    from tokimori.service.views.runs import RunView
 
     if options().as_json:
-        print_json(run_view(changed))
+        print_json(RunView.made(changed))
     else:
         print_lines(f"run {changed.id} {changed.state}" + (f": {changed.error}" if changed.error else ""))
 

@@ -38,7 +38,7 @@ _BARS = " ▁▂▃▄▅▆▇█"
 @click.option("--before", metavar="RUN", help="Only runs older than this one.")
 def failures(*, since: str | None, until: str | None, before: str | None, **traits: Any) -> None:
     """Show failed runs by their cause: how often, of which jobs, when, and the newest run of each."""
-    from tokimori.service.views.failures import failures_view
+    from tokimori.service.views.failures import FailuresView
 
     async def act(service: "Service") -> "tuple[str, FoundFailures]":
         found = await service.runs.failures(
@@ -51,7 +51,7 @@ def failures(*, since: str | None, until: str | None, before: str | None, **trai
 
     zone, found = in_service(act)
     if options().as_json:
-        print_json(failures_view(found))
+        print_json(FailuresView.made(found))
         return
     rows = [
         (

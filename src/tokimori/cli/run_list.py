@@ -78,7 +78,7 @@ def list_runs(
     the newest 10,000 are looked at: it says where to go on.
     """
     from tokimori.cli.watching import watched
-    from tokimori.service.views.runs import run_view
+    from tokimori.service.views.runs import RunView
 
     wanted = {**traits, "text": contains, "job_id": None if job_id is None else check_job_id(job_id), "state": states}
 
@@ -93,7 +93,7 @@ def list_runs(
 
     if watch:
         watched(act, lambda runs: (_COLUMNS, rows_of(_COLUMNS, _listed(runs)), _SPARE))
-    print_list(_COLUMNS, _listed(in_service(act)), run_view, spare=_SPARE)
+    print_list(_COLUMNS, _listed(in_service(act)), RunView.made, spare=_SPARE)
 
 
 def _listed(runs: "Sequence[RunSummary]") -> "Listed[Run]":

@@ -93,7 +93,7 @@ def job_logs(job_id: str, *, follow: bool, timestamps: bool, raw: bool, editor: 
 
 def _logs(carry_out: _CarryOut, how: _How, *, follow: bool, editor: str | None) -> int:
     from tokimori.service.outputs import part_of
-    from tokimori.service.views.runs import output_view
+    from tokimori.service.views.runs import OutputView
 
     if follow and editor is None and not options().as_json:
         with _output(raw=how.raw) as write:
@@ -110,7 +110,7 @@ def _logs(carry_out: _CarryOut, how: _How, *, follow: bool, editor: str | None) 
 
     ended, output, text = carry_out(act)
     if options().as_json:
-        print_json(None if output is None else output_view(output))
+        print_json(None if output is None else OutputView.made(output))
     elif editor is not None:
         file = Path(tempfile.mkdtemp(prefix="tokimori-"), "run.log")  # the editor may go on when this has ended
         file.write_bytes(text)

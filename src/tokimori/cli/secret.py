@@ -33,7 +33,7 @@ def set_secret(name: str, jobs: Sequence[str], all_jobs: bool) -> None:
     The value is read from standard input, or asked for on a terminal: arguments are seen by everybody. The newline
     behind a single line is not a part of it. Without --jobs a secret that is there stays for the jobs that it is for.
     """
-    from tokimori.service.views.secrets import secret_view
+    from tokimori.service.views.secrets import SecretView
 
     if jobs and all_jobs:
         raise InvalidInput("jobs: --jobs and --all-jobs contradict each other", field="jobs", allowed="one of them")
@@ -45,7 +45,7 @@ def set_secret(name: str, jobs: Sequence[str], all_jobs: bool) -> None:
 
     found = in_service(act, Absent.MADE)
     if options().as_json:
-        print_json(secret_view(found))
+        print_json(SecretView.made(found))
     else:
         print_lines(f"set secret {name}")
 
@@ -54,7 +54,7 @@ def set_secret(name: str, jobs: Sequence[str], all_jobs: bool) -> None:
 @listing(_COLUMNS)
 def list_secrets() -> None:
     """List the secrets: their names, for which jobs, when and by whom they were set."""
-    from tokimori.service.views.secrets import secret_view
+    from tokimori.service.views.secrets import SecretView
 
     async def act(service: "Service") -> "tuple[str, Sequence[Secret]]":
         return service.time_zone, await service.secrets.list()
@@ -64,7 +64,7 @@ def list_secrets() -> None:
         (each, [(each.name, " ".join(f"{prefix}*" for prefix in each.jobs), At(each.at, zone), each.by)])
         for each in found
     ]
-    print_list(_COLUMNS, listed, secret_view)
+    print_list(_COLUMNS, listed, SecretView.made)
 
 
 @secret.command(cls=Command)

@@ -124,7 +124,7 @@ async def _at_node(url: str, act: Callable[["Service"], Awaitable[_T]]) -> _T:
         message = f"server: {url!r} is no node's address"
         raise InvalidInput(message, field="server", value=url, allowed="http://HOST:PORT or https://HOST")
     async with open_async(url, author=user_name()) as client:
-        return await _answered(client, act)
+        return await _answered(client._inside, act)
 
 
 async def _answered(service: "Service", act: Callable[["Service"], Awaitable[_T]]) -> _T:

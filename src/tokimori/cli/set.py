@@ -35,8 +35,18 @@ def show_set(name: str) -> None:
     _print(name)
 
 
+def _sentence(state: "SetState") -> str:
+    """Return how the set stands, in words."""
+    by = state.by or "somebody"
+    return {
+        "whole": "whole",
+        "at_work": f"{by} applies it now",
+        "half_applied": f"half applied by {by}: apply it again",
+    }[state.state]
+
+
 def _print(name: str | None) -> None:
-    from tokimori.service.views.sets import sentence, set_view
+    from tokimori.service.views.sets import SetView
 
     async def act(service: "Service") -> "tuple[Sequence[SetState], str]":
         return await service.sets.list(name), service.time_zone
@@ -52,10 +62,10 @@ def _print(name: str | None) -> None:
                     each.version,
                     None if each.begun is None else At(each.begun, zone),
                     each.by,
-                    sentence(each),
+                    _sentence(each),
                 )
             ],
         )
         for each in found
     ]
-    print_list(_COLUMNS, rows, set_view)
+    print_list(_COLUMNS, rows, SetView.made)

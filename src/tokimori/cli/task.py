@@ -74,10 +74,10 @@ _COLUMNS = ("NAME", "STATE", "SCHEDULE", "NEXT", "BUILD", "DESCRIPTION")
 @listing(_COLUMNS)
 def list_tasks(state: str | None) -> None:
     """List tasks by name."""
-    from tokimori.service.views.tasks import task_view
+    from tokimori.service.views.tasks import TaskView
 
     listed = [(each, [_row(each)]) for each in in_service(_all_tasks) if state in {None, _state(each)}]
-    print_list(_COLUMNS, listed, task_view, spare=("BUILD",))
+    print_list(_COLUMNS, listed, TaskView.made, spare=("BUILD",))
 
 
 def _state(details: "TaskDetails") -> str:
@@ -113,13 +113,13 @@ async def _all_tasks(service: "Service") -> "Sequence[TaskDetails]":
 def get(name: str, form: str) -> None:
     """Show a task: its schedule, its state, its build."""
     from tokimori.cli.task_keiji import keiji_lines
-    from tokimori.service.views.tasks import task_state_view
+    from tokimori.service.views.tasks import TaskStateView
 
     state = in_service(lambda service: service.tasks.state(name))
     if form == "keiji":
         print_lines(*keiji_lines(state, load(may_ask_elsewhere=True).settings.state_dir))
     elif options().as_json:
-        print_json(task_state_view(state))
+        print_json(TaskStateView.made(state))
     else:
         _print_state(state)
 
@@ -152,11 +152,11 @@ def _print_state(state: "TaskState") -> None:
 @click.argument("name")
 def builds(name: str) -> None:
     """List the builds of a task that are kept, the newest first."""
-    from tokimori.service.views.tasks import build_view
+    from tokimori.service.views.tasks import BuildView
 
     found = in_service(lambda service: service.tasks.get(name))
     if options().as_json:
-        print_json([build_view(each) for each in found.record.builds])
+        print_json([BuildView.made(each) for each in found.record.builds])
         return
     zone = "UTC" if found.job is None else found.job.definition.time_zone
     rows = [
@@ -250,10 +250,10 @@ def _tell(done: str, act: "Callable[[Service], Awaitable[TaskDetails]]") -> None
 
 def print_done(done: str, details: "TaskDetails") -> None:
     """Print what was done to a task, and when it runs next."""
-    from tokimori.service.views.tasks import task_view
+    from tokimori.service.views.tasks import TaskView
 
     if options().as_json:
-        print_json(task_view(details))
+        print_json(TaskView.made(details))
         return
     record, job = details.record, details.job
     state = "deleted" if job is None else job.state.value

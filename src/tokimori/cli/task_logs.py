@@ -34,7 +34,7 @@ def logs(name: str, follow: bool, lines: int, editor: str | None) -> None:
 
     Each line has the time at which it was written.
     """
-    from tokimori.service.views.tasks import log_line_view
+    from tokimori.service.views.tasks import LogLineView
 
     if follow and (editor is not None or options().as_json):
         message = "follow: it prints lines for people, and opens no editor"
@@ -53,7 +53,7 @@ def logs(name: str, follow: bool, lines: int, editor: str | None) -> None:
     if editor is not None:
         _open(name, editor, [log_text(line, zone) for line in found])
     elif options().as_json:
-        print_json([log_line_view(line) for line in found])
+        print_json([LogLineView.made(line) for line in found])
     else:
         print_lines(*(log_text(line, zone) for line in found))
         if unknown := len([line for line in found if not line.exact]):

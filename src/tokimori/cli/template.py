@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from msgspec import json, to_builtins
+from msgspec import to_builtins
 
 from tokimori.errors import InvalidInput
+from tokimori.service.views.outside import as_json, as_plain
 
 ALLOWED: Final = "such as template='{{ id }} {{ state }}', with the names that --json shows; below them with a dot"
 _FIELD = re.compile(r"\{\{\s*([^\s{}]+)\s*\}\}")
@@ -24,7 +25,7 @@ def check_template(template: str) -> str:
 
 def rendered(template: str, value: object) -> tuple[list[str], list[str]]:
     """Return a line for each member of a list, else one; and a sentence for each field that none of them has."""
-    found = to_builtins(value)
+    found = to_builtins(value, enc_hook=as_plain)
     members: Sequence[object] = found if isinstance(found, list | tuple) else [found]
     return [_line(template, each) for each in members], list(_missing(template, members))
 
@@ -60,4 +61,4 @@ def _text(value: object) -> str:
         case str():
             return value
         case _:
-            return json.encode(value).decode()
+            return as_json(value).decode()

@@ -38,14 +38,14 @@ def create(name: str, role: str, jobs: Sequence[str], queues: Sequence[str], exp
 
     Programs send it as `Authorization: Bearer TOKEN`. The store keeps only a hash of it.
     """
-    from tokimori.service.views.tokens import new_token_view
+    from tokimori.service.views.tokens import NewTokenView
 
     async def act(service: "Service") -> "NewToken":
         return await service.tokens.create(name, role, jobs=jobs, queues=queues, expires=expires)
 
     made = in_service(act, Absent.MADE)
     if options().as_json:
-        print_json(new_token_view(made))
+        print_json(NewTokenView.made(made))
     else:
         print_lines(made.text)
 
@@ -54,7 +54,7 @@ def create(name: str, role: str, jobs: Sequence[str], queues: Sequence[str], exp
 @listing(_COLUMNS)
 def list_tokens() -> None:
     """List the tokens, those that are over too."""
-    from tokimori.service.views.tokens import token_view
+    from tokimori.service.views.tokens import TokenView
 
     async def act(service: "Service") -> "tuple[str, Sequence[AccessToken]]":
         return service.time_zone, await service.tokens.list()
@@ -77,7 +77,7 @@ def list_tokens() -> None:
         )
         for each in found
     ]
-    print_list(_COLUMNS, listed, token_view)
+    print_list(_COLUMNS, listed, TokenView.made)
 
 
 @token.command(cls=Command)

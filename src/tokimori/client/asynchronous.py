@@ -2,13 +2,15 @@
 
 import logging
 import os
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from functools import partial, wraps
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar, Unpack
+from typing import Any, Protocol, Self, TypeVar, Unpack, cast
 
 from msgspec.structs import replace
 
+from tokimori.client.facade import signature_of
 from tokimori.client.locks import Locking
 from tokimori.client.opening import Stores, session_on
 from tokimori.client.recording import Recorder, who
@@ -31,12 +33,13 @@ from tokimori.service.audit import Audit
 from tokimori.service.audited import RecordedVia
 from tokimori.service.claim_place import ClaimPlace
 from tokimori.service.copying import KindCopied, copy_store
-from tokimori.service.ground import Caller, Ground, ground_on
-from tokimori.service.operation import Async, Part, through
+from tokimori.service.ground import Caller, ground_on
+from tokimori.service.operation import Async, Inside, Member, Part, Stream, through
 from tokimori.service.requesting import RunRequests
 from tokimori.service.schema import open_whole
-from tokimori.service.service import Service, service_for
+from tokimori.service.service import Service, Serving, service_for
 from tokimori.service.timekeeping import Timekeeper
+from tokimori.service.views.runs import RunView
 from tokimori.stores.open import open_store
 from tokimori.traces.ambient import ambient, run_in_hand
 
@@ -49,8 +52,8 @@ class Behind(Protocol):
 
     session: Session
 
-    def client(self, caller: Caller) -> "AsyncClient":
-        """Return a client for a caller."""
+    def service(self, caller: Caller) -> Service:
+        """Return the service for a caller."""
         ...
 
     async def open(self, client: "AsyncClient") -> None:
@@ -76,7 +79,36 @@ class Behind(Protocol):
         ...
 
 
-class AsyncClient(Service, Locking[Lock]):
+class OutsideVia:
+    """The way to a part of a service for programs: they get values whose moments are datetimes."""
+
+    whole = True
+
+    def __init__(self, part: Part[Any]) -> None:
+        self._part = part
+
+    def __call__(self, member: Member[Any, Any, Any], _: str) -> Callable[..., Any]:
+        """Return the method of the part, or one that gives what programs get."""
+        method, gives = getattr(self._part, member.name), member.gives
+        if gives is None:
+            return cast(Callable[..., Any], method)
+
+        @wraps(method)
+        async def given(*args: object, **kwargs: object) -> Any:
+            return gives(await method(*args, **kwargs))
+
+        @wraps(method)
+        async def yielded(*args: object, **kwargs: object) -> AsyncGenerator[Any, None]:
+            async with aclosing(method(*args, **kwargs)) as steps:
+                async for step in steps:
+                    yield gives(step)
+
+        made: Any = yielded if isinstance(member, Stream) else given
+        made.__signature__ = signature_of(member)
+        return cast(Callable[..., Any], made)
+
+
+class AsyncClient(Serving[Async], Locking[Lock]):
     """Jobs, runs and locks of one store: `async with tokimori.open_async(url) as client:`.
 
     Entering opens the store, leaving closes it. With its first lock this program becomes a member of the cluster, until
@@ -84,15 +116,13 @@ class AsyncClient(Service, Locking[Lock]):
     What it changes is in the audit log, under the name of the OS user (`client/recording.py`).
     """
 
-    def __init__(
-        self,
-        behind: Behind,
-        ground: Ground | None,
-        caller: Caller,
-        part_of: Callable[[type[Part[Any]]], Part[Any]],
-    ) -> None:
-        super().__init__(ground, caller, part_of, behind.client)
-        self._behind = behind
+    def __init__(self, behind: Behind, caller: Caller) -> None:
+        self._behind, self._inside = behind, behind.service(caller)
+
+        def part_of(kind: type[Part[Any]]) -> Part[Any]:
+            return through(kind, OutsideVia(getattr(self._inside, kind.noun)))
+
+        super().__init__(self._inside._ground_or_none, self._inside._caller, part_of, partial(AsyncClient, behind))
 
     def within(self, connection: object) -> "AsyncWithin":
         """Return what can be done in a transaction of yours: `client.within(connection).jobs.trigger("j")`.
@@ -140,7 +170,7 @@ class AsyncWithin:
 
     async def trigger(
         self, job_id: str, key: str | None = None, payload: Payload | None = None, **fields: Unpack[RequestArguments]
-    ) -> Run:
+    ) -> RunView:
         """Request a run of a job as `jobs.trigger` does, in the transaction."""
 
         async def way(act: Act[_T], /) -> _T:
@@ -160,19 +190,19 @@ class Way(Protocol):
         ...
 
 
-async def trigger_within(way: Way, connection: Any, wanted: Act[tuple[Run, Outside | None]]) -> Run:
+async def trigger_within(way: Way, connection: Any, wanted: Act[tuple[Run, Outside | None]]) -> RunView:
     """Request a run in the transaction of the connection, whose statements run where this is called.
 
     `wanted` returns the run and these statements, as `wants` makes it.
     """
     run, outside = await way(wanted)
     if outside is None:
-        return run
+        return RunView.made(run)
     if hasattr(connection, "run_sync"):  # an asynchronous connection or session of SQLAlchemy
         found = await connection.run_sync(lambda given: add_within(given, run, outside))
     else:
         found = add_within(connection, run, outside)
-    return await way(lambda client: client._behind.answering(run, found))
+    return RunView.made(await way(lambda client: client._behind.answering(run, found)))
 
 
 def wants(
@@ -195,10 +225,10 @@ class OnStore:
         )
         self._recorder = Recorder(clock)
         self._has_warned = False
-        self._log: Audit[Async] | None = None
+        self._log: Audit[Inside] | None = None
 
-    def client(self, caller: Caller) -> AsyncClient:
-        """Return a client for a caller."""
+    def service(self, caller: Caller) -> Service:
+        """Return the service for a caller."""
         caller = replace(caller, recorded_as=who(caller.author))
         ground, plain = self._ground, service_for(self._ground, caller)
         audit = plain.audit
@@ -208,7 +238,7 @@ class OnStore:
         def part_of(kind: type[Part[Any]]) -> Part[Any]:
             return through(kind, RecordedVia(getattr(plain, kind.noun), carry_out, of_requests=False))
 
-        return AsyncClient(self, ground, caller, part_of)
+        return Service(ground, caller, part_of, self.service)
 
     async def open(self, _: AsyncClient) -> None:
         """Open the store."""
@@ -281,4 +311,4 @@ def client_on(
     """Return a client on these stores, which `async with` opens."""
     parent, place = run_in_hand(program.run_id), ambient(os.environ)
     caller = Caller(author=author, time_zone=time_zone, parent=parent, traceparent=place)
-    return OnStore(stores, clock, random, program, cipher).client(caller)
+    return AsyncClient(OnStore(stores, clock, random, program, cipher), caller)

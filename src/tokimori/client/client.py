@@ -20,7 +20,6 @@ from tokimori.clock import SystemClock
 from tokimori.config.secrets import keyring_of
 from tokimori.errors import InvalidInput
 from tokimori.locks.holdings import Wanted
-from tokimori.model.run import Run
 from tokimori.model.words import check_text
 from tokimori.randomness import Randomness
 from tokimori.service.arguments import Payload, RequestArguments
@@ -28,6 +27,7 @@ from tokimori.service.copying import KindCopied
 from tokimori.service.given import check_author
 from tokimori.service.operation import Part, Sync, through
 from tokimori.service.service import Parts
+from tokimori.service.views.runs import RunView
 
 log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -115,7 +115,7 @@ class Within:
 
     def trigger(
         self, job_id: str, key: str | None = None, payload: Payload | None = None, **fields: Unpack[RequestArguments]
-    ) -> Run:
+    ) -> RunView:
         """Request a run of a job as `jobs.trigger` does, in the transaction."""
 
         async def way(act: Act[_T], /) -> _T:

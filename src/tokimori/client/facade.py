@@ -15,6 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 from tokimori.errors import Bug, Refused
 from tokimori.service.operation import Member, Stream
+from tokimori.service.views.outside import type_given
 
 _T = TypeVar("_T")
 _Behind = TypeVar("_Behind")
@@ -53,7 +54,7 @@ class SyncVia:
     def __init__(self, run: Runner[Any]) -> None:
         self._run = run
 
-    def __call__(self, member: Member[Any, Any], called: str) -> Callable[..., Any]:
+    def __call__(self, member: Member[Any, Any, Any], called: str) -> Callable[..., Any]:
         """Return the method, which returns when it is done."""
         run, name, instead = self._run, member.name, f"`await client.{called}(…)` of `tokimori.open_async(…)`"
 
@@ -70,10 +71,13 @@ class SyncVia:
         return cast(Callable[..., Any], made)
 
 
-def signature_of(member: Member[Any, Any]) -> inspect.Signature:
+def signature_of(member: Member[Any, Any, Any]) -> inspect.Signature:
     """Return the signature of a member as it is called."""
     whole = inspect.signature(member.method)
-    return whole.replace(parameters=list(whole.parameters.values())[1:])
+    result: Any = whole.return_annotation if member.gives is None else type_given(member.gives)
+    if isinstance(member, Stream) and member.gives is not None:
+        result = AsyncIterator[result]
+    return whole.replace(parameters=list(whole.parameters.values())[1:], return_annotation=result)
 
 
 def _iterated(run: Runner[Any], stream: Callable[[Any], AsyncIterator[_T]]) -> Iterator[_T]:

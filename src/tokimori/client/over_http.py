@@ -19,6 +19,7 @@ from tokimori.service.given import many
 from tokimori.service.ground import Caller
 from tokimori.service.operation import Member, Operation, Part, through
 from tokimori.service.requesting import after, batches, read_many
+from tokimori.service.service import Service
 from tokimori.traces.ambient import ambient, run_in_hand
 
 
@@ -47,7 +48,7 @@ class DoorVia:
     def __init__(self, door: Door) -> None:
         self._door = door
 
-    def __call__(self, member: Member[Any, Any], name: str) -> Callable[..., Any]:
+    def __call__(self, member: Member[Any, Any, Any], name: str) -> Callable[..., Any]:
         """Return the method, carried out by the node."""
         door = self._door
 
@@ -81,14 +82,14 @@ class OverHttp:
     def __init__(self, door: Door) -> None:
         self._door = door
 
-    def client(self, caller: Caller) -> AsyncClient:
-        """Return a client for a caller, with the same connections."""
+    def service(self, caller: Caller) -> Service:
+        """Return the service for a caller, with the same connections."""
         door = self._door.acting_as(caller.author, caller.time_zone or None)
 
         def part_of(kind: type[Part[Any]]) -> Part[Any]:
             return through(kind, DoorVia(door))
 
-        return AsyncClient(self, None, caller, part_of)
+        return Service(None, caller, part_of, self.service)
 
     async def open(self, client: AsyncClient) -> None:
         """Make ready. Raises `StoreUnavailable` if the node does not answer, and `Refused` without its secret."""
@@ -102,7 +103,7 @@ class OverHttp:
         except BaseException:
             await self._door.close()
             raise
-        client._zone = zone
+        client._zone = client._inside._zone = zone
 
     async def close(self) -> None:
         """Close all connections."""
@@ -131,4 +132,4 @@ def http_maker(url: str, time_zone: str | None, author: str | None) -> Callable[
     address, parent = address_of(url, loaded.settings.state_dir), run_in_hand(this_program(os.environ).run_id)
     place = ambient(os.environ)
     caller = Caller(author=author, time_zone=time_zone or "")
-    return lambda: OverHttp(Door(address, parent=parent, traceparent=place)).client(caller)
+    return lambda: AsyncClient(OverHttp(Door(address, parent=parent, traceparent=place)), caller)

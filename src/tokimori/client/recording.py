@@ -14,7 +14,7 @@ from tokimori.model.rate import Bucket, Rate
 from tokimori.service.audit import Audit, record
 from tokimori.service.audited import Change, carried_out
 from tokimori.service.jobs import Jobs
-from tokimori.service.operation import Async
+from tokimori.service.operation import Inside
 
 MOST: Final = Rate(limit=100, period=100 * 10**9)
 """So many changes of one client are recorded: a hundred after a rest, and then one in a second."""
@@ -30,7 +30,7 @@ class Recorder:
         self._bucket = Bucket()
         self._left_out: Counter[str] = Counter()
 
-    async def carry_out(self, jobs: Jobs[Async], audit: Audit[Async], change: Change) -> Any:
+    async def carry_out(self, jobs: Jobs[Inside], audit: Audit[Inside], change: Change) -> Any:
         """Carry out a method and return its result; a change is recorded with who, before and after, or else
         counted.
         """
@@ -41,7 +41,7 @@ class Recorder:
         self._left_out[change.what] += 1
         return result
 
-    async def tell_left_out(self, audit: Audit[Async]) -> None:
+    async def tell_left_out(self, audit: Audit[Inside]) -> None:
         """Record how many changes were not recorded, by method, if there were any."""
         told, self._left_out = self._left_out, Counter()
         if told:

@@ -3,17 +3,17 @@
 import logging
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from logging.handlers import WatchedFileHandler
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from zoneinfo import ZoneInfo
 
 import msgspec
 
 from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
-from tokimori.clock import SECOND, Moment
+from tokimori.clock import SECOND, Moment, from_datetime
 from tokimori.errors import AlreadyFinished, ClaimLost, InvalidConfig, InvalidInput, NotFound
 from tokimori.model.job import Job, JobState
 from tokimori.model.policies import Misfire, Overlap
@@ -22,10 +22,13 @@ from tokimori.model.transitions import RunState
 from tokimori.perfectsched.config import TABLE, TYPE, Config, config_of
 from tokimori.perfectsched.slots import FOLD, GAP, Timestamp, moment_at, seconds_at
 from tokimori.service.arguments import RetryArguments
-from tokimori.service.claimed import ClaimedRun
 from tokimori.service.given import Span
 from tokimori.service.job_writer import schedule_for
+from tokimori.service.jobs import Jobs
+from tokimori.service.operation import Inside
+from tokimori.service.views.claims import ClaimedRunView
 
+_T = TypeVar("_T")
 log = logging.getLogger("tokimori.perfectsched")
 
 
@@ -110,19 +113,19 @@ class Task(ScheduleWithMetadata):
     attempt: int
 
     @classmethod
-    def of_run(cls, collection: "ScheduleCollection", run: ClaimedRun) -> Self:
+    def of_run(cls, collection: "ScheduleCollection", run: ClaimedRunView) -> Self:
         """Return the task of a run that was claimed."""
         task = cls(collection, run.job_id)
         task.type, task.data = run.type, data_of(run.payload)
-        task.cron, task.delay, task.timezone = run.schedule, run.delay, run.time_zone
-        task.scheduled_time = task.next_time = run.nominal // SECOND
-        task.scheduled_run_time = task.next_run_time = run.due // SECOND
+        task.cron, task.delay, task.timezone = run.schedule, run.delay.total_seconds(), run.time_zone
+        task.scheduled_time = task.next_time = from_datetime(run.nominal) // SECOND
+        task.scheduled_run_time = task.next_run_time = from_datetime(run.due) // SECOND
         task.run_id, task.attempt = run.run_id, run.attempt
         task._of = run
         task._finished = False
         return task
 
-    _of: ClaimedRun
+    _of: ClaimedRunView
     _finished: bool
 
     def heartbeat(self, alive_time: Span | None = None) -> str | None:
@@ -141,7 +144,7 @@ class Task(ScheduleWithMetadata):
         try:
             self._collection.client.claims.finish(run.run_id, run.token)
         except ClaimLost:
-            if self._collection.client.runs.get(run.run_id).run.state is RunState.SUCCEEDED:
+            if self._collection.client.runs.get(run.run_id).state is RunState.SUCCEEDED:
                 raise self._already_finished() from None
             raise
         self._finished = True
@@ -218,26 +221,32 @@ class ScheduleCollection:
         Raises `AlreadyExists` where there is a job of that id, and `InvalidInput`.
         """
         start = self._now() if next_time is None else moment_at("next_time", next_time)
-        job = self.client.jobs.add_since(
-            key,
-            start,
-            not_before=None if next_run_time is None else moment_at("next_run_time", next_run_time),
-            function=type,
-            schedule=cron,
-            delay=delay,
-            time_zone=self.config.timezone if timezone is None else timezone,
-            payload=data or None,
-            queue=self.config.table,
-            gap=GAP,
-            fold=FOLD,
-            misfire=Misfire.ALL,
-            on_overlap=Overlap.QUEUE,
-            retry=self._never_given_up(),
+        job = self._inside(
+            lambda jobs: jobs.add_since(
+                key,
+                start,
+                not_before=None if next_run_time is None else moment_at("next_run_time", next_run_time),
+                function=type,
+                schedule=cron,
+                delay=delay,
+                time_zone=self.config.timezone if timezone is None else timezone,
+                payload=data or None,
+                queue=self.config.table,
+                gap=GAP,
+                fold=FOLD,
+                misfire=Misfire.ALL,
+                on_overlap=Overlap.QUEUE,
+                retry=self._never_given_up(),
+            )
         )
         added = ScheduleWithMetadata.of_job(self, job)
         return added.next_time or 0, added.next_run_time or 0
 
     submit = add
+
+    def _inside(self, act: Callable[[Jobs[Inside]], Awaitable[_T]]) -> _T:
+        """Return what an operation on jobs returns within a node: it says up to when a job was fired."""
+        return self.client._run(lambda client: act(client._inside.jobs))
 
     def _never_given_up(self) -> RetryArguments:
         return {
@@ -248,20 +257,19 @@ class ScheduleCollection:
         }
 
     def _now(self) -> Moment:
-        now = self.client.db.now()
-        return Moment(now - now % SECOND)
+        return from_datetime(self.client.db.now().replace(microsecond=0))
 
     def list(self) -> Iterator[ScheduleWithMetadata]:
         """Yield all schedules by key, a thousand at a time."""
         after, is_all = None, False
         while not is_all:
-            jobs = self.client.jobs.list(after=after)
+            jobs = self._inside(lambda jobs, after=after: jobs.list(after=after))  # type: ignore[misc]
             yield from (ScheduleWithMetadata.of_job(self, job) for job in jobs if self._has(job))
             after, is_all = jobs.next, jobs.next is None
 
     def job(self, key: str) -> Job:
         """Return the job of that key. Raises `NotFound` where there is none, or it is not the collection's."""
-        job = self.client.jobs.get(key)
+        job = self._inside(lambda jobs: jobs.get(key))
         if job.state is JobState.DELETED or not self._has(job):
             message = f"the collection {self.config.table!r} has no schedule {key!r}"
             raise NotFound(message, field="key", value=key, allowed="the key of a schedule, as `list` gives them")

@@ -19,6 +19,8 @@ from tokimori.service.asking import MOST_LISTED, checked
 from tokimori.service.operation import M, Part, operation
 from tokimori.service.sight import WHOLE
 from tokimori.service.store_time import Now
+from tokimori.service.views.audit import EntryView
+from tokimori.service.views.outside import list_of
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +49,7 @@ class Audit(Part[M]):
         self._random = random
         self._author = author
 
-    @operation(Role.ADMIN, WHOLE, doing="Reading the audit log")
+    @operation(Role.ADMIN, WHOLE, doing="Reading the audit log", gives=list_of(EntryView.made))
     async def list(self, after: str | None = None, limit: int = 100) -> Sequence[Recorded]:
         """Entries, newest first; `after`: those older than the entry of this id."""
         if after is not None:

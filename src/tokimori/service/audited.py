@@ -15,7 +15,7 @@ from tokimori.service.audit import Audit, record
 from tokimori.service.deleting import DeletedJobs
 from tokimori.service.imports import Imported
 from tokimori.service.jobs import Jobs
-from tokimori.service.operation import ITSELF, MADE, REQUEST, STATE, Async, Member, Operation, Part, through
+from tokimori.service.operation import ITSELF, MADE, REQUEST, STATE, Inside, Member, Operation, Part, through
 from tokimori.service.operation import Audit as Recording
 from tokimori.service.requests import Asked
 from tokimori.service.service import Service
@@ -73,12 +73,12 @@ class RecordedVia:
 
     whole = False
 
-    def __init__(self, part: Part[Async], carry_out: CarryOut, *, of_requests: bool = True) -> None:
+    def __init__(self, part: Part[Inside], carry_out: CarryOut, *, of_requests: bool = True) -> None:
         self._part = part
         self._carry_out = carry_out
         self._passed_by = (None,) if of_requests else (None, REQUEST)
 
-    def __call__(self, member: Member[Any, Any], name: str) -> Callable[..., Any]:
+    def __call__(self, member: Member[Any, Any, Any], name: str) -> Callable[..., Any]:
         """Return the method of the part, whose changes are recorded."""
         method: Callable[..., Any] = getattr(self._part, member.name)
         if not isinstance(member, Operation) or member.audit in self._passed_by:
@@ -93,7 +93,7 @@ class RecordedVia:
         return changed
 
 
-async def carried_out(jobs: Jobs[Async], audit: Audit[Async], change: Change) -> object:
+async def carried_out(jobs: Jobs[Inside], audit: Audit[Inside], change: Change) -> object:
     """Carry out a method, and record it if it has changed something."""
     if change.recording is ITSELF:
         return await change.method(*change.args, **change.kwargs)
@@ -120,7 +120,7 @@ async def carried_out(jobs: Jobs[Async], audit: Audit[Async], change: Change) ->
     return result
 
 
-async def _queues(jobs: Jobs[Async], kind: str, subject: object, *found: object) -> Mapping[str, Sequence[str]]:
+async def _queues(jobs: Jobs[Inside], kind: str, subject: object, *found: object) -> Mapping[str, Sequence[str]]:
     """Return the queues of what a change is about, by job id: as it was and is, or else as its job is now."""
     known: dict[str, list[str]] = {}
     for each in found:
@@ -148,7 +148,7 @@ def _told_queues(kind: str, subject: object, found: object) -> Iterator[tuple[st
             pass
 
 
-async def _queues_of(jobs: Jobs[Async], ids: Iterable[str]) -> Mapping[str, Sequence[str]]:
+async def _queues_of(jobs: Jobs[Inside], ids: Iterable[str]) -> Mapping[str, Sequence[str]]:
     """Return the queues of these jobs, of those that there are."""
     known: dict[str, Sequence[str]] = {}
     for job_id in ids:
@@ -167,7 +167,7 @@ async def _seen(change: Change, subject: object) -> object:
     return None
 
 
-async def _record_deleted(audit: Audit[Async], change: Change, done: DeletedJobs) -> None:
+async def _record_deleted(audit: Audit[Inside], change: Change, done: DeletedJobs) -> None:
     """Record each deleted job by an entry of its own, as if it had been deleted alone."""
     for job in () if change.kwargs.get("dry_run") else done.jobs:
         queues = {str(job.id): (job.definition.queue,)}
@@ -175,7 +175,7 @@ async def _record_deleted(audit: Audit[Async], change: Change, done: DeletedJobs
         await record(audit, change.what, of, _shown(job), None, event=change.became(job), queues=queues)
 
 
-async def _record_several(jobs: Jobs[Async], audit: Audit[Async], change: Change, done: Applied | Imported) -> None:
+async def _record_several(jobs: Jobs[Inside], audit: Audit[Inside], change: Change, done: Applied | Imported) -> None:
     """Record a large set by several entries: one of all would be too large to be kept, and for readers of events."""
     named = [] if change.kwargs.get("dry_run") else _changed(done)
     of = _named(change.kind, change.subject)

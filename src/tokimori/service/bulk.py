@@ -83,7 +83,7 @@ class Bulk(Struct, frozen=True, kw_only=True):
 class JobBulk(Part[M]):
     """Orders for many jobs."""
 
-    @composed
+    @composed()
     async def bulk(
         self,
         verb: str,
@@ -128,7 +128,7 @@ class JobBulk(Part[M]):
 class RunBulk(Part[M]):
     """Orders for many runs."""
 
-    @composed
+    @composed()
     async def bulk(
         self,
         verb: str,

@@ -21,7 +21,7 @@ from tokimori.service.asking import all_jobs, retried
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.given import day_of, many
 from tokimori.service.notified import NAMED
-from tokimori.service.operation import STATE, Async, M, Part, operation
+from tokimori.service.operation import STATE, Inside, M, Part, operation
 from tokimori.service.sight import OPEN, WHOLE, Sight
 
 CALENDARS = DocumentKind("calendar", encode_calendar, decode_calendar)
@@ -179,7 +179,7 @@ class Calendars(Part[M]):
                 yield job
 
 
-async def follow_calendar(calendars: Calendars[Async], name: str, follow: Callable[[Calendar], Calendar]) -> None:
+async def follow_calendar(calendars: Calendars[Inside], name: str, follow: Callable[[Calendar], Calendar]) -> None:
     """Make a calendar what `follow` makes of it, as it is when it is written. Raises `NotFound`, and what that raises.
 
     All jobs that use it take over the new days.

@@ -34,6 +34,7 @@ from tokimori.service.given import Span, json_of, seconds_of
 from tokimori.service.operation import M, Part, operation, stream
 from tokimori.service.sight import WHOLE
 from tokimori.service.store_time import Now
+from tokimori.service.views.channels import MessagesView, MessageView
 
 EVERY = 0.25
 """Seconds between two looks for the message for which somebody waits."""
@@ -107,7 +108,7 @@ class Channels(Part[M]):
         self._random = random
         self._author = author
 
-    @operation(Role.OPERATE, WHOLE, doing="Using a channel")
+    @operation(Role.OPERATE, WHOLE, doing="Using a channel", gives=MessageView.made)
     async def publish(self, topic: str, message: Any, key: str | None = None) -> Message:
         """Publish what JSON can hold, at most 64 KiB; it is kept when this returns, behind all that was published.
 
@@ -121,7 +122,7 @@ class Channels(Part[M]):
         number = await self._topics.streams.append(checked_topic, entry)
         return message_of(checked_topic, Numbered(number=number, entry=entry))
 
-    @operation(Role.READ, WHOLE)
+    @operation(Role.READ, WHOLE, gives=MessagesView.made)
     async def read(
         self,
         topic: str,
@@ -191,7 +192,7 @@ class Channels(Part[M]):
         """Forget how far a subscriber has got: under its name another one begins with all that is kept."""
         await self._subscribers.discard(subscriber_name(check_topic("topic", topic), check_subscriber(name)))
 
-    @stream
+    @stream(MessageView.made)
     async def subscribe(
         self, topic: str, name: str | None = None, after: int | None = None
     ) -> AsyncGenerator[Message, None]:

@@ -13,6 +13,8 @@ from tokimori.service.claimed import ClaimedRun, Heard
 from tokimori.service.given import Span, When
 from tokimori.service.operation import M, Part, operation
 from tokimori.service.sight import Given, Reach, Sight, no_run
+from tokimori.service.views.claims import ClaimedRunView, HeardView
+from tokimori.service.views.outside import list_of
 from tokimori.service.wishes import (
     ALIVE_TIME,
     alive_time_of,
@@ -54,7 +56,7 @@ class Claims(Part[M]):
             raise Refused("claims: this service has no place for workers", allowed="a node's door, or a client")
         return self._place_or_none
 
-    @operation(Role.OPERATE, OF_QUEUE, doing="Claiming runs")
+    @operation(Role.OPERATE, OF_QUEUE, doing="Claiming runs", gives=list_of(ClaimedRunView.made))
     async def claim(
         self,
         types: Sequence[str] | None,
@@ -93,7 +95,7 @@ class Claims(Part[M]):
         )
         return await self._place.take(wish)
 
-    @operation(Role.OPERATE, CLAIM)
+    @operation(Role.OPERATE, CLAIM, gives=HeardView.made)
     async def heartbeat(self, run_id: str, token: int, *, alive_time: Span | None = None) -> Heard:
         """Say that the worker still works on the run: it stays for another `alive_time`. Raises `ClaimLost`."""
         seconds = None if alive_time is None else alive_time_of(alive_time)

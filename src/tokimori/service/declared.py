@@ -17,7 +17,7 @@ from tokimori.service.declaring import APPS, DeclaredDigests, DeclaredStanding, 
 from tokimori.service.definitions import definition_from, fields_of
 from tokimori.service.documents import Documents
 from tokimori.service.jobs import Jobs
-from tokimori.service.operation import Async
+from tokimori.service.operation import Inside
 from tokimori.service.set_turns import SetTurn, turn_at
 
 Vanished = Literal["report", "pause", "delete"]
@@ -37,15 +37,15 @@ class Declared(Struct, frozen=True, kw_only=True):
 class _At(NamedTuple):
     """Place of declarations, and the turn in which they change."""
 
-    jobs: Jobs[Async]
+    jobs: Jobs[Inside]
     turn: SetTurn
 
-    async def changing(self) -> Jobs[Async]:
+    async def changing(self) -> Jobs[Inside]:
         """Return the jobs for the next change."""
         return self.jobs._on(await self.turn.store())
 
 
-async def declare(jobs: Jobs[Async], declared: Declared) -> Sequence[str]:
+async def declare(jobs: Jobs[Inside], declared: Declared) -> Sequence[str]:
     """Add new jobs, update changed ones, and report, pause or delete vanished ones. What to tell people, in lines.
 
     Several nodes may do so at the same time: who has to change something takes a turn, and the others wait for it. A

@@ -35,6 +35,8 @@ from tokimori.service.given import Span, seconds_of
 from tokimori.service.operation import MADE, STATE, M, Part, operation
 from tokimori.service.sight import EXPECTATION, OPEN, Sight, by_id
 from tokimori.service.store_time import Now
+from tokimori.service.views.alarms import AlarmView, ExpectationView
+from tokimori.service.views.outside import list_of
 
 EXPECTATIONS = DocumentKind(KIND, encode_expectation, decode_expectation)
 ALARMS = DocumentKind(ALARM_KIND, encode_alarm, decode_alarm)
@@ -62,7 +64,7 @@ class Expectations(Part[M]):
         self._alarms = Documents(store, ALARMS, random)
         self._now = now
 
-    @operation(Role.OPERATE, EXPECTATION, audit=STATE, event=MADE)
+    @operation(Role.OPERATE, EXPECTATION, audit=STATE, event=MADE, gives=ExpectationView.made)
     async def set(self, name: str, within: Span, *, description: str | None = None) -> Expectation:
         """Expect something elsewhere to report a good end (`ping`) at least every `within` seconds.
 
@@ -85,7 +87,7 @@ class Expectations(Part[M]):
 
         return await self._put(_new(checked_id, seconds, now, description=description or None), changed)
 
-    @operation(Role.READ, EXPECTATION)
+    @operation(Role.READ, EXPECTATION, gives=ExpectationView.made)
     async def get(self, name: str) -> Expectation:
         """Return the expectation of this name. Raises `NotFound`."""
         try:
@@ -93,7 +95,7 @@ class Expectations(Part[M]):
         except NotFound:
             raise _unexpected(name) from None
 
-    @operation(Role.READ, OPEN)
+    @operation(Role.READ, OPEN, gives=list_of(ExpectationView.made))
     async def list(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[Expectation]:
         """Return expectations by name, from the first name behind `after`."""
         return await self._documents.page(_behind(after), checked("limit", limit, MOST_LISTED))
@@ -131,7 +133,7 @@ class Expectations(Part[M]):
         known = await self.get(name)
         return known.queue if known.of_job else None
 
-    @operation(Role.PING, EXPECTATION)
+    @operation(Role.PING, EXPECTATION, gives=ExpectationView.made)
     async def ping(self, name: str, report: str = "ok", log: str | None = None) -> Expectation:
         """Report of something elsewhere, or of a job from outside: `ok`, `start` or `fail`; `log` is what it wrote.
 
@@ -153,7 +155,7 @@ class Expectations(Part[M]):
             await self._take_back(checked_id)
         return known
 
-    @operation(Role.READ, OPEN)
+    @operation(Role.READ, OPEN, gives=list_of(AlarmView.made))
     async def alarms(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[Alarm]:
         """Return alarms by name, from the first name behind `after`."""
         return await self._alarms.page(_behind(after), checked("limit", limit, MOST_LISTED))

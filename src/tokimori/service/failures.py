@@ -26,6 +26,7 @@ from tokimori.service.given import moment_of
 from tokimori.service.ground import Caller, Ground
 from tokimori.service.operation import M, operation
 from tokimori.service.sight import OPEN, Sight, jobs_within
+from tokimori.service.views.failures import FailuresView
 
 MOST_FAILURES = 10_000
 """So many failed runs are looked at for one answer."""
@@ -87,7 +88,7 @@ class RunFailures(RunBulk[M]):
     _ground: Ground
     _caller: Caller
 
-    @operation(Role.READ, OPEN)
+    @operation(Role.READ, OPEN, gives=FailuresView.made)
     async def failures(self, **filters: Unpack[FailureFilters]) -> FoundFailures:
         """Return the failures of a period by cause, with all that `help(tokimori.FailureFilters)` describes.
 

@@ -14,7 +14,7 @@ from tokimori.service.asking import OF_A_PROGRAM, Bounds, known_job
 from tokimori.service.channels import Topics
 from tokimori.service.claim_place import ClaimPlace
 from tokimori.service.events.events import Events, events_of
-from tokimori.service.operation import Async
+from tokimori.service.operation import Inside
 from tokimori.service.schema import StoreOnDemand
 from tokimori.service.shown import Foreseen
 from tokimori.service.sight import Judge
@@ -41,7 +41,7 @@ class Ground(Struct, frozen=True, kw_only=True):
     aside: Aside
     foreseen: Foreseen
     topics: Topics
-    events: Events[Async]
+    events: Events[Inside]
     waits: Waits
 
     @property

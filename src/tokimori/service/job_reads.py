@@ -8,7 +8,7 @@ from typing import Unpack
 
 from msgspec.structs import replace
 
-from tokimori.clock import Moment
+from tokimori.clock import Moment, to_datetime
 from tokimori.model.access_token import Role
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId, check_job_id
@@ -36,6 +36,12 @@ from tokimori.service.queues import binding
 from tokimori.service.reasons import Why
 from tokimori.service.shown import Facts, Shown
 from tokimori.service.sight import JOB, OPEN, Sight, no_job
+from tokimori.service.views.jobs import CountView, FoundJobsView, JobView, SkipView
+from tokimori.service.views.ledger import LedgerView, VerifiedView
+from tokimori.service.views.outside import list_of
+from tokimori.service.views.queues import PauseView
+from tokimori.service.views.schedules import ExplanationView
+from tokimori.service.views.statistics import StatisticsView
 from tokimori.service.why.job import overdue, what_is_lost, why_job
 from tokimori.service.why.reader import WhyReader
 from tokimori.service.why.reading import WhyReading
@@ -54,14 +60,14 @@ class JobReads(JobBulk[M]):
 
     # What there is
 
-    @operation(Role.READ, JOB)
+    @operation(Role.READ, JOB, gives=JobView.made)
     async def get(self, job_id: str) -> Job:
         """Return the job of that id. A deleted job is found, as `deleted`, until its last run ends or its id is
         reused.
         """
         return await known_job(self._store, job_id)
 
-    @operation(Role.READ, OPEN)
+    @operation(Role.READ, OPEN, gives=FoundJobsView.made)
     async def list(self, **filters: Unpack[JobFilters]) -> FoundJobs:
         """Return the jobs with all that `help(tokimori.JobFilters)` describes, by id, at most 1,000.
 
@@ -75,7 +81,7 @@ class JobReads(JobBulk[M]):
         span = (min(ids)[:-1], f"{max(ids)}\x7f") if ids else EVERY_ID
         return await find_jobs(self._store.list_jobs, self.get, searched_jobs(filters), sight.sees, span)
 
-    @operation(Role.READ, JOB)
+    @operation(Role.READ, JOB, gives=JobView.of_shown)
     async def shown(self, job_id: str, n: int = 5) -> Shown:
         """Return the job with all that is shown with it, and its next `n` moments. The store is asked all of it at
         once.
@@ -108,7 +114,7 @@ class JobReads(JobBulk[M]):
         edges = [edge for edge in facts.edges if edge.declared_by == own or not hidden & {edge.parent, edge.child}]
         return replace(found, facts=replace(facts, edges=edges)) if hidden else found
 
-    @operation(Role.READ, JOB)
+    @operation(Role.READ, JOB, gives=list_of(PauseView.made))
     async def pauses(self, job_id: str) -> Sequence[Pause]:
         """Return the pauses of the job's queue and of everything, whatever the state of the job itself."""
         return binding((await self.get(job_id)).definition.queue, await self._store.list_pauses())
@@ -145,7 +151,7 @@ class JobReads(JobBulk[M]):
 
     # What comes
 
-    @operation(Role.READ, JOB)
+    @operation(Role.READ, JOB, gives=list_of(to_datetime))
     async def next(self, job_id: str, n: int = 10, after: When | None = None) -> Sequence[Moment]:
         """Return the next moments of the job's schedule, whatever its state; at most as many as it has runs remaining.
 
@@ -164,7 +170,7 @@ class JobReads(JobBulk[M]):
 
         return found() if wanted <= AT_ONCE else await self._aside.compute(found)
 
-    @operation(Role.READ, JOB)
+    @operation(Role.READ, JOB, gives=ExplanationView.made)
     async def explain(self, job_id: str, n: int = 5, after: When | None = None) -> Explanation:
         """Explain the schedule of a job, with the next moments as `next` gives them.
 
@@ -212,7 +218,7 @@ class JobReads(JobBulk[M]):
 
     # What has been
 
-    @operation(Role.READ, JOB)
+    @operation(Role.READ, JOB, gives=list_of(SkipView.made))
     async def skips(self, job_id: str, limit: int = 100) -> Sequence[Skip]:
         """Return the skips of a job (occurrences that became no run), newest first; a deleted job has none."""
         if (await self.get(job_id)).state is JobState.DELETED:
@@ -225,7 +231,7 @@ class JobReads(JobBulk[M]):
         found, moved = await self.skips(job_id, limit), (await self.get(job_id)).definition.moved
         return [skip for skip in found if not sight.scope.queues or skip.first >= (moved or 0)]
 
-    @operation(Role.READ, JOB)
+    @operation(Role.READ, JOB, gives=LedgerView.made)
     async def ledger(
         self, job_id: str, first: When | None = None, last: When | None = None, limit: int = 100
     ) -> LedgerPage:
@@ -240,7 +246,7 @@ class JobReads(JobBulk[M]):
     ) -> LedgerPage:
         return await self.ledger(job_id, _since_moved(sight, await self.get(job_id), first), last, limit)
 
-    @operation(Role.READ, JOB)
+    @operation(Role.READ, JOB, gives=VerifiedView.made)
     async def verify(self, job_id: str, first: When | None = None, last: When | None = None) -> Verified:
         """Check that each occurrence in the range is a run, a skip or pruned; at most 10,000 of them a call."""
         job, since, until, now = await self._range(job_id, first, last)
@@ -264,7 +270,7 @@ class JobReads(JobBulk[M]):
         self._caller.bounds.check_years(since, until)
         return job, since, until, now
 
-    @operation(Role.READ, OPEN)
+    @operation(Role.READ, OPEN, gives=list_of(CountView.made))
     async def counts(self, job_id: str) -> Sequence[DailyCount]:
         """Return the number of ended runs and skipped occurrences, by day and outcome, pruned or not.
 
@@ -286,7 +292,7 @@ class JobReads(JobBulk[M]):
             return await self.counts(job_id)
         return (await self._counted(sight, check_job_id(job_id)))[0]
 
-    @operation(Role.READ, OPEN)
+    @operation(Role.READ, OPEN, gives=StatisticsView.made)
     async def stats(self, job_id: str) -> Statistics:
         """Return the job's statistics: its counts over all days, and its newest 1,000 ended runs."""
         job = await self.get(job_id)

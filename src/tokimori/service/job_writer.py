@@ -34,7 +34,7 @@ from tokimori.service.given import flag_of, many
 from tokimori.service.ground import Caller, Ground
 from tokimori.service.imports import PAIRS, Imported, Start, checked_limits, checked_pair, checked_starts, started
 from tokimori.service.notified import check_untold
-from tokimori.service.operation import Async
+from tokimori.service.operation import Inside
 from tokimori.service.semaphores import Weights, placed
 from tokimori.service.sight import Beside, Judge
 from tokimori.service.store_time import Now
@@ -77,7 +77,7 @@ class JobWriter(Struct, frozen=True, kw_only=True):
     apart: bool
     calendars: Documents[Calendar]
     weights: Weights
-    expectations: Expectations[Async]
+    expectations: Expectations[Inside]
     author: str | None
     time_zone: str
     judge: Judge | None

@@ -25,12 +25,15 @@ from tokimori.service.imports import Imported, Start
 from tokimori.service.job_reads import JobReads
 from tokimori.service.job_writer import schedule_for
 from tokimori.service.notified import without_names
-from tokimori.service.operation import OUTCOME, REQUEST, STATE, Async, M, composed, operation
+from tokimori.service.operation import OUTCOME, REQUEST, STATE, Inside, M, composed, operation
 from tokimori.service.orders import Orders
 from tokimori.service.repeating import copied, renamed
 from tokimori.service.requesting import CancelledRuns, RunRequests, cancel_some
 from tokimori.service.requests import Asked
 from tokimori.service.sight import JOB, OPEN, WHOLE, Sight, gone_alone, out_of_scope
+from tokimori.service.views.jobs import DeletedJobsView, JobView
+from tokimori.service.views.outside import list_of
+from tokimori.service.views.runs import BackfillView, RequestedRunView, RunView
 
 
 class Jobs(JobReads[M]):
@@ -42,13 +45,13 @@ class Jobs(JobReads[M]):
         self._orders = Orders(ground, caller)
         self._backfills = Backfills(ground.store, ground.now, ground.random, ground.aside)
 
-    def _on(self, store: Store) -> "Jobs[Async]":
+    def _on(self, store: Store) -> "Jobs[Inside]":
         """Return the jobs of the same caller, written to this store: the same one, guarded."""
         return Jobs(replace(self._ground, store=store), self._caller)
 
     # Definitions
 
-    @operation(Role.OPERATE, OPEN, audit=STATE, event="added")
+    @operation(Role.OPERATE, OPEN, audit=STATE, event="added", gives=JobView.made)
     async def add(self, job_id: str | None = None, /, **fields: Unpack[JobArguments]) -> Job:
         """Add a job, described by the fields of `help(tokimori.JobArguments)`; its id is a new UUID if none is given.
 
@@ -58,7 +61,7 @@ class Jobs(JobReads[M]):
         """
         return await self._writer.add(job_id, job_fields(fields), lambda job: job)
 
-    @operation(Role.OPERATE, OPEN, audit=STATE, event="added", doing="Adding jobs")
+    @operation(Role.OPERATE, OPEN, audit=STATE, event="added", doing="Adding jobs", gives=JobView.made)
     async def add_since(
         self, job_id: str, since: When, /, not_before: When | None = None, **fields: Unpack[JobArguments]
     ) -> Job:
@@ -88,7 +91,7 @@ class Jobs(JobReads[M]):
         """
         return await self._writer.import_all(jobs, paused_because, runs_remaining, starts)
 
-    @operation(Role.OPERATE, JOB, audit=STATE, event="changed", doing="Changing a job")
+    @operation(Role.OPERATE, JOB, audit=STATE, event="changed", doing="Changing a job", gives=JobView.made)
     async def update(self, job_id: str, /, **changes: Unpack[JobArguments]) -> Job:
         """Change fields of a job (`JobFields`) like a JSON merge patch; None brings the default of a field back.
 
@@ -98,7 +101,7 @@ class Jobs(JobReads[M]):
         said = job_fields(changes)
         return await self._writer.edit(check_job_id(job_id), lambda _: said)
 
-    @operation(Role.OPERATE, JOB, audit=STATE, event="changed", doing="Changing a job")
+    @operation(Role.OPERATE, JOB, audit=STATE, event="changed", doing="Changing a job", gives=JobView.made)
     async def edit(
         self, job_id: str, said: Mapping[str, object], *, whole: bool = False, tags: Collection[str] | None = None
     ) -> Job:
@@ -115,7 +118,7 @@ class Jobs(JobReads[M]):
 
         return await self._writer.edit(check_job_id(job_id), changes_of)
 
-    @operation(Role.OPERATE, JOB, audit=STATE, event="changed")
+    @operation(Role.OPERATE, JOB, audit=STATE, event="changed", gives=JobView.made)
     async def refresh(self, job_id: str) -> Job:
         """Bring a job up to date with the days of its calendars and with the store that now keeps its semaphores.
 
@@ -124,7 +127,7 @@ class Jobs(JobReads[M]):
         """
         return await self._writer.refresh(job_id)
 
-    @operation(Role.OPERATE, JOB, audit=STATE, event="added")
+    @operation(Role.OPERATE, JOB, audit=STATE, event="added", gives=JobView.made)
     async def copy(self, job_id: str, new_id: str) -> Job:
         """Add a job with the definition of another one; the new job.
 
@@ -133,7 +136,7 @@ class Jobs(JobReads[M]):
         """
         return await copied(self._writer, job_id, new_id)
 
-    @operation(Role.OPERATE, JOB, audit=OUTCOME, event="renamed")
+    @operation(Role.OPERATE, JOB, audit=OUTCOME, event="renamed", gives=JobView.made)
     async def rename(self, job_id: str, new_id: str) -> Job:
         """Give a job another id: the job of that id, which decides what its schedule names from where the old one was.
 
@@ -157,7 +160,7 @@ class Jobs(JobReads[M]):
 
     # Stopping
 
-    @operation(Role.OPERATE, JOB, audit=STATE, event="paused")
+    @operation(Role.OPERATE, JOB, audit=STATE, event="paused", gives=JobView.made)
     async def pause(self, job_id: str, reason: str | None = None, *, now: bool = False) -> Job:
         """Pause a job: from now on none of its runs is claimed. A paused job stays as it is.
 
@@ -165,12 +168,12 @@ class Jobs(JobReads[M]):
         """
         return await self._writer.pause(job_id, reason, now=now)
 
-    @operation(Role.OPERATE, JOB, audit=STATE, event="resumed")
+    @operation(Role.OPERATE, JOB, audit=STATE, event="resumed", gives=JobView.made)
     async def resume(self, job_id: str, *, late: bool = False) -> Job:
         """Enable a paused or parked job; what it missed is skipped, or (`late`) decided by its misfire policy."""
         return await self._writer.resume(job_id, late=late)
 
-    @operation(Role.OPERATE, JOB, audit=STATE, event="resolved")
+    @operation(Role.OPERATE, JOB, audit=STATE, event="resolved", gives=JobView.made)
     async def resolve(self, job_id: str) -> Job:
         """Enable a job that a failure has parked. Raises `Refused` for a job that is not parked."""
         job = await self._store.get_job(check_job_id(job_id))
@@ -180,7 +183,7 @@ class Jobs(JobReads[M]):
             raise Refused(message, field="state", value=job.state, allowed="a parked job")
         return await self._writer.resume(job_id)
 
-    @operation(Role.OPERATE, JOB, audit=STATE, event="changed")
+    @operation(Role.OPERATE, JOB, audit=STATE, event="changed", gives=JobView.made)
     async def rewind(self, job_id: str) -> Job:
         """Put a job back to now that a clock which was ahead has put ahead, although not all is known that it has run.
 
@@ -218,7 +221,7 @@ class Jobs(JobReads[M]):
             sight, job_id, without_names(job_id, self.delete(job_id, cascade=cascade, now=now, force=force))
         )
 
-    @composed
+    @composed(DeletedJobsView.made)
     async def delete_all(self, confirm: str, *, now: bool = False) -> DeletedJobs:
         """Delete all jobs there are, as `delete_some` does, until none is left that was there at the beginning.
 
@@ -232,7 +235,7 @@ class Jobs(JobReads[M]):
             kept |= done.kept
         return DeletedJobs(jobs=tuple(jobs), kept=kept, until=done.until, next=None)
 
-    @operation(Role.ADMIN, WHOLE, audit=OUTCOME, event="deleted", doing="Deleting all jobs")
+    @operation(Role.ADMIN, WHOLE, audit=OUTCOME, event="deleted", doing="Deleting all jobs", gives=DeletedJobsView.made)
     async def delete_some(
         self,
         confirm: str | None = None,
@@ -257,7 +260,7 @@ class Jobs(JobReads[M]):
 
     # Runs of a job
 
-    @operation(Role.OPERATE, JOB, audit=REQUEST, doing="Running a job")
+    @operation(Role.OPERATE, JOB, audit=REQUEST, doing="Running a job", gives=RunView.made)
     async def trigger(
         self, job_id: str, key: str | None = None, payload: Payload | None = None, **fields: Unpack[RequestArguments]
     ) -> Run:
@@ -286,7 +289,7 @@ class Jobs(JobReads[M]):
         await sight.check_answers(job_id, [run])
         return run
 
-    @operation(Role.OPERATE, JOB, audit=REQUEST, doing="Running a job")
+    @operation(Role.OPERATE, JOB, audit=REQUEST, doing="Running a job", gives=RequestedRunView.made)
     async def request(
         self, job_id: str, key: str | None = None, payload: Payload | None = None, **fields: Unpack[RequestArguments]
     ) -> Asked:
@@ -311,7 +314,7 @@ class Jobs(JobReads[M]):
         request, _, run = await self._requests.wanted(job_id, key, payload, fields)
         return await self._requests.keep(request, run)
 
-    @operation(Role.OPERATE, JOB, audit=REQUEST, doing="Running jobs")
+    @operation(Role.OPERATE, JOB, audit=REQUEST, doing="Running jobs", gives=list_of(RunView.made))
     async def trigger_many(
         self, job_id: str, requests: Sequence[PlainRequest], *, parent: str | None = None
     ) -> Sequence[Run]:
@@ -333,7 +336,7 @@ class Jobs(JobReads[M]):
         await sight.check_answers(job_id, runs)
         return runs
 
-    @operation(Role.OPERATE, JOB, audit=OUTCOME, doing="Backfilling a job")
+    @operation(Role.OPERATE, JOB, audit=OUTCOME, doing="Backfilling a job", gives=BackfillView.made)
     async def backfill(
         self, job_id: str, first: When, last: When, *, max_running: int = 0, dry_run: bool = False
     ) -> Backfill:
@@ -347,7 +350,7 @@ class Jobs(JobReads[M]):
         span = await self._span(job_id, first, last)
         return await self._backfills.make(job_id, *span, max_running, bounds=self._caller.bounds, dry_run=only_looks)
 
-    @operation(Role.OPERATE, JOB, audit=OUTCOME, doing="Cancelling a backfill")
+    @operation(Role.OPERATE, JOB, audit=OUTCOME, doing="Cancelling a backfill", gives=BackfillView.made)
     async def cancel_backfill(self, job_id: str, first: When, last: When) -> Backfill:
         """Cancel a backfill of these occurrences: its runs that have not ended, and the making of more."""
         span = await self._span(job_id, first, last)
@@ -357,7 +360,7 @@ class Jobs(JobReads[M]):
         zone = (await self._store.get_job(check_job_id(job_id))).definition.time_zone
         return moment_of("first", first, zone), moment_of("last", last, zone)
 
-    @operation(Role.OPERATE, JOB, audit=OUTCOME, doing="Restarting the runs of a job")
+    @operation(Role.OPERATE, JOB, audit=OUTCOME, doing="Restarting the runs of a job", gives=list_of(RunView.made))
     async def restart(self, job_id: str) -> Sequence[Run]:
         """Restart all runs of a job that run on nodes; those runs, at most 1,000.
 
@@ -365,7 +368,7 @@ class Jobs(JobReads[M]):
         """
         return await self._orders.restart_all(await self.get(job_id))
 
-    @composed
+    @composed()
     async def cancel(self, job_id: str, reason: str = "cancelled by hand") -> int:
         """Cancel all runs of a job that have not ended, wherever they are; how many. The job itself goes on.
 

@@ -23,9 +23,11 @@ from tokimori.service.audit import Audit, record
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.given import flag_of
 from tokimori.service.ground import Caller, Ground
-from tokimori.service.operation import ITSELF, Async, M, Part, operation
+from tokimori.service.operation import ITSELF, Inside, M, Part, operation
 from tokimori.service.orders import Orders
 from tokimori.service.sight import OPEN, WHOLE
+from tokimori.service.views.nodes import NodeView
+from tokimori.service.views.outside import list_of
 
 LOOK = 0.25
 """Seconds between two looks at the beats of nodes that were told something."""
@@ -44,7 +46,7 @@ class Nodes(Part[M]):
 
     noun, word = "nodes", "node"
 
-    def __init__(self, ground: Ground, caller: Caller, audit: Audit[Async]) -> None:
+    def __init__(self, ground: Ground, caller: Caller, audit: Audit[Inside]) -> None:
         self._store, self._now, self._random = ground.store, ground.now, ground.random
         self._orders = Orders(ground, caller)
         self._drained = Documents(ground.store, DRAINED, ground.random)
@@ -53,12 +55,12 @@ class Nodes(Part[M]):
         self._rest: Callable[[float], Awaitable[object]] = asyncio.sleep
         """Waits so many seconds."""
 
-    @operation(Role.READ, OPEN)
+    @operation(Role.READ, OPEN, gives=list_of(NodeView.made))
     async def list(self) -> Sequence[NodeRecord]:
         """Return all nodes and programs: the living ones first, then those that left or died."""
         return await nodes_of(self._store)
 
-    @operation(Role.ADMIN, WHOLE, audit=ITSELF)
+    @operation(Role.ADMIN, WHOLE, audit=ITSELF, gives=list_of(NodeView.made))
     async def drain(self, node_id: str | None = None) -> Sequence[NodeRecord]:
         """Let a node (None: all that live now) take no new runs: what it runs goes on, and it fires schedules still.
 
@@ -72,7 +74,7 @@ class Nodes(Part[M]):
         await self._forget_the_dead()
         return [replace(node, drained=True) for node in nodes]
 
-    @operation(Role.ADMIN, WHOLE, audit=ITSELF)
+    @operation(Role.ADMIN, WHOLE, audit=ITSELF, gives=list_of(NodeView.made))
     async def resume(self, node_id: str | None = None) -> Sequence[NodeRecord]:
         """Let a node (None: all that live now) take runs again. The nodes that were told."""
         nodes = await self._nodes(node_id)
@@ -86,7 +88,7 @@ class Nodes(Part[M]):
                 await self._drained.delete(document)
         return [replace(node, drained=False) for node in nodes]
 
-    @operation(Role.ADMIN, WHOLE, audit=ITSELF)
+    @operation(Role.ADMIN, WHOLE, audit=ITSELF, gives=list_of(NodeView.made))
     async def stop(self, node_id: str | None = None, *, now: bool = False) -> Sequence[NodeRecord]:
         """Shut down a node (None: all that live now): its runs get its grace to finish, with `now` none at all.
 

@@ -1,7 +1,8 @@
 """Operations: methods of parts of the service, declared once. Rights, audit, events, HTTP and the clients derive them.
 
-A part of the service is `Part[Async]` or `Part[Sync]`: the mode says how its operations are called. Any way to a part
-(with rights, with an audit log, over HTTP, from another thread) is the same class, made by `through`.
+A part of the service is `Part[Inside]`, `Part[Async]` or `Part[Sync]`: the mode says how its operations are called, and
+what they return. Any way to a part (with rights, with an audit log, over HTTP, from another thread) is the same class,
+made by `through`.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping
@@ -14,16 +15,21 @@ from tokimori.model.access_token import Role
 from tokimori.service.sight import Reach, Sight
 
 
+class Inside:
+    """Mode of parts within a node: operations are awaited, and return values whose moments are integers."""
+
+
 class Async:
-    """Mode of parts whose operations are awaited."""
+    """Mode of parts of programs: operations are awaited, and return values whose moments are datetimes."""
 
 
 class Sync:
-    """Mode of parts whose operations return when they are done."""
+    """Mode of parts of programs whose operations return when they are done."""
 
 
 M = TypeVar("M")
 P = ParamSpec("P")
+R = TypeVar("R")
 T = TypeVar("T")
 S = TypeVar("S")
 
@@ -51,7 +57,7 @@ class Via(Protocol):
 
     whole: bool
 
-    def __call__(self, member: "Member[Any, Any]", name: str, /) -> Callable[..., Any]:
+    def __call__(self, member: "Member[Any, Any, Any]", name: str, /) -> Callable[..., Any]:
         """Return the function that carries out this member, called `part.member`."""
         ...
 
@@ -81,13 +87,16 @@ def through(kind: type[_Part], via: Via) -> _Part:
     return part
 
 
-class Member(Generic[P, T]):
-    """A method of a part. Its first lookup binds it, in the part's `__dict__`, which precedes this descriptor."""
+class Member(Generic[P, R, T]):
+    """A method of a part. Its first lookup binds it, in the part's `__dict__`, which precedes this descriptor.
+
+    `gives` makes of its result what programs get (None: the same).
+    """
 
     name: str
 
-    def __init__(self, method: Callable[..., Any]) -> None:
-        self.method = method
+    def __init__(self, method: Callable[..., Any], gives: Callable[[Any], T] | None) -> None:
+        self.method, self.gives = method, gives
         update_wrapper(self, method)  # type: ignore[arg-type]
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -103,7 +112,7 @@ class Member(Generic[P, T]):
         return bound
 
 
-class Operation(Member[P, T]):
+class Operation(Member[P, R, T]):
     """A method that needs a role, within a scope. `twin` is what it does within a scope that is not everything."""
 
     role: Role
@@ -122,14 +131,16 @@ class Operation(Member[P, T]):
     @overload
     def __get__(self, part: Part[Sync], owner: Any) -> Callable[P, T]: ...
     @overload
-    def __get__(self, part: Part[Any], owner: Any) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, part: Part[Async], owner: Any) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    @overload
+    def __get__(self, part: Part[Any], owner: Any) -> Callable[P, Coroutine[Any, Any, R]]: ...
     def __get__(self, part: Part[Any] | None, owner: Any) -> Any:
         """Return the operation of this part."""
         return self if part is None else self._bound(part)
 
     def within(
-        self, twin: Callable[Concatenate[S, Sight, P], Coroutine[Any, Any, T]]
-    ) -> Callable[Concatenate[S, Sight, P], Coroutine[Any, Any, T]]:
+        self, twin: Callable[Concatenate[S, Sight, P], Coroutine[Any, Any, R]]
+    ) -> Callable[Concatenate[S, Sight, P], Coroutine[Any, Any, R]]:
         """Declare what the operation does for a caller with a scope.
 
         Of an operation with an audit log it is called with the part that records, which has operations and no store.
@@ -138,7 +149,7 @@ class Operation(Member[P, T]):
         return twin
 
 
-class Composed(Member[P, T]):
+class Composed(Member[P, R, T]):
     """A method that is made of operations, and runs where it is called."""
 
     @overload
@@ -146,13 +157,15 @@ class Composed(Member[P, T]):
     @overload
     def __get__(self, part: Part[Sync], owner: Any) -> Callable[P, T]: ...
     @overload
-    def __get__(self, part: Part[Any], owner: Any) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, part: Part[Async], owner: Any) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    @overload
+    def __get__(self, part: Part[Any], owner: Any) -> Callable[P, Coroutine[Any, Any, R]]: ...
     def __get__(self, part: Part[Any] | None, owner: Any) -> Any:
         """Return the method of this part."""
         return self if part is None else self._bound(part)
 
 
-class Stream(Member[P, T]):
+class Stream(Member[P, R, T]):
     """A method that yields without end. It is made of operations, and runs where it is called."""
 
     @overload
@@ -160,7 +173,9 @@ class Stream(Member[P, T]):
     @overload
     def __get__(self, part: Part[Sync], owner: Any) -> Callable[P, Iterator[T]]: ...
     @overload
-    def __get__(self, part: Part[Any], owner: Any) -> Callable[P, AsyncGenerator[T, None]]: ...
+    def __get__(self, part: Part[Async], owner: Any) -> Callable[P, AsyncGenerator[T, None]]: ...
+    @overload
+    def __get__(self, part: Part[Any], owner: Any) -> Callable[P, AsyncGenerator[R, None]]: ...
     def __get__(self, part: Part[Any] | None, owner: Any) -> Any:
         """Return the stream of this part."""
         return self if part is None else self._bound(part)
@@ -169,6 +184,21 @@ class Stream(Member[P, T]):
 _Coroutine = Callable[Concatenate[S, P], Coroutine[Any, Any, T]]
 
 
+@overload
+def operation(
+    role: Role,
+    reach: Reach,
+    *,
+    gives: Callable[[Any], T],
+    audit: Audit | None = None,
+    event: str | None = None,
+    of: str | None = None,
+    doing: str | None = None,
+    door: bool = True,
+    by_role: bool = False,
+    reads_if: str | None = None,
+) -> Callable[[_Coroutine[S, P, R]], Operation[P, R, T]]: ...
+@overload
 def operation(
     role: Role,
     reach: Reach,
@@ -180,16 +210,30 @@ def operation(
     door: bool = True,
     by_role: bool = False,
     reads_if: str | None = None,
-) -> Callable[[_Coroutine[S, P, T]], Operation[P, T]]:
+) -> Callable[[_Coroutine[S, P, R]], Operation[P, R, R]]: ...
+def operation(
+    role: Role,
+    reach: Reach,
+    *,
+    gives: Callable[[Any], Any] | None = None,
+    audit: Audit | None = None,
+    event: str | None = None,
+    of: str | None = None,
+    doing: str | None = None,
+    door: bool = True,
+    by_role: bool = False,
+    reads_if: str | None = None,
+) -> Any:
     """Declare an operation: the role that it needs, and what its first argument has to be within a scope.
 
-    `event`: what becomes of the thing, as events report it; `of`: the word for the thing, if it is not the part's.
-    `doing` says in a refusal what the role is for. `door`: a node offers it. `by_role`: its twin holds in any scope.
-    `reads_if` names an argument with which it only reads.
+    `gives` makes of its result what programs get: values of datetimes. `event`: what becomes of the thing, as events
+    report it; `of`: the word for the thing, if it is not the part's. `doing` says in a refusal what the role is for.
+    `door`: a node offers it. `by_role`: its twin holds in any scope. `reads_if` names an argument with which it only
+    reads.
     """
 
-    def declared(method: _Coroutine[S, P, T]) -> Operation[P, T]:
-        made: Operation[P, T] = Operation(method)
+    def declared(method: Callable[..., Any]) -> Operation[Any, Any, Any]:
+        made: Operation[Any, Any, Any] = Operation(method, gives)
         made.role, made.reach, made.audit, made.event, made.of = role, reach, audit, event, of
         made.doing, made.door, made.by_role, made.reads_if = doing, door, by_role, reads_if
         return made
@@ -197,22 +241,33 @@ def operation(
     return declared
 
 
-def composed(method: _Coroutine[S, P, T]) -> Composed[P, T]:
-    """Declare a method that is made of operations."""
-    return Composed(method)
+@overload
+def composed() -> Callable[[_Coroutine[S, P, R]], Composed[P, R, R]]: ...
+@overload
+def composed(gives: Callable[[Any], T]) -> Callable[[_Coroutine[S, P, R]], Composed[P, R, T]]: ...
+def composed(gives: Callable[[Any], Any] | None = None) -> Any:
+    """Declare a method that is made of operations; `gives` as of an operation."""
+    return lambda method: Composed(method, gives)
 
 
-def stream(method: Callable[Concatenate[S, P], AsyncIterator[T]]) -> Stream[P, T]:
-    """Declare a stream that is made of operations."""
-    return Stream(method)
+_Steps = Callable[Concatenate[S, P], AsyncIterator[R]]
 
 
-def members_in(kind: type[Part[Any]]) -> Mapping[str, Member[Any, Any]]:
+@overload
+def stream() -> Callable[[_Steps[S, P, R]], Stream[P, R, R]]: ...
+@overload
+def stream(gives: Callable[[Any], T]) -> Callable[[_Steps[S, P, R]], Stream[P, R, T]]: ...
+def stream(gives: Callable[[Any], Any] | None = None) -> Any:
+    """Declare a stream that is made of operations; `gives` makes of each step what programs get."""
+    return lambda method: Stream(method, gives)
+
+
+def members_in(kind: type[Part[Any]]) -> Mapping[str, Member[Any, Any, Any]]:
     """Return the members of a part by name."""
     found = {name: getattr(kind, name) for name in dir(kind) if not name.startswith("_")}
     return {name: each for name, each in found.items() if isinstance(each, Member)}
 
 
-def operations_in(kind: type[Part[Any]]) -> Mapping[str, Operation[Any, Any]]:
+def operations_in(kind: type[Part[Any]]) -> Mapping[str, Operation[Any, Any, Any]]:
     """Return the operations of a part by name."""
     return {name: each for name, each in members_in(kind).items() if isinstance(each, Operation)}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from tokimori.clock import Moment
 from tokimori.model.run import Output, marks_in
 from tokimori.schedules.zones import on_clocks
-from tokimori.service.operation import Async
+from tokimori.service.operation import Inside
 from tokimori.service.runs import Runs
 
 TimedLine = tuple[Moment | None, str]
@@ -59,7 +59,7 @@ def _timed(data: bytes, place: int, marks: list[tuple[int, Moment]]) -> Iterator
 
 
 async def part_of(
-    runs: Runs[Async], output: Output, position: int, *, timestamps: bool, unfinished: bool = True
+    runs: Runs[Inside], output: Output, position: int, *, timestamps: bool, unfinished: bool = True
 ) -> tuple[bytes, int]:
     """Return what comes after this position, each line with its time if so asked, and the new position."""
     if timestamps:
@@ -68,7 +68,7 @@ async def part_of(
 
 
 async def stamped(
-    runs: Runs[Async], output: Output, position: int = 0, *, unfinished: bool = True
+    runs: Runs[Inside], output: Output, position: int = 0, *, unfinished: bool = True
 ) -> tuple[bytes, int]:
     """Return what `timed_lines` does as a text: each line behind its time.
 

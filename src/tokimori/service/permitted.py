@@ -24,7 +24,7 @@ from tokimori.model.templates import secrets_in
 from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.audited import audited
 from tokimori.service.ground import Caller
-from tokimori.service.operation import Async, Member, Operation, Part, through
+from tokimori.service.operation import Inside, Member, Operation, Part, through
 from tokimori.service.service import Service
 from tokimori.service.sight import Access, Beside, Judge, Looks, Sight, out_of_scope
 
@@ -53,13 +53,13 @@ class PermittedVia:
 
     whole = False
 
-    def __init__(self, recorded: Part[Async], plain: Part[Async], sight: Sight, access: Access) -> None:
+    def __init__(self, recorded: Part[Inside], plain: Part[Inside], sight: Sight, access: Access) -> None:
         self._recorded = recorded
         self._plain = plain
         self._sight = sight
         self._access = access
 
-    def __call__(self, member: Member[Any, Any], name: str) -> Callable[..., Any]:
+    def __call__(self, member: Member[Any, Any, Any], name: str) -> Callable[..., Any]:
         """Return the method with its rule."""
         assert isinstance(member, Operation)  # noqa: S101 all others run where they are called
         access = self._access
@@ -71,7 +71,7 @@ class PermittedVia:
         return self._allowed(member, name)
 
     def _only_reading(
-        self, member: Operation[Any, Any], name: str, refusal: Callable[[], Exception]
+        self, member: Operation[Any, Any, Any], name: str, refusal: Callable[[], Exception]
     ) -> Callable[..., Any]:
         """Return the operation for who may only use it to read."""
         allowed = self._allowed(member, name)
@@ -83,7 +83,7 @@ class PermittedVia:
 
         return read
 
-    def _allowed(self, member: Operation[Any, Any], name: str) -> Callable[..., Any]:
+    def _allowed(self, member: Operation[Any, Any, Any], name: str) -> Callable[..., Any]:
         access, sight = self._access, self._sight
         part = self._plain if member.audit is None else self._recorded
         call = getattr(part, member.name)
@@ -107,7 +107,7 @@ def _refused(refusal: Callable[[], Exception]) -> Callable[..., Any]:
     return refuse
 
 
-def needs_role(member: Operation[Any, Any], access: Access, word: str) -> Forbidden:
+def needs_role(member: Operation[Any, Any, Any], access: Access, word: str) -> Forbidden:
     """Return the refusal of what the role of a token does not include."""
     doing = "Reading" if member.role is Role.READ else member.doing or _doing(member.name, member.of or word)
     return Forbidden(

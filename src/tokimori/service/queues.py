@@ -21,6 +21,8 @@ from tokimori.service.given import flag_of
 from tokimori.service.operation import STATE, M, Part, operation
 from tokimori.service.sight import OPEN, QUEUE, Sight
 from tokimori.service.store_time import Now
+from tokimori.service.views.outside import list_of, maybe
+from tokimori.service.views.queues import PauseView, QueueView
 
 _BEHIND = "!"
 """Less than all that is in words: a word and this stand before whatever else begins with the word."""
@@ -51,7 +53,7 @@ class Queues(Part[M]):
         self._author = author
         self._cancel = cancel
 
-    @operation(Role.READ, OPEN)
+    @operation(Role.READ, OPEN, gives=list_of(QueueView.made))
     async def list(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[Queue]:
         """Return the queues that jobs are in, and those that are paused, by name: at most `limit`, behind the name
         `after`.
@@ -77,14 +79,14 @@ class Queues(Part[M]):
         found = [await self.get(name) for name in owned]
         return [each for each in found if each.jobs or any(pause.queue == each.name for pause in each.pauses)][:most]
 
-    @operation(Role.READ, QUEUE)
+    @operation(Role.READ, QUEUE, gives=QueueView.made)
     async def get(self, queue: str) -> Queue:
         """Return the queue of that name; there need not be a job in it. Raises `InvalidInput`."""
         check_word("queue", queue)
         found = dict(await self._store.list_queues(queue, 1))
         return Queue(name=queue, jobs=found.get(queue, 0), pauses=binding(queue, await self.pauses()))
 
-    @operation(Role.READ, OPEN)
+    @operation(Role.READ, OPEN, gives=list_of(PauseView.made))
     async def pauses(self) -> Sequence[Pause]:
         """Return all pauses, by queue; the pause of everything (`*`) comes first."""
         return await self._store.list_pauses()
@@ -99,7 +101,7 @@ class Queues(Part[M]):
         """Return the pause of the queue."""
         return [pause for pause in await self.pauses() if pause.queue == (queue or EVERYTHING)] or None
 
-    @operation(Role.OPERATE, QUEUE, audit=STATE, event="paused")
+    @operation(Role.OPERATE, QUEUE, audit=STATE, event="paused", gives=PauseView.made)
     async def pause(self, queue: str | None = None, reason: str | None = None, *, now: bool = False) -> Pause:
         """Pause a queue, or everything (None): from now on no run of it is claimed. A pause that exists stays as it is.
 
@@ -146,7 +148,7 @@ class Queues(Part[M]):
         except NotFound:
             return None
 
-    @operation(Role.OPERATE, QUEUE, audit=STATE, event="resumed")
+    @operation(Role.OPERATE, QUEUE, audit=STATE, event="resumed", gives=maybe(PauseView.made))
     async def resume(self, queue: str | None = None) -> Pause | None:
         """Resume a queue, or everything (None): waiting runs are claimed in their order. The pause that was ended.
 

@@ -5,6 +5,9 @@ from enum import StrEnum
 from msgspec import Struct
 
 from tokimori.model.ids import JobId, RunId
+from tokimori.model.lanes import units_apart
+from tokimori.model.run import Run
+from tokimori.model.semaphores import KEY_LINE, is_rate_alone, semaphore_of
 from tokimori.model.transitions import RunState
 
 
@@ -89,6 +92,26 @@ class Why(Struct, frozen=True, kw_only=True):
     run_id: RunId | None = None
     state: str
     reasons: tuple[Reason, ...]
+
+
+def waits_for(run: Run, most: int | None = None) -> str | None:
+    """Return what a blocked run waits for, or what a ready one needs from another store, by its own row; else None.
+
+    `most` is the limit of a place, where that is known.
+    """
+    if run.state is RunState.READY and run.lane is not None and (apart := units_apart(run.lane)):
+        return f"units of the semaphores in another store: {', '.join(name for name, _ in apart)}"
+    if run.state is not RunState.BLOCKED:
+        return None
+    semaphore = semaphore_of(run.blocked_on)
+    if semaphore is not None and is_rate_alone(semaphore):
+        return "the rate of its job" if semaphore.startswith("job:") else f"the rate of the queue {semaphore[6:]}"
+    if semaphore is not None:
+        return f"units of the semaphore {semaphore}"
+    limit = "" if most is None else f" {most}"
+    if run.blocked_on == KEY_LINE:
+        return f"a place of the key {run.concurrency_key!r} (max_running_per_key{limit})"
+    return f"a place of its job (max_running{limit})"
 
 
 def told(reason: Reason) -> str:

@@ -23,7 +23,7 @@ from tokimori.ports.semaphores import SemaphoreTable as SemaphoreStore
 from tokimori.service.asking import MOST_LISTED, checked
 from tokimori.service.calendars import Calendars, changed_calendar, follow_calendar
 from tokimori.service.given import mapping_of
-from tokimori.service.operation import Async
+from tokimori.service.operation import Inside
 from tokimori.service.queues import Queues
 from tokimori.service.semaphores import NO_RATE, Semaphores
 
@@ -144,7 +144,7 @@ class CalendarResources:
 
     absent: State = MappingProxyType({})
 
-    def __init__(self, calendars: Calendars[Async]) -> None:
+    def __init__(self, calendars: Calendars[Inside]) -> None:
         self._calendars = calendars
 
     async def states(self, names: Collection[str]) -> Mapping[str, State]:
@@ -187,7 +187,7 @@ class QueueResources:
 
     absent = _NOT_PAUSED
 
-    def __init__(self, queues: Queues[Async]) -> None:
+    def __init__(self, queues: Queues[Inside]) -> None:
         self._queues = queues
 
     async def states(self, names: Collection[str]) -> Mapping[str, State]:
@@ -218,7 +218,7 @@ class SemaphoreResources:
 
     absent = _ONE_UNIT
 
-    def __init__(self, semaphores: Semaphores[Async], opened: Callable[[], Awaitable[SemaphoreStore]]) -> None:
+    def __init__(self, semaphores: Semaphores[Inside], opened: Callable[[], Awaitable[SemaphoreStore]]) -> None:
         self._semaphores = semaphores
         self._opened = opened
 

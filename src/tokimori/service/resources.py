@@ -16,7 +16,7 @@ from tokimori.service.declarations import ApplyWish, Declarations, ResourceStep
 from tokimori.service.documents import Documents
 from tokimori.service.ground import Caller, Ground
 from tokimori.service.job_writer import JobWriter
-from tokimori.service.operation import Async
+from tokimori.service.operation import Inside
 from tokimori.service.queues import Queues
 from tokimori.service.resource_kinds import (
     PARTS,
@@ -40,9 +40,9 @@ class ResourceWork(Struct, frozen=True, kw_only=True):
     ground: Ground
     caller: Caller
     writer: JobWriter
-    calendars: Calendars[Async]
-    queues: Queues[Async]
-    semaphores: Semaphores[Async]
+    calendars: Calendars[Inside]
+    queues: Queues[Inside]
+    semaphores: Semaphores[Inside]
 
     async def resources(self, set_name: str | None) -> Resources:
         """Return the resources that a set declares; None: all that there are."""

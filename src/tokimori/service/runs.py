@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.errors import InvalidInput, NotFound, Refused, StoreUnavailable
+from tokimori.errors import NotFound, Refused, StoreUnavailable
 from tokimori.model.access_token import Role
 from tokimori.model.attempt_notes import NUMBER, given_to, is_inherited, notes_in, payload_for, shown_of
 from tokimori.model.ids import JobId, RunId, check_job_id, check_uuid
@@ -40,6 +40,8 @@ from tokimori.service.requesting import RunRequests
 from tokimori.service.requests import Asked
 from tokimori.service.run_ids import whole_id
 from tokimori.service.sight import OPEN, RUN, Sight, jobs_within, no_job, out_of_scope
+from tokimori.service.views.outside import list_of, lists_of
+from tokimori.service.views.runs import FoundRunsView, RequestedRunView, RunDetailsView, RunSummaryView, RunView
 from tokimori.service.waits import LONGEST_WAIT, wait_for_end
 from tokimori.service.why.run import is_gone, why_run
 
@@ -95,7 +97,7 @@ class Runs(RunFailures[M]):
         self._orders = Orders(ground, caller)
         self._waits = ground.waits
 
-    @operation(Role.READ, RUN)
+    @operation(Role.READ, RUN, gives=RunDetailsView.made)
     async def get(self, run_id: str, before: int | None = None) -> RunDetails:
         """Return the run with its newest attempts, at most `SHOWN_ATTEMPTS`: of those before a number, if one is
         given.
@@ -137,7 +139,7 @@ class Runs(RunFailures[M]):
         notes = notes_in(await self._store.output(run.id, NUMBER), run) if running else None
         return replace(run, details=shown_of(run, notes))
 
-    @operation(Role.READ, OPEN)
+    @operation(Role.READ, OPEN, gives=FoundRunsView.made)
     async def list(self, **filters: Unpack[RunFilters]) -> FoundRuns:
         """Return the runs with all that `help(tokimori.RunFilters)` describes, newest first, at most 100 by default.
 
@@ -177,7 +179,7 @@ class Runs(RunFailures[M]):
     async def _job_of(self, job_id: str) -> Job:
         return await known_job(self._store, job_id)
 
-    @operation(Role.READ, OPEN)
+    @operation(Role.READ, OPEN, gives=lists_of(RunView.made))
     async def last(
         self, job_ids: Sequence[str], limit: int = 1, *, longest: int | None = None
     ) -> Mapping[JobId, Sequence[Run]]:
@@ -217,10 +219,10 @@ class Runs(RunFailures[M]):
                 found[job_id] = seen.runs
         return found
 
-    @operation(Role.READ, OPEN)
-    async def summaries(self, runs: Sequence[Run]) -> Sequence[RunSummary]:
-        """Return these runs as a list shows them, in the same order."""
-        given = [_checked_run(run) for run in many("runs", runs, "runs")]
+    @operation(Role.READ, OPEN, gives=list_of(RunSummaryView.made))
+    async def summaries(self, runs: Sequence[Run | str]) -> Sequence[RunSummary]:
+        """Return these runs as a list shows them, in the same order. Programs name them by their ids."""
+        given = [await self._run_of(run) for run in many("runs", runs, "runs")]
         jobs = await self._jobs_of(given)
         return [
             RunSummary(run=run, time_zone=self._zone_of(job), is_job_deleted=is_gone(job, run))
@@ -228,13 +230,17 @@ class Runs(RunFailures[M]):
         ]
 
     @summaries.within
-    async def _summaries_within(self, sight: Sight, runs: Sequence[Run]) -> Sequence[RunSummary]:
+    async def _summaries_within(self, sight: Sight, runs: Sequence[Run | str]) -> Sequence[RunSummary]:
         """Return runs as a list shows them. A job that is not in scope counts as gone."""
-        for run in many("runs", runs, "runs"):
-            if isinstance(run, Run) and not await sight.sees_run(run):
+        given = [await self._run_of(run) for run in many("runs", runs, "runs")]
+        for run in given:
+            if not await sight.sees_run(run):
                 raise no_job(run.job_id)
-        found = await self.summaries(runs)
+        found = await self.summaries(given)
         return [each if await sight.sees_id(each.run.job_id) else self._of_nobody(each) for each in found]
+
+    async def _run_of(self, given: Any) -> Run:
+        return given if isinstance(given, Run) else await self._store.get_run(_run_id(given, field="runs"))
 
     def _of_nobody(self, summary: _Summary) -> _Summary:
         """Return the run as one of a job that is gone: of the one that has its id now nothing is shown."""
@@ -277,13 +283,13 @@ class Runs(RunFailures[M]):
             return replace(found, reasons=())
         return await sight.of_why(found)
 
-    @operation(Role.READ, RUN)
+    @operation(Role.READ, RUN, gives=RunView.made)
     async def await_end(self, run_id: str, wait: Span = LONGEST_WAIT) -> Run:
         """Return the run as soon as it has ended, or as it is after `wait`, of which 20 seconds count."""
         run = await self._waits.ended(_run_id(run_id), min(LONGEST_WAIT, seconds_of("wait", wait)))
         return replace(run, payload=payload_for(run, None))
 
-    @composed
+    @composed(RunView.made)
     async def wait(self, run_id: str, timeout: Span | None = None) -> Run:
         """Wait for the end of a run; the run then. Raises `RunNotEnded` if it has not ended after `timeout`.
 
@@ -291,26 +297,26 @@ class Runs(RunFailures[M]):
         """
         return await wait_for_end(self.await_end, _run_id(run_id), timeout)
 
-    @operation(Role.OPERATE, RUN, audit=STATE)
+    @operation(Role.OPERATE, RUN, audit=STATE, gives=RunView.made)
     async def cancel(self, run_id: str, reason: str = "cancelled by hand") -> Run:
         """Cancel a run. Its node ends it if it runs; a run that has ended stays as it is."""
         check_reason("reason", reason)
         return await cancel_run(self._store, self._now, run_id, reason)
 
-    @operation(Role.OPERATE, RUN, audit=STATE)
+    @operation(Role.OPERATE, RUN, audit=STATE, gives=RunView.made)
     async def hold(self, run_id: str, reason: str = "held by hand") -> Run:
         """Hold a run that has not started, until it is resumed. Raises `Refused` for a run that has started."""
         check_reason("reason", reason)
         checked = _run_id(run_id)
         return await retried(lambda: self._store.hold_run(checked, reason), StoreUnavailable)
 
-    @operation(Role.OPERATE, RUN, audit=STATE)
+    @operation(Role.OPERATE, RUN, audit=STATE, gives=RunView.made)
     async def resume(self, run_id: str) -> Run:
         """Resume a held run. Raises `Refused` for a run that has ended."""
         checked = _run_id(run_id)
         return await retried(lambda: self._store.resume_run(checked), StoreUnavailable)
 
-    @operation(Role.OPERATE, RUN, audit=REQUEST, doing="Running a run again")
+    @operation(Role.OPERATE, RUN, audit=REQUEST, doing="Running a run again", gives=RequestedRunView.made)
     async def retry(self, run_id: str, key: str | None = None, *, force: bool = False) -> Asked:
         """Ask for a run now with the payload, the priority and the concurrency key of one that has ended.
 
@@ -338,7 +344,7 @@ class Runs(RunFailures[M]):
             raise out_of_scope(f"id: {run_id!r}", run_id)
         return await self.retry(run_id, key, force=force)
 
-    @operation(Role.OPERATE, RUN, audit=OUTCOME)
+    @operation(Role.OPERATE, RUN, audit=OUTCOME, gives=RunView.made)
     async def restart(self, run_id: str) -> Run:
         """End the running attempt of a run, which then begins anew; it counts for nothing. The run as it is now.
 
@@ -346,7 +352,7 @@ class Runs(RunFailures[M]):
         """
         return await self._orders.restart(run_id, await self._store.list_nodes())
 
-    @operation(Role.OPERATE, RUN, audit=OUTCOME, doing="Signalling a run")
+    @operation(Role.OPERATE, RUN, audit=OUTCOME, doing="Signalling a run", gives=RunView.made)
     async def signal(self, run_id: str, name: str, data: Any = None) -> Run:
         """Tell the function of a running run a word, with data that JSON can hold; the run as it is now.
 
@@ -387,12 +393,6 @@ def _newest_attempt(run: Run) -> Attempt | None:
         signal=run.signal,
         error=run.error,
     )
-
-
-def _checked_run(run: object) -> Run:
-    if isinstance(run, Run):
-        return run
-    raise InvalidInput(f"runs: {run!r} is not a run", field="runs", value=run, allowed="runs, as `list` gives them")
 
 
 def _run_id(text: str, *, field: str = "run") -> RunId:

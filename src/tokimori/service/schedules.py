@@ -25,6 +25,8 @@ from tokimori.service.ground import Caller, Ground
 from tokimori.service.job_reads import moments_of
 from tokimori.service.operation import M, Part, operation
 from tokimori.service.sight import OPEN, Sight
+from tokimori.service.views.outside import list_of
+from tokimori.service.views.schedules import ExplanationView, NextView
 
 _EVER = parse_moment("9999-12-31T23:59:59Z")
 
@@ -39,7 +41,7 @@ class Schedules(Part[M]):
         self._calendars = Documents(ground.store, CALENDARS, ground.random)
         self._caller = caller
 
-    @operation(Role.READ, OPEN)
+    @operation(Role.READ, OPEN, gives=list_of(NextView.made))
     async def upcoming(self, n: int = 20, after: When | None = None) -> Sequence[tuple[Job, Moment]]:
         """Return the next moments of all enabled jobs together, soonest first.
 
@@ -61,7 +63,7 @@ class Schedules(Part[M]):
         wanted = checked("n", n, MOST_LISTED)
         return [pair for pair in await self.upcoming(MOST_LISTED, after) if sight.sees(pair[0])][:wanted]
 
-    @operation(Role.READ, OPEN)
+    @operation(Role.READ, OPEN, gives=ExplanationView.made)
     async def explain(
         self,
         text: str,

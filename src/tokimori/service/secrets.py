@@ -26,9 +26,11 @@ from tokimori.ports.secrets import Cipher, OpenSecret
 from tokimori.service.asking import retried
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.given import few
-from tokimori.service.operation import OUTCOME, STATE, Async, M, Part, operation
+from tokimori.service.operation import OUTCOME, STATE, Inside, M, Part, operation
 from tokimori.service.sight import OPEN, WHOLE, Sight
 from tokimori.service.store_time import Now
+from tokimori.service.views.outside import list_of
+from tokimori.service.views.secrets import SecretView
 
 SECRETS = DocumentKind("secret", encode_secret, decode_secret)
 MOST_PREFIXES = 100
@@ -60,7 +62,7 @@ class Secrets(Part[M]):
         self._author = author
         self._cipher = cipher or NoCipher()
 
-    @operation(Role.ADMIN, WHOLE, audit=STATE)
+    @operation(Role.ADMIN, WHOLE, audit=STATE, gives=SecretView.made)
     async def set(self, name: str, value: str, *, jobs: Sequence[str] | None = None) -> Secret:
         """Keep a secret, or give it another value. `jobs`: only jobs whose ids begin so may use it; empty: all.
 
@@ -83,7 +85,7 @@ class Secrets(Part[M]):
             await self._documents.replace(known, secret)
         return replace(secret, sealed="")
 
-    @operation(Role.OPERATE, OPEN, doing="Listing secrets")
+    @operation(Role.OPERATE, OPEN, doing="Listing secrets", gives=list_of(SecretView.made))
     async def list(self) -> Sequence[Secret]:
         """Return all secrets, by name, without their values."""
         return [replace(secret, sealed="") for secret in await self._documents.list()]
@@ -148,7 +150,7 @@ class Secrets(Part[M]):
 class Vault:
     """The values of secrets, for the node that runs a job; no door asks it."""
 
-    def __init__(self, secrets: Secrets[Async]) -> None:
+    def __init__(self, secrets: Secrets[Inside]) -> None:
         self._secrets = secrets
 
     async def open(self, name: str) -> OpenSecret:

@@ -24,6 +24,8 @@ from tokimori.service.asking import MOST_LISTED, checked, retried
 from tokimori.service.operation import MADE, STATE, M, Part, operation
 from tokimori.service.reasons import Reason
 from tokimori.service.sight import OPEN, WHOLE, Sight
+from tokimori.service.views.outside import list_of
+from tokimori.service.views.semaphores import SemaphoreView
 from tokimori.service.why import stops
 
 NO_RATE = "none"
@@ -75,7 +77,7 @@ class Semaphores(Part[M]):
     def __init__(self, opened: Callable[[], Awaitable[SemaphoreStore]]) -> None:
         self._opened = opened
 
-    @operation(Role.READ, OPEN)
+    @operation(Role.READ, OPEN, gives=list_of(SemaphoreView.made))
     async def list(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[SemaphoreDetails]:
         """Semaphores by name, from the first one behind `after`."""
         first = "" if after is None else _checked(after, field="after")
@@ -94,7 +96,7 @@ class Semaphores(Part[M]):
         """Return them without their holders, which may be runs of anybody."""
         return [replace(each, holders=()) for each in await self.list(after, limit)]
 
-    @operation(Role.READ, OPEN)
+    @operation(Role.READ, OPEN, gives=SemaphoreView.made)
     async def get(self, name: str) -> SemaphoreDetails:
         """Return the semaphore. Raises `NotFound`."""
         checked_name, store = _checked(name), await self._opened()
@@ -109,7 +111,7 @@ class Semaphores(Part[M]):
         found = await self.get(name)
         return {"limit": found.limit} | ({} if found.rate is None else {"rate": found.rate})
 
-    @operation(Role.OPERATE, WHOLE, audit=STATE, event=MADE)
+    @operation(Role.OPERATE, WHOLE, audit=STATE, event=MADE, gives=SemaphoreView.made)
     async def set(self, name: str, limit: int | None = None, rate: str | None = None) -> SemaphoreDetails:
         """Make a semaphore, or change its limit and its rate. Those who wait are served if there is room now.
 

@@ -24,7 +24,7 @@ from tokimori.service.given import check_author
 from tokimori.service.ground import Caller, Ground, ground_on
 from tokimori.service.jobs import Jobs
 from tokimori.service.nodes import Nodes
-from tokimori.service.operation import Async, M, Operation, Part, operations_in
+from tokimori.service.operation import Inside, M, Operation, Part, operations_in
 from tokimori.service.queues import Queues
 from tokimori.service.runs import Runs
 from tokimori.service.schedules import Schedules
@@ -46,7 +46,7 @@ MOST_CALLERS: Final = 16
 """For so many other callers a service remembers what it made for them."""
 
 
-def table() -> Mapping[str, Operation[Any, Any]]:
+def table() -> Mapping[str, Operation[Any, Any, Any]]:
     """Return all operations by name, such as `jobs.pause`."""
     return {f"{kind.noun}.{name}": each for kind in PARTS for name, each in operations_in(kind).items()}
 
@@ -77,7 +77,7 @@ class Parts(Generic[M]):
             setattr(self, kind.noun, part_of(kind))
 
 
-class Service(Parts[Async]):
+class Serving(Parts[M]):
     """One store as a caller uses it. `remade` makes the same for another caller."""
 
     def __init__(
@@ -109,6 +109,10 @@ class Service(Parts[Async]):
     def in_zone(self, time_zone: str) -> Self:
         """Return the same service, where jobs that name no time zone are in this one. Raises `InvalidInput`."""
         return self._as(replace(self._caller, time_zone=check_zone(time_zone)))
+
+
+class Service(Serving[Inside]):
+    """One store within a node, and for the command line: moments are integers."""
 
     def within_bounds(self, bounds: Bounds) -> Self:
         """Return the same service with these bounds of an answer: for a door, not for programs."""
@@ -151,14 +155,14 @@ def service_for(ground: Ground, caller: Caller) -> Service:
     return Service(ground, caller, lambda kind: parts[kind.noun], partial(service_for, ground))
 
 
-def parts_for(ground: Ground, caller: Caller) -> Mapping[str, Part[Async]]:
+def parts_for(ground: Ground, caller: Caller) -> Mapping[str, Part[Inside]]:
     """Return the parts for a caller, by noun."""
     store, now, random, author = ground.store, ground.now, ground.random, caller.author
-    jobs: Jobs[Async] = Jobs(ground, caller)
-    runs: Runs[Async] = Runs(ground, caller)
-    audit: Audit[Async] = Audit(store, now, random, caller.in_audit_log)
+    jobs: Jobs[Inside] = Jobs(ground, caller)
+    runs: Runs[Inside] = Runs(ground, caller)
+    audit: Audit[Inside] = Audit(store, now, random, caller.in_audit_log)
     work = work_on(ground, caller)
-    made: tuple[Part[Async], ...] = (
+    made: tuple[Part[Inside], ...] = (
         *(audit, jobs, runs, ground.events, work.calendars, work.queues, work.semaphores),
         Channels(store, ground.topics, now, random, author),
         Claims(ground.place, random, caller.access_token),

@@ -27,6 +27,8 @@ from tokimori.service.resource_kinds import Resources, read_resources
 from tokimori.service.set_turns import SETS, SetState, no_set, state_of_set, turn_at
 from tokimori.service.set_work import Applied, SetWork, check_applicable
 from tokimori.service.sight import OPEN, Sight, out_of_scope
+from tokimori.service.views.outside import list_of
+from tokimori.service.views.sets import SetView
 
 
 class Sets(Part[M]):
@@ -114,7 +116,7 @@ class Sets(Part[M]):
         done = plan if dry_run else await applied(dry_run=False)
         return replace(done, kept=tuple([job_id for job_id in done.kept if await sight.sees_id(job_id)]))
 
-    @operation(Role.READ, OPEN)
+    @operation(Role.READ, OPEN, gives=list_of(SetView.made))
     async def list(self, name: str | None = None) -> Sequence[SetState]:
         """Return the sets, and the apps that declare jobs, by name: how each stands; of a name only that one.
 

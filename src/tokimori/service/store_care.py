@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from tokimori.clock import Moment
+from tokimori.clock import Moment, to_datetime
 from tokimori.model.access_token import Role
 from tokimori.ports.store import SchemaStatus
 from tokimori.service.doctor.finding import Diagnosis, Finding, Level, diagnosis
@@ -14,7 +14,7 @@ from tokimori.service.doctor.rules import CHECKS, INVARIANTS, LATE, findings
 from tokimori.service.expectations import Expectations
 from tokimori.service.given import flag_of
 from tokimori.service.ground import Ground
-from tokimori.service.operation import Async, M, Part, operation
+from tokimori.service.operation import Inside, M, Part, operation
 from tokimori.service.sight import OPEN, WHOLE
 from tokimori.service.tokens import Tokens
 
@@ -27,7 +27,7 @@ class StoreCare(Part[M]):
     def __init__(self, ground: Ground) -> None:
         self._ground, self._store = ground, ground.store
 
-    @operation(Role.READ, OPEN)
+    @operation(Role.READ, OPEN, gives=to_datetime)
     async def now(self) -> Moment:
         """Return the store's time, by which nodes fire. This machine's clock may be set wrong."""
         return await self._ground.now()
@@ -66,8 +66,8 @@ class StoreCare(Part[M]):
 
 def doctors_reader(ground: Ground) -> DoctorReader:
     """Return the reader of what the doctor looks at."""
-    tokens: Tokens[Async] = Tokens(ground.store, ground.now, ground.random, None)
-    expectations: Expectations[Async] = Expectations(ground.store, ground.now, ground.random)
+    tokens: Tokens[Inside] = Tokens(ground.store, ground.now, ground.random, None)
+    expectations: Expectations[Inside] = Expectations(ground.store, ground.now, ground.random)
     return DoctorReader(
         ground.store,
         ground.store_of_semaphores,

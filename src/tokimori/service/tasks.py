@@ -43,10 +43,12 @@ from tokimori.service.finding_runs import as_of_now
 from tokimori.service.given import flag_of
 from tokimori.service.ground import Caller, Ground
 from tokimori.service.jobs import Jobs
-from tokimori.service.operation import OUTCOME, STATE, Async, M, Part, operation
+from tokimori.service.operation import OUTCOME, STATE, Inside, M, Part, operation
 from tokimori.service.outputs import TimedLine, timed_lines
 from tokimori.service.runs import Runs
 from tokimori.service.sight import OPEN, TASK, Sight, by_id, gone_alone
+from tokimori.service.views.outside import list_of, maybe
+from tokimori.service.views.tasks import BuildView, LogLineView, TaskStateView, TaskView, UploadView
 
 TASKS = DocumentKind("task", encode_task, decode_task)
 MOST_LINES = 1_000
@@ -83,7 +85,7 @@ class Tasks(Part[M]):
 
     noun, word = "tasks", "task"
 
-    def __init__(self, jobs: Jobs[Async], runs: Runs[Async], ground: Ground, caller: Caller) -> None:
+    def __init__(self, jobs: Jobs[Inside], runs: Runs[Inside], ground: Ground, caller: Caller) -> None:
         self._jobs, self._runs = jobs, runs
         self._store, self._now, self._random = ground.store, ground.now, ground.random
         self._author = caller.author
@@ -93,7 +95,7 @@ class Tasks(Part[M]):
 
     # Builds
 
-    @operation(Role.OPERATE, TASK, audit=OUTCOME, doing="Uploading a build")
+    @operation(Role.OPERATE, TASK, audit=OUTCOME, doing="Uploading a build", gives=maybe(UploadView.made))
     async def put_piece(self, name: str, digest: str, number: int, piece: str) -> Upload | None:
         """Keep a piece of a build of the task that is to be; see `build`. With the first one its making begins.
 
@@ -114,7 +116,7 @@ class Tasks(Part[M]):
         await self._uploads.put(name, digest, number, piece)
         return begun
 
-    @operation(Role.OPERATE, TASK, audit=STATE, event="changed")
+    @operation(Role.OPERATE, TASK, audit=STATE, event="changed", gives=TaskView.made)
     async def build(self, name: str, record: BuildRecord, *, restart: bool = False) -> TaskDetails:
         """Let the task run this build, whose pieces are there, from now on; its job is made if there is none.
 
@@ -167,12 +169,12 @@ class Tasks(Part[M]):
             if build.digest not in kept:
                 await self._builds.delete(name, build.digest)
 
-    @operation(Role.READ, TASK)
+    @operation(Role.READ, TASK, gives=list_of(BuildView.made))
     async def builds(self, name: str) -> Sequence[BuildRecord]:
         """Return the builds of a task that are kept, the newest first."""
         return (await self.get(name)).record.builds
 
-    @operation(Role.OPERATE, TASK, audit=STATE, event="changed", doing="Rolling back a task")
+    @operation(Role.OPERATE, TASK, audit=STATE, event="changed", doing="Rolling back a task", gives=TaskView.made)
     async def rollback(self, name: str, digest: str | None = None) -> TaskDetails:
         """Let the task run an earlier build again, with the schedule that it had: the one before, or that of a digest.
 
@@ -189,7 +191,7 @@ class Tasks(Part[M]):
 
     # Tasks
 
-    @operation(Role.READ, OPEN)
+    @operation(Role.READ, OPEN, gives=list_of(TaskView.made))
     async def list(self, after: str | None = None, limit: int = 100) -> Sequence[TaskDetails]:
         """Tasks by name, from the first one behind `after`."""
         first = "" if after is None else check_job_id(after, field="after")
@@ -205,7 +207,7 @@ class Tasks(Part[M]):
             sight, self.list, lambda task: task.record.name, sees, after=after, limit=limit, at_once=TASKS_AT_ONCE
         )
 
-    @operation(Role.READ, TASK)
+    @operation(Role.READ, TASK, gives=TaskView.made)
     async def get(self, name: str) -> TaskDetails:
         """Return a task with its job."""
         record = await self._record(check_task_name(name))
@@ -227,7 +229,7 @@ class Tasks(Part[M]):
         is_its_own = task.job is not None and task.job.incarnation == task.record.incarnation
         return task.job.definition.queue if task.job and is_its_own else None
 
-    @operation(Role.READ, TASK)
+    @operation(Role.READ, TASK, gives=TaskStateView.made)
     async def state(self, name: str) -> TaskState:
         """Return a task with all that is shown of it."""
         details = await self.get(name)
@@ -248,28 +250,28 @@ class Tasks(Part[M]):
         found = await as_of_now(self._store.list_runs, wanted, newest, await self._now())
         return next((run for run in found if details.job and run.incarnation == details.job.incarnation), None)
 
-    @operation(Role.OPERATE, TASK, audit=STATE, event="paused")
+    @operation(Role.OPERATE, TASK, audit=STATE, event="paused", gives=TaskView.made)
     async def pause(self, name: str) -> TaskDetails:
         """Let nothing of the task start; what runs goes on."""
         await self.get(name)
         await self._jobs.pause(name, "disabled")
         return await self._told(name, What.DISABLED)
 
-    @operation(Role.OPERATE, TASK, audit=STATE, event="resumed")
+    @operation(Role.OPERATE, TASK, audit=STATE, event="resumed", gives=TaskView.made)
     async def resume(self, name: str) -> TaskDetails:
         """Let the task run again."""
         await self.get(name)
         job = await self._jobs.resume(name)
         return await self._told(name, What.ENABLED, picked_up(name, job))
 
-    @operation(Role.OPERATE, TASK, audit=STATE, event="resolved")
+    @operation(Role.OPERATE, TASK, audit=STATE, event="resolved", gives=TaskView.made)
     async def resolve(self, name: str) -> TaskDetails:
         """Let a task run again that a failure has parked. Raises `Refused` for one that is not parked."""
         await self.get(name)
         job = await self._jobs.resolve(name)
         return await self._told(name, What.RESOLVED, picked_up(name, job))
 
-    @operation(Role.OPERATE, TASK, audit=STATE)
+    @operation(Role.OPERATE, TASK, audit=STATE, gives=TaskView.made)
     async def restart(self, name: str) -> TaskDetails:
         """Cancel what runs of the task, and ask for one run in its place; where nothing runs nothing is asked for."""
         details = await self.get(name)
@@ -303,7 +305,7 @@ class Tasks(Part[M]):
         except NotFound:
             pass
 
-    @operation(Role.READ, TASK)
+    @operation(Role.READ, TASK, gives=list_of(LogLineView.made))
     async def logs(self, name: str, lines: int = 100) -> Sequence[LogLine]:
         """Return the last lines of the task's log: what its newest runs wrote, and what happened to it."""
         return await self._log(name, lines, None)

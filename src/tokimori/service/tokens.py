@@ -26,9 +26,11 @@ from tokimori.ports.documents import Documents as DocumentStore
 from tokimori.service.asking import chosen, retried
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.given import Span, few, seconds_of
-from tokimori.service.operation import STATE, Async, M, Part, operation
+from tokimori.service.operation import STATE, Inside, M, Part, operation
 from tokimori.service.sight import WHOLE
 from tokimori.service.store_time import Now
+from tokimori.service.views.outside import list_of
+from tokimori.service.views.tokens import NewTokenView, TokenView
 
 TOKENS = DocumentKind(KIND, encode_token, decode_token)
 MOST_PREFIXES = 100
@@ -57,7 +59,7 @@ class Tokens(Part[M]):
         self._random = random
         self._author = author
 
-    @operation(Role.ADMIN, WHOLE, audit=STATE)
+    @operation(Role.ADMIN, WHOLE, audit=STATE, gives=NewTokenView.made)
     async def create(
         self,
         name: str,
@@ -89,7 +91,7 @@ class Tokens(Part[M]):
         await self._documents.add(name, token)
         return NewToken(token=token, text=text)
 
-    @operation(Role.ADMIN, WHOLE, doing="Listing tokens")
+    @operation(Role.ADMIN, WHOLE, doing="Listing tokens", gives=list_of(TokenView.made))
     async def list(self) -> Sequence[AccessToken]:
         """Return all tokens, by name, those that are over too."""
         return await self._documents.list()
@@ -168,7 +170,7 @@ def nobody(_: str) -> AccessToken | None:
     """Return None, for there are no attempts."""
 
 
-def holders_of(tokens: Tokens[Async], clock: Clock, guests: Guests = nobody) -> Holders:
+def holders_of(tokens: Tokens[Inside], clock: Clock, guests: Guests = nobody) -> Holders:
     """Return the holders of these tokens, and of those that no store knows."""
     return Holders(tokens._documents, tokens._now, clock, guests)
 

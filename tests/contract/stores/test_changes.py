@@ -16,7 +16,7 @@ from tokimori.ports.store import Store
 from tokimori.service.audit import Audit, record
 from tokimori.service.events.feed import Feed
 from tokimori.service.events.trail import Trail
-from tokimori.service.operation import Async
+from tokimori.service.operation import Inside
 from tokimori.service.store_time import Now
 
 
@@ -43,9 +43,9 @@ def late(now: Now, seconds: int) -> Now:
     return told
 
 
-def audit_of(store: object, now: Now) -> Audit[Async]:
+def audit_of(store: object, now: Now) -> Audit[Inside]:
     """The audit log as one writer writes it."""
-    return Audit[Async](store, now, os.urandom, "ada")  # type: ignore[arg-type]
+    return Audit[Inside](store, now, os.urandom, "ada")  # type: ignore[arg-type]
 
 
 async def no_job(job_id: str) -> Job:

@@ -11,7 +11,7 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.store import Store
 from tokimori.service.claim_place import ClaimPlace
 from tokimori.service.claims import Claims
-from tokimori.service.operation import Async
+from tokimori.service.operation import Inside
 from tokimori.service.service import service_on
 from tokimori.service.timekeeping import Timekeeper
 from tokimori.testing.manual import VirtualClock
@@ -31,7 +31,7 @@ async def test_who_says_nothing_loses_its_slot(store: Store) -> None:
     since = Moment(now - now % MINUTE - 2 * MINUTE)
     await service.jobs.add_since("a", since, schedule="* * * * *", function="f", misfire="all", on_overlap="queue")
     places = [place_on(store, clock, pid) for pid, clock in enumerate(clocks)]
-    silent, other = (Claims[Async](place, os.urandom) for place in places)
+    silent, other = (Claims[Inside](place, os.urandom) for place in places)
 
     (first,) = await silent.claim(None, queue="default", alive_time=300)
     assert (first.nominal, first.type) == (since, "f")

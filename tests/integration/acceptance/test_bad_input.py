@@ -148,7 +148,7 @@ def test_the_api(name: str, program: Program, client: Client) -> None:
             case _:
                 return await Asker(app).post(f"{JOBS}/{case.job}/{case.act}", dict(case.values))
 
-    answer = client._run(ask)
+    answer = client._run(lambda behind: ask(behind._inside))
     assert answer.status == (InvalidInput.status if case.code == "invalid_input" else 409)
     assert (answer.error["code"], answer.error["field"]) == (case.code, case.field)
     assert case.allowed in said(answer.error)

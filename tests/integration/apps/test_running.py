@@ -28,7 +28,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> App:
 
 def state_of(app: App, run_id: str) -> str:
     """The state of a run."""
-    return str(app.client.runs.get(run_id).run.state)
+    return str(app.client.runs.get(run_id).state)
 
 
 def send(running: Running, number: signal.Signals) -> "subprocess.Popen[str]":
@@ -61,7 +61,7 @@ def test_functions_run_within_the_program(app: App) -> None:
         runs = [note.enqueue(1).id, later.enqueue(2).id]
         until(lambda: [state_of(app, run) for run in runs] == ["succeeded"] * 2)
         assert sorted(seen) == [1, 2]
-        assert app.client.runs.get(runs[0]).run.result == str(os.getpid())
+        assert app.client.runs.get(runs[0]).result == str(os.getpid())
         assert app.client.runs.output(runs[0])
         nodes = app.client.nodes.list()
     assert app.client.nodes.list() != nodes
@@ -84,7 +84,7 @@ async def test_an_asynchronous_program_may_hold_its_loop(app: App) -> None:
         ctypes.PyDLL(None).sleep(9)
         go_on.set()
         until(lambda: state_of(app, run.id) == "succeeded")
-        ended = app.client.runs.get(run.id).run
+        ended = app.client.runs.get(run.id)
         assert (ended.attempt, ended.lost) == (1, 0)
     app.client.close()
 
@@ -121,7 +121,7 @@ def test_a_node_is_replaced_while_functions_of_before_go_on(app: App) -> None:
         run = waits.enqueue()
         until(lambda: state_of(app, run.id) == "running")
         send(running, signal.SIGKILL)
-        until(lambda: app.client.runs.get(run.id).run.attempt == 2, within=60)
+        until(lambda: app.client.runs.get(run.id).attempt == 2, within=60)
         over.set()
         until(lambda: state_of(app, run.id) == "succeeded")
     app.client.close()
@@ -182,7 +182,7 @@ def test_a_child_of_the_program_ends_no_node(app: App) -> None:
         for _ in range(3):
             run = where.enqueue().id
             until(lambda run=run: state_of(app, run) == "succeeded")  # type: ignore[misc]
-            assert app.client.runs.get(run).run.result == str(os.getpid())
+            assert app.client.runs.get(run).result == str(os.getpid())
     app.client.close()
 
 

@@ -131,12 +131,12 @@ def test_what_a_process_has_not_taken_goes_back(program: AppProgram, begin: Begi
     until(lambda: show(program, blocking)["state"] == "running")
     with tokimori.open(program.environment["TOKIMORI_STORE"]) as client:
         runs = [client.jobs.trigger("takes", payload={"text": "x" * 300_000}).id for _ in range(6)]
-        until(lambda: any(client.runs.get(run).run.state == "running" for run in runs))
+        until(lambda: any(client.runs.get(run).state == "running" for run in runs))
         until(lambda: f"run {blocking} of blocks blocks it" in program.log.read_text())
-        states = [client.runs.get(run).run.state for run in runs]
+        states = [client.runs.get(run).state for run in runs]
         assert {*states} == {"ready", "running"}
         for run in runs:
-            assert (client.runs.wait(run).state, client.runs.get(run).run.failures) == ("succeeded", 0)
+            assert (client.runs.wait(run).state, client.runs.get(run).failures) == ("succeeded", 0)
 
 
 def test_runs_go_to_the_process_that_answers(program: AppProgram, begin: Begin) -> None:

@@ -165,7 +165,7 @@ def test_a_program_keeps_its_own_output(
     streams = sys.stdout, sys.stderr
     with app.running():
         run = speak.enqueue().id
-        until(lambda: str(app.client.runs.get(run).run.state) == "succeeded")
+        until(lambda: str(app.client.runs.get(run).state) == "succeeded")
         threading.Thread(target=print, args=("of the program",)).start()
         kept = app.client.runs.output(run)
     assert kept is not None

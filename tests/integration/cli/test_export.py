@@ -60,7 +60,7 @@ async def test_json_comes_back_by_every_door(full: Program) -> None:
     with tokimori.open("memory:", time_zone="Asia/Tokyo") as client:
         for job in exported:
             client.jobs.add(job.pop("id"), **job)
-        definitions = [job.definition for job in client.jobs.list()]
+        definitions = [job.definition for job in client._run(lambda behind: behind._inside.jobs.list())]
     assert definitions == [job.definition for job in await world.service.jobs.list()]
 
 

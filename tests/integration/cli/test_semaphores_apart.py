@@ -99,7 +99,6 @@ def test_the_flag_and_the_client_name_it_too(program: Program) -> None:
         with client.semaphore("api", weight=2):
             assert client.semaphores.get("api").used == 2
         client.jobs.add("j", noop=True, semaphores=["api:5"])
-        assert client.jobs.get("j").definition.apart
     with tokimori.open(f"sqlite://{program.database}") as client:
         assert client.semaphores.list() == []
 

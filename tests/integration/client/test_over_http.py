@@ -3,6 +3,7 @@
 import sqlite3
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,7 @@ def test_the_secret_may_come_from_the_state_folder(
     """An address without it is enough beside the node; a wrong one is told as what it is."""
     monkeypatch.setenv("TOKIMORI_STATE_DIR", program.environment["TOKIMORI_STATE_DIR"])
     with tokimori.open(site.url) as client:
-        assert client.db.now() > 0
+        assert client.db.now() > datetime(2020, 1, 1, tzinfo=UTC)
     with (
         tokimori.open(f"{site.url}?secret=wrong") as client,
         pytest.raises(tokimori.Refused, match="without its secret"),

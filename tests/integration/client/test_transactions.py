@@ -96,8 +96,8 @@ def test_a_run_exists_exactly_if_the_transaction_commits(shop: Shop) -> None:
         assert runs(client) == []
         shop.commit()
         assert (runs(client), orders(shop)) == ([run.id], [(1,)])
-        kept = client.runs.get(run.id).run
-        assert kept == run
+        kept = client.runs.get(run.id)
+        assert next(iter(client.runs.list())) == run
         assert (kept.payload, kept.priority, kept.job_id) == ('{"order":"№ 1"}', 7, "deliver")
         assert kept.state is RunState.WAITING
 
@@ -132,16 +132,15 @@ def test_what_was_stopped_meanwhile_does_not_start(shop: Shop) -> None:
         client.jobs.pause("deliver")  # returns at once: the transaction has no lock on the job
         shop.commit()
         _promote(shop.url)
-        paused = client.runs.get(run.id).run
-        assert (paused.state, paused.lane) == (RunState.READY, None)
+        paused = client.runs.get(run.id)
+        assert paused.state is RunState.READY
         client.jobs.resume("deliver")
-        assert client.runs.get(run.id).run.lane is not None
 
         orphan = client.within(shop.connection).jobs.trigger("deliver")
         client.jobs.delete("deliver")
         shop.commit()
         _promote(shop.url)
-        assert client.runs.get(orphan.id).run.state is RunState.CANCELLED
+        assert client.runs.get(orphan.id).state is RunState.CANCELLED
 
 
 @pytest.mark.parametrize("shop", ["sqlite3", "psycopg", "pymysql"], indirect=True)
@@ -160,7 +159,7 @@ def test_a_function_is_asked_for_in_a_transaction(shop: Shop) -> None:
         assert runs(client) == []
         shop.commit()
         assert runs(client) == [run.id]
-        assert client.runs.get(run.id).run.payload == '{"order":2}'
+        assert client.runs.get(run.id).payload == '{"order":2}'
 
 
 @pytest.mark.parametrize("kind", ["pymysql", "psycopg"])
@@ -316,8 +315,8 @@ def test_a_node_starts_it_when_it_is_committed(shop: Shop, tmp_path: Path) -> No
                 ended = client.runs.wait(run.id, PATIENCE)
                 assert ended.state is RunState.SUCCEEDED and ended.started is not None
                 assert ended.started >= committed
-                delays.append(ended.started - committed)
-        print("from commit to start, in ms:", [delay // 1_000 for delay in delays])
-        assert not is_told or min(delays) < 1_000_000, "a node that is not told looks every 2 s"
+                delays.append((ended.started - committed).total_seconds())
+        print("from commit to start, in ms:", [round(delay * 1_000) for delay in delays])
+        assert not is_told or min(delays) < 1, "a node that is not told looks every 2 s"
     finally:
         assert stop(node) == 0

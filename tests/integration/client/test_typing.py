@@ -27,7 +27,7 @@ def synchronous(client: tokimori.Client) -> tokimori.Run:
     client.jobs.add("b", comand="true")  # wrong
     client.jobs.update("a", priorty=3)  # wrong
     for job in client.jobs.list(owner="ada", state=["paused"], label="tier"):
-        print(job.definition.owner, job.idd)  # wrong
+        print(job.owner, job.idd)  # wrong
     client.jobs.list(statee="paused")  # wrong
     found = client.runs.list(state=tokimori.RunState.FAILED, since=datetime(2030, 1, 1, tzinfo=UTC), limit=5)
     print(found[0].id, found[:2], len(found), client.runs.list(before=found.next).next)
@@ -37,7 +37,7 @@ def synchronous(client: tokimori.Client) -> tokimori.Run:
     client.queues.pause(7)  # wrong
     number: int = client.jobs.get("a").id  # wrong
     for event in client.events.follow(state=["failed"]):
-        print(event.run.job_id, number)
+        print(event.job_id, number)
     for message in client.channels.subscribe("news", "ann"):
         print(message.data)
     print(client.db.status().version, client.db.now(), client.calendars.add("c", dates=["2030-12-25"]))
@@ -50,7 +50,7 @@ async def asynchronous(client: tokimori.AsyncClient) -> tokimori.Run:
     await client.jobs.trigger("a", debounced=5)  # wrong
     print(client.jobs.get("a").id)  # wrong
     async for event in client.events.follow():
-        print(event.what)
+        print(event.event)
     return await client.jobs.trigger("a", payload=[1], at="2030-01-01T00:00:00Z")
 
 tokimori.opne  # wrong

@@ -14,7 +14,6 @@ from tests.unit.client.served import served
 from tokimori.apps.app import App
 from tokimori.client.client import open as open_client
 from tokimori.errors import NotFound
-from tokimori.model.target import Function
 from tokimori.model.transitions import RunState
 
 SERVERS: dict[str, Any] = {"postgres": postgres.loans, "mariadb": mariadb.loans, "redis": redis.loans}
@@ -61,8 +60,8 @@ def test_what_is_asked_for_is_declared_first(url: str) -> None:
     assert [each.run.payload for each in runs] == ['{"number":1}', '{"number":2}']
     with open_client(url) as client:
         sell, count = client.jobs.get("sell"), client.jobs.get("count")
-        assert (sell.definition.target, sell.definition.owner) == (Function(name="shop.sell"), "shop")
-        assert (sell.definition.retry.attempts, count.runs_remaining) == (3, 4)
+        assert (sell.function, sell.owner) == ("shop.sell", "shop")
+        assert (sell.retry.attempts, count.runs_remaining) == (3, 4)
         assert [job.id for job in client.jobs.list()] == ["count", "sell"]
         another = Shop(url)
         assert another.thank.enqueue().state is RunState.READY
@@ -86,7 +85,7 @@ def test_what_a_job_names_is_declared_before_it(url: str) -> None:
 
     assert early.enqueue().state is RunState.READY
     assert [job.id for job in app.client.jobs.list()] == ["alarm", "early", "late"]
-    assert app.client.jobs.get("late").definition.on_failure_job == "alarm"
+    assert app.client.jobs.get("late").on_failure_job == "alarm"
     app.client.close()
 
 

@@ -5,7 +5,7 @@ import pytest
 from tests.unit.cli.conftest import Called
 from tokimori.service.jobs import Jobs
 from tokimori.service.ledger import Verified
-from tokimori.service.operation import Async
+from tokimori.service.operation import Inside
 
 
 def test_a_job_that_somebody_deletes_meanwhile_is_passed_by(called: Called, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -14,7 +14,7 @@ def test_a_job_that_somebody_deletes_meanwhile_is_passed_by(called: Called, monk
         called("job", "add", job, "--noop")
     verify = Jobs.verify.method
 
-    async def verified(jobs: Jobs[Async], job_id: str, *_: object) -> Verified:
+    async def verified(jobs: Jobs[Inside], job_id: str, *_: object) -> Verified:
         if job_id == "a":
             await jobs.delete("b")
         found: Verified = await verify(jobs, job_id)

@@ -16,7 +16,6 @@ from tokimori.clock import SystemClock
 from tokimori.errors import Forbidden, InvalidConfig, InvalidInput, NotFound, Refused, SchemaMismatch
 from tokimori.locks.program import Program
 from tokimori.model.job import JobState
-from tokimori.model.target import Command
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.memory.store import MemoryStore
@@ -44,10 +43,10 @@ def client(request: pytest.FixtureRequest) -> Iterator[Client]:
 def test_jobs_are_said_in_keywords(client: Client) -> None:
     """Those of `JobFields`, in the client's zone; None brings a default back."""
     job = client.jobs.add("nightly", schedule="0 3 * * *", command="make report", priority=3)
-    assert job.definition.target == Command(shell="make report")  # noqa: S604 - says it, does not run it
-    assert (job.id, job.definition.time_zone) == ("nightly", "Europe/Paris")
+    assert job.command == "make report"
+    assert (job.id, job.time_zone) == ("nightly", "Europe/Paris")
     assert client.jobs.get("nightly") == job
-    assert client.jobs.update("nightly", priority=None, owner="ada").definition.priority == 0
+    assert client.jobs.update("nightly", priority=None, owner="ada").priority == 0
     assert [each.id for each in client.jobs.list()] == ["nightly"]
 
 
@@ -56,7 +55,7 @@ def test_the_time_zone_of_one_client_is_not_that_of_another() -> None:
     with store_of("http") as url, open_client(url, time_zone="Asia/Tokyo") as one, open_client(url) as other:
         for name, client in (("a", one), ("b", other)):
             client.jobs.add(name, noop=True, schedule="@daily")
-        assert [other.jobs.get(name).definition.time_zone for name in "ab"] == ["Asia/Tokyo", "UTC"]
+        assert [other.jobs.get(name).time_zone for name in "ab"] == ["Asia/Tokyo", "UTC"]
 
 
 def test_a_job_is_disabled_and_enabled(client: Client) -> None:
@@ -73,9 +72,7 @@ def test_a_run_is_asked_for_within_another_one(client: Client, monkeypatch: pyte
     monkeypatch.setenv("TOKIMORI_RUN_ID", parent := client.jobs.trigger("j").id)
     with open_client("memory:") as within:
         within.jobs.add("j", noop=True)
-        assert (
-            within.jobs.trigger("j").parent_id == within.jobs.request("j", throttle=5, key="k").run.parent_id == parent
-        )
+        assert within.jobs.trigger("j").parent_id == within.jobs.request("j", throttle=5, key="k").parent_id == parent
         assert within.jobs.trigger("j", parent=None).parent_id is None
 
 
@@ -85,7 +82,7 @@ async def test_a_run_is_asked_for_by_tasks_within_another_one(monkeypatch: pytes
     async with open_async("memory:") as within:
         await within.jobs.add("j", noop=True)
         assert (await within.jobs.trigger("j")).parent_id == parent
-        assert (await within.jobs.request("j", throttle=5, key="k")).run.parent_id == parent
+        assert (await within.jobs.request("j", throttle=5, key="k")).parent_id == parent
         assert (await within.jobs.trigger("j", parent=None)).parent_id is None
 
 
@@ -93,7 +90,7 @@ def test_what_became_of_a_request(client: Client) -> None:
     """`ask` says it, `trigger` gives the run alone."""
     client.jobs.add("j", noop=True)
     first = client.jobs.request("j", "k", debounce=60)
-    assert client.jobs.trigger("j", "k", "p", debounce=60).id == first.run.id
+    assert client.jobs.trigger("j", "k", "p", debounce=60).id == first.id
     assert (first.became, client.jobs.request("j", "k", replace=True).became) == ("made", "replaced")
 
 
@@ -177,7 +174,7 @@ def test_opening_reads_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
         open_client("memory:")
     monkeypatch.delenv("TOKIMORI_TIME_ZONE")
     with open_client("memory:", time_zone="Asia/Tokyo") as client:
-        assert client.jobs.add("j", noop=True).definition.time_zone == "Asia/Tokyo"
+        assert client.jobs.add("j", noop=True).time_zone == "Asia/Tokyo"
 
 
 def test_a_url_that_names_no_store_is_refused_at_once() -> None:
@@ -227,7 +224,7 @@ def test_a_token_for_pings_pings() -> None:
         client.expectations.set("office-backup", 3600)
         token = client.tokens.create("office", "ping", jobs=["office-"]).text
         with open_client(f"{url.partition('?')[0]}?secret={token}") as office:
-            assert office.expectations.ping("office-backup").good is not None
+            assert office.expectations.ping("office-backup").last_good is not None
             with pytest.raises(Forbidden):
                 office.jobs.list()
             with pytest.raises(Forbidden):

@@ -9,7 +9,7 @@ from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
 from tokimori.errors import InvalidInput, Refused
 from tokimori.service.events import feed
-from tokimori.service.events.events import AnyEvent
+from tokimori.service.views.events import ChangeView, EventView
 
 
 @pytest.fixture(params=TRANSPORTS)
@@ -36,8 +36,8 @@ def test_a_program_follows_events_and_goes_on_later(client: Client) -> None:
     first, second = next(events), next(events)
     del events
     third = next(client.events.follow(second.position))
-    assert [each.run.id for each in (first, second, third)] == runs
-    assert first.what == "run.cancelled"
+    assert [each.run_id for each in (first, second, third)] == runs
+    assert first.event == "run.cancelled"
 
 
 def test_a_program_that_was_away_for_too_long_is_told(client: Client) -> None:
@@ -55,15 +55,17 @@ def test_a_program_follows_what_is_changed(client: Client) -> None:
     client.jobs.resume("a")
     run = ended(client)
     events = client.events.follow_all("all", begin, job_id="a")
-    told, changes = dict[str, AnyEvent](), {"job.paused", "job.resumed"}
-    while not changes <= {each.what for each in told.values()} or not any(each.run for each in told.values()):
+    told, changes = dict[str, EventView | ChangeView](), {"job.paused", "job.resumed"}
+    while not changes <= {each.event for each in told.values()} or not any(
+        isinstance(each, EventView) for each in told.values()
+    ):
         event = next(events)  # what was written late may come twice
         told[event.id] = event
     del events
-    paused, resumed = (each for each in told.values() if each.what in changes)
-    assert [each.run.id for each in told.values() if each.run is not None] == [run]
-    assert (paused.what, resumed.what) == ("job.paused", "job.resumed")
-    assert paused.change is not None and paused.change.reason == "repairs"
+    paused, resumed = (each for each in told.values() if each.event in changes)
+    assert [each.run_id for each in told.values() if isinstance(each, EventView)] == [run]
+    assert (paused.event, resumed.event) == ("job.paused", "job.resumed")
+    assert isinstance(paused, ChangeView) and paused.reason == "repairs"
     only = client.events.follow_all("definitions", paused.position)
     assert next(only).id == resumed.id
     with pytest.raises(InvalidInput, match="kind"):

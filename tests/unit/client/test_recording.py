@@ -13,14 +13,14 @@ from tokimori.client.client import open as open_client
 from tokimori.client.opening import Stores, this_program
 from tokimori.client.recording import MOST, who
 from tokimori.errors import NotFound, StoreUnavailable
-from tokimori.model.audit import Entry
+from tokimori.service.views.audit import EntryView
 
 USER = pwd.getpwuid(os.geteuid()).pw_name
 
 
-def log_of(client: Client) -> list[Entry]:
+def log_of(client: Client) -> list[EntryView]:
     """The entries, the oldest first."""
-    return [each.entry for each in client.audit.list()][::-1]
+    return [*client.audit.list()][::-1]
 
 
 def client_of(world: World, author: str | None = None) -> AsyncClient:
@@ -97,7 +97,7 @@ async def test_of_too_many_changes_only_their_number_is_recorded() -> None:
         assert len(await client.jobs.list()) == MOST.limit + 5
         world.pass_seconds(1)
         await client.acting_as("ann").jobs.pause("j1")
-        paused, told = sorted((each.entry for each in await client.audit.list(limit=2)), key=lambda each: each.what)
+        paused, told = sorted(await client.audit.list(limit=2), key=lambda each: each.what)
         assert (told.what, told.of, told.after) == ("left_out", "5 changes", {"jobs.add": 5})
         assert (paused.what, paused.of) == ("jobs.pause", "job j1")
         await client.jobs.resume("j1")
@@ -122,7 +122,7 @@ async def test_a_store_that_is_away_for_a_moment_fails_no_change() -> None:
 
         world.store.list_pauses = fickle  # type: ignore[method-assign, assignment]
         await client.queues.pause("web")
-        (entry, *_) = [each.entry for each in await client.audit.list()]
+        (entry, *_) = await client.audit.list()
         assert (entry.of, entry.before, entry.after) == ("queue web", None, {"left_out": "gone"})
 
 

@@ -14,7 +14,7 @@ def test_secrets(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKIMORI_SECRETS_KEYS", Fernet.generate_key().decode())
     with store_of(transport) as url, open_client(url) as client:
         made = client.secrets.set("DB", "correct horse", jobs=["web-"])
-        assert (made.name, made.jobs, made.sealed) == ("DB", ("web-",), "")
+        assert (made.name, made.jobs) == ("DB", ("web-",))
         assert client.secrets.list() == [made]
         assert client.secrets.rotate() == 1
         with pytest.raises(InvalidInput) as fault:

@@ -34,9 +34,9 @@ from tokimori.ports.executor import AttemptTask, Ended, Executor, Report, Starte
 from tokimori.ports.semaphores import UnitWish
 from tokimori.ports.store import RunFilter
 from tokimori.ports.working import Claim
+from tokimori.service.reasons import waits_for
 from tokimori.service.schema import StoreOnDemand
 from tokimori.service.service import service_on
-from tokimori.service.why.run import waits_for
 from tokimori.stores.memory.store import MemoryStore
 
 TAKE_OVER = 12.0

@@ -17,7 +17,7 @@ from tokimori.model.job import Job
 from tokimori.model.run import Run
 from tokimori.service.audit import Audit, record
 from tokimori.service.audited import audited
-from tokimori.service.operation import Async
+from tokimori.service.operation import Inside
 from tokimori.service.permitted import permitted
 from tokimori.service.service import table
 from tokimori.service.sight import Access
@@ -61,9 +61,9 @@ async def test_an_entry_that_can_t_be_written_anew_stays(world: World) -> None:
         link.lose_call["put_document"] = link.calls["put_document"]
         return Moment(world.clock.now() - behind.pop(0))
 
-    await record(Audit[Async](link.store, now, os.urandom, "ada"), "pause", "job a", None, None)
+    await record(Audit[Inside](link.store, now, os.urandom, "ada"), "pause", "job a", None, None)
     assert link.calls["put_document"] == 2
-    (entry,) = await Audit[Async](world.store, now, os.urandom, None).list()
+    (entry,) = await Audit[Inside](world.store, now, os.urandom, None).list()
     assert entry.entry.of == "job a"
 
 

@@ -26,7 +26,7 @@ from tokimori.ports.store import RunFilter
 from tokimori.service.claim_place import MOST_WAITING, ClaimPlace
 from tokimori.service.claims import Claims
 from tokimori.service.job_writer import schedule_for
-from tokimori.service.operation import Async
+from tokimori.service.operation import Inside
 from tokimori.service.permitted import permitted
 from tokimori.service.service import Service, service_on
 from tokimori.service.sight import Access, owner
@@ -45,17 +45,17 @@ class Place:
         self.gives = True
         self.places: list[ClaimPlace] = []
         self.links: list[Link] = []
-        self.claims: Claims[Async]
+        self.claims: Claims[Inside]
         self.link, self.claims = self.another()
 
-    def another(self, *, keeps_time: bool = False) -> tuple[Link, Claims[Async]]:
+    def another(self, *, keeps_time: bool = False) -> tuple[Link, Claims[Inside]]:
         """Another place on the same store, and its way there."""
         link, clock = Link(self.store), LoopClock()
         keeper = Timekeeper(link.store, clock, os.urandom) if keeps_time else None
         place = ClaimPlace(link.store, clock, os.urandom, PROGRAM, may_give=lambda: self.gives, timekeeper=keeper)
         self.places.append(place)
         self.links.append(link)
-        return link, Claims[Async](place, os.urandom)
+        return link, Claims[Inside](place, os.urandom)
 
     def door(self) -> Service:
         """The service of a door where workers claim."""
@@ -254,7 +254,7 @@ async def test_two_words_at_once(place: Place) -> None:
     await place.ask()
     (run,) = await place.claims.claim(["resize"])
     key = run.run_id, run.token
-    claims: Claims[Async] = place.claims
+    claims: Claims[Inside] = place.claims
     words: list[Awaitable[object]] = [claims.finish(*key), claims.fail(*key, error="x"), claims.finish(*key)]
     first, other, same = await asyncio.gather(*words, return_exceptions=True)
     assert (first, same) == (RunState.SUCCEEDED, RunState.SUCCEEDED)
@@ -549,7 +549,7 @@ def test_a_silent_program_is_followed_with_a_second_to_spare(phase: float) -> No
 async def test_what_was_claimed_with_an_access_token_is_ended_with_it(place: Place) -> None:
     """Wherever its job has gone meanwhile, and said again, too; neither with another one nor under another token."""
 
-    def claims(name: str) -> Claims[Async]:
+    def claims(name: str) -> Claims[Inside]:
         access = Access(author=name, role=Role.OPERATE, scope=Scope(queues=("mail",)))
         return permitted(place.door(), access).claims
 

@@ -22,7 +22,7 @@ class Noted:
         self.whole = whole
         self.bound: list[str] = []
 
-    def __call__(self, member: Member[Any, Any], name: str) -> Callable[..., Any]:
+    def __call__(self, member: Member[Any, Any, Any], name: str) -> Callable[..., Any]:
         self.bound.append(name)
         return lambda *args, **kwargs: (member, args, kwargs)
 
@@ -64,7 +64,7 @@ def test_names_are_those_of_nouns() -> None:
     [each for each in table().values() if each.twin is not None and each.audit is not None],
     ids=lambda operation: operation.method.__qualname__,
 )
-def test_what_a_scope_changes_of_a_recorded_operation_reads_no_store(operation: Operation[Any, Any]) -> None:
+def test_what_a_scope_changes_of_a_recorded_operation_reads_no_store(operation: Operation[Any, Any, Any]) -> None:
     """It is called with a part that records, and holds operations alone."""
     assert operation.twin is not None
     assert re.findall(r"self\._\w+", inspect.getsource(operation.twin)) == []
@@ -75,7 +75,7 @@ def test_what_a_scope_changes_of_a_recorded_operation_reads_no_store(operation: 
     [each for each in table().values() if each.twin is not None],
     ids=lambda operation: operation.method.__qualname__,
 )
-def test_what_a_scope_changes_takes_the_same_arguments(operation: Operation[Any, Any]) -> None:
+def test_what_a_scope_changes_takes_the_same_arguments(operation: Operation[Any, Any, Any]) -> None:
     """Behind the view of the caller, with the same defaults."""
     assert operation.twin is not None
     own, twin = inspect.signature(operation.method), inspect.signature(operation.twin)

@@ -12,7 +12,7 @@ from tokimori.config.secrets import Keyring
 from tokimori.errors import Forbidden, InvalidInput, NotFound, Refused
 from tokimori.model.access_token import Role, Scope
 from tokimori.service.audited import audited
-from tokimori.service.operation import Async, members_in
+from tokimori.service.operation import Inside, members_in
 from tokimori.service.permitted import permitted
 from tokimori.service.secrets import Secrets, Vault
 from tokimori.service.service import Service, service_on
@@ -21,7 +21,7 @@ from tokimori.service.sight import Access
 VALUE = "correct horse"
 
 
-def secrets_with(world: World, *keys: bytes) -> Secrets[Async]:
+def secrets_with(world: World, *keys: bytes) -> Secrets[Inside]:
     """Secrets of the same store, with these keys."""
     keyring = Keyring(None, ",".join(key.decode() for key in keys))
     return service_on(world.store, world.clock, os.urandom, cipher=keyring).secrets

@@ -22,11 +22,12 @@ from tokimori.schedules.explain import explain
 from tokimori.schedules.schedule import Fold, Gap
 from tokimori.service.definitions import JobFields, definition_from
 from tokimori.service.edits import new_job
+from tokimori.service.runs import RunDetails
 from tokimori.service.views.errors import error_view
-from tokimori.service.views.jobs import job_view, skip_view
-from tokimori.service.views.nodes import node_view
-from tokimori.service.views.runs import output_view, run_view
-from tokimori.service.views.schedules import explanation_view, moment_view
+from tokimori.service.views.jobs import JobView, SkipView
+from tokimori.service.views.nodes import NodeView
+from tokimori.service.views.runs import OutputView, RunDetailsView, RunView
+from tokimori.service.views.schedules import ExplanationView, MomentView
 
 
 def printed(view: msgspec.Struct) -> dict[str, object]:
@@ -38,7 +39,8 @@ def printed(view: msgspec.Struct) -> dict[str, object]:
 def test_what_a_job_shows_can_be_sent_back() -> None:
     """The fields of a shown job are those that a door accepts, defaults included."""
     definition = definition_from({"command": ["make", "report"], "schedule": "0 3 * * *", "env": {"A": "1"}})
-    shown = printed(job_view(new_job(JobId("j"), definition, new_incarnation(os.urandom), NEW_YEAR), [seconds(60)]))
+    job = new_job(JobId("j"), definition, new_incarnation(os.urandom), NEW_YEAR)
+    shown = printed(JobView.made(job, next_times=[seconds(60)]))
     assert definition_from({name: shown[name] for name in JobFields.__struct_fields__}) == definition
     assert (shown["id"], shown["state"], shown["created"]) == ("j", "enabled", "2030-01-01T00:00:00Z")
     assert shown["next_due"] == "2030-01-01T03:00:00Z"
@@ -48,18 +50,19 @@ def test_what_a_job_shows_can_be_sent_back() -> None:
 def test_next_times_and_attempts_are_only_where_they_were_asked_for() -> None:
     """An absent list is not an empty one."""
     job = new_job(JobId("j"), ON_DEMAND, new_incarnation(os.urandom), NEW_YEAR)
-    assert "next_times" not in printed(job_view(job))
-    assert printed(job_view(job, []))["next_times"] == []
-    assert "attempts" not in printed(run_view(a_run()))
-    assert printed(run_view(a_run(), []))["attempts"] == []
+    assert "next_times" not in printed(JobView.made(job))
+    assert printed(JobView.made(job, next_times=[]))["next_times"] == []
+    assert "attempts" not in printed(RunView.made(a_run()))
+    details = RunDetails(run=a_run(), attempts=(), time_zone="UTC")
+    assert printed(RunDetailsView.made(details))["attempts"] == []
 
 
 def test_moments_are_rfc_3339_and_states_are_words() -> None:
     """In runs, skips and nodes alike."""
-    run = printed(run_view(a_run(started=seconds(0.5))))
+    run = printed(RunView.made(a_run(started=seconds(0.5))))
     assert (run["state"], run["started"], run["ended"]) == ("running", "2030-01-01T00:00:00.500000Z", None)
     skip = Skip(first=NEW_YEAR, last=seconds(60), count=2, reason=SkipReason.MISFIRE)
-    assert printed(skip_view(skip)) == {
+    assert printed(SkipView.made(skip)) == {
         "first": "2030-01-01T00:00:00Z",
         "last": "2030-01-01T00:01:00Z",
         "count": 2,
@@ -68,13 +71,13 @@ def test_moments_are_rfc_3339_and_states_are_words() -> None:
     node = NodeRecord(
         id=NODE, host="h", boot_id="b", pid=1, concurrency=1, version="0", started=NEW_YEAR, state=NodeState.ALIVE
     )
-    assert (printed(node_view(node))["state"], printed(node_view(node))["left"]) == ("alive", None)
+    assert (printed(NodeView.made(node))["state"], printed(NodeView.made(node))["left"]) == ("alive", None)
 
 
 def test_bytes_that_are_no_text_are_shown_all_the_same() -> None:
     """Replaced, not refused."""
     output = Output(run_id=RunId("r"), attempt=1, size=2, head=b"a\xff")
-    assert printed(output_view(output))["head"] == "a�"
+    assert printed(OutputView.made(output))["head"] == "a�"
 
 
 @pytest.mark.parametrize(
@@ -114,8 +117,8 @@ def test_a_wrong_text_of_a_megabyte_is_not_told_whole() -> None:
 def test_a_blocked_run_says_what_it_waits_for(blocked_on: str | None, words: str) -> None:
     """In words, with the name of the semaphore or the key; any other run waits for nothing."""
     blocked = a_run(state=RunState.BLOCKED, blocked_on=blocked_on, concurrency_key="tenant")
-    assert words in str(printed(run_view(blocked))["waits_for"])
-    assert printed(run_view(a_run()))["waits_for"] is None
+    assert words in str(printed(RunView.made(blocked))["waits_for"])
+    assert printed(RunView.made(a_run()))["waits_for"] is None
 
 
 @given(coarse, zones, modes, edges, st.sampled_from([None, *Shift]))
@@ -128,7 +131,7 @@ def test_the_first_and_last_moments_of_time_are_shown(
         found = explain(text, zone=zone, after=after, n=3, gap=mode[0], fold=mode[1], days_off=days_off, shift=shift)
     except InvalidSchedule:
         return
-    shown = printed(explanation_view(found))["moments"]
+    shown = printed(ExplanationView.made(found))["moments"]
     assert isinstance(shown, list)
     assert [moment["time"] for moment in shown] == [format_moment(moment) for moment in found.moments]
 
@@ -136,6 +139,6 @@ def test_the_first_and_last_moments_of_time_are_shown(
 def test_a_moment_before_the_first_that_clocks_show_is_shown_in_utc() -> None:
     """Where it is still the year 0 there is no other way to write it."""
     first = parse_moment("0001-01-01T00:01:00Z")
-    local = {moment_view(first, zone).local for zone in ("America/New_York", "UTC")}
+    local = {MomentView.on(first, zone).local for zone in ("America/New_York", "UTC")}
     assert local == {"0001-01-01T00:01:00+00:00"}
-    assert moment_view(first, "Asia/Tokyo").local == "0001-01-01T09:19:59+09:18:59"
+    assert MomentView.on(first, "Asia/Tokyo").local == "0001-01-01T09:19:59+09:18:59"

@@ -126,14 +126,14 @@ def test_a_function_asks_for_others(rehearsal: Rehearsal) -> None:
     rehearsal.run_due()
     (asked,) = rehearsal.runs("flaky")
     assert (asked.parent_id, done) == (run.id, ["from slow"])
-    assert rehearsal.client.runs.get(run.id).run.result == "7"
+    assert rehearsal.client.runs.get(run.id).result == "7"
 
 
 def test_a_function_has_its_time_from_the_moment_of_the_rehearsal(rehearsal: Rehearsal) -> None:
     """Not from that of the machine."""
     run = hurried.enqueue()
     rehearsal.run_due()
-    assert rehearsal.client.runs.get(run.id).run.result == '"2026-01-01T00:01:30+00:00"'
+    assert rehearsal.client.runs.get(run.id).result == '"2026-01-01T00:01:30+00:00"'
 
 
 def test_an_attempt_gets_what_the_one_before_has_kept(rehearsal: Rehearsal) -> None:

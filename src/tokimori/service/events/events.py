@@ -22,9 +22,10 @@ from tokimori.service.events.position import BETWEEN, Position, both_of
 from tokimori.service.events.trail import Trail
 from tokimori.service.finding import EventSearch, JobOf, JobsOfRuns, searched_events
 from tokimori.service.given import Span
-from tokimori.service.operation import Async, M, operation, stream
+from tokimori.service.operation import Inside, M, operation, stream
 from tokimori.service.sight import OPEN, Sight, jobs_within, sight_of_runs
 from tokimori.service.store_time import Now
+from tokimori.service.views.events import EventsView, EventView, RunEventsView, event_view
 
 MOST_PAGES = 40
 """So many pages are looked through in one call; of events that nobody wants it goes on in the next one."""
@@ -123,7 +124,7 @@ class Events(Notices[M]):
         self._changes = changes
         self._notice_board(board, runs.job)
 
-    @operation(Role.READ, OPEN)
+    @operation(Role.READ, OPEN, gives=RunEventsView.made)
     async def read(self, after: str | None = None, wait: Span = 0.0, **filters: Unpack[Filters]) -> FoundEvents:
         """Return the events of runs behind the position `after`, by default those to come; it waits for the first so
         many seconds.
@@ -139,7 +140,7 @@ class Events(Notices[M]):
     ) -> FoundEvents:
         return await self._read(after, wait, filters, sight.scope)
 
-    @operation(Role.READ, OPEN, by_role=True)
+    @operation(Role.READ, OPEN, by_role=True, gives=EventsView.made)
     async def read_all(
         self, kind: str = EventKind.ALL, after: str | None = None, wait: Span = 0.0, **filters: Unpack[Filters]
     ) -> FoundTold:
@@ -162,7 +163,7 @@ class Events(Notices[M]):
         of_audit = sight.role is Role.ADMIN and sight.scope.is_everything
         return await self._read_all(kind, after, wait, filters, sight.scope, of_audit=of_audit)
 
-    @stream
+    @stream(EventView.made)
     async def follow(self, after: str | None = None, **filters: Unpack[Filters]) -> AsyncIterator[Event]:
         """Yield the events of runs behind the position `after`, by default those to come, for ever.
 
@@ -176,7 +177,7 @@ class Events(Notices[M]):
             after = found.after
             _check_goes_on(found)
 
-    @stream
+    @stream(event_view)
     async def follow_all(
         self, kind: str = EventKind.ALL, after: str | None = None, **filters: Unpack[Filters]
     ) -> AsyncIterator[AnyEvent]:
@@ -261,7 +262,7 @@ class Events(Notices[M]):
 
 def events_of(
     store: Store, clock: Clock, random: RandomBytes, *, now: Now, job_of: JobOf, stops: Stops
-) -> Events[Async]:
+) -> Events[Inside]:
     """Return the events of a store: ends of runs, and changes."""
     return Events(
         Feed(store, clock, random, now=now, job_of=job_of, stops=stops),

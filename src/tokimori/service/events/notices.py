@@ -53,7 +53,7 @@ class Notices(Part[M]):
 
         return await self._board.read(after, waited(wait), sees)
 
-    @stream
+    @stream()
     async def follow_notices(self, after: str | None = None) -> AsyncIterator[FoundNotices]:
         """Yield what has changed, several times a second at most, for ever. Raises `Refused` when the node stops."""
         while True:

@@ -1,34 +1,20 @@
 """Entries of the audit log as JSON."""
 
-from typing import Any
+from datetime import datetime
+from typing import Any, ClassVar
 
-from msgspec import Struct
-
-from tokimori.clock import format_moment
-from tokimori.service.audit import Recorded
+from tokimori.service.views.outside import Outside, Sources
 
 
-class EntryView(Struct, frozen=True, kw_only=True):
+class EntryView(Outside, frozen=True, kw_only=True):
     """A change: `who` did `what` to `of`, and how that was `before` and `after`; null where there was no such thing."""
 
+    SOURCES: ClassVar[Sources] = {name: f"entry.{name}" for name in ("at", "who", "what", "of", "before", "after")}
+
     id: str
-    at: str
+    at: datetime
     who: str | None
     what: str
     of: str
     before: Any
     after: Any
-
-
-def entry_view(recorded: Recorded) -> EntryView:
-    """Return the entry as JSON shows it."""
-    entry = recorded.entry
-    return EntryView(
-        id=recorded.id,
-        at=format_moment(entry.at),
-        who=entry.who,
-        what=entry.what,
-        of=entry.of,
-        before=entry.before,
-        after=entry.after,
-    )

@@ -1,29 +1,45 @@
 """Runs of workers as JSON."""
 
+from datetime import datetime
+
 from msgspec import Struct
 
-from tokimori.clock import format_moment
+from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.transitions import RunState
-from tokimori.service.claimed import ClaimedRun
-from tokimori.service.views.stamps import stamp
+from tokimori.service.views.outside import Length, Outside
 
 
-class ClaimView(Struct, frozen=True, kw_only=True):
+class ClaimView(Outside, frozen=True, kw_only=True):
     """A run that a worker has; see `ClaimedRun`."""
 
-    run_id: str
-    token: int
-    job_id: str
+    run_id: RunId
+    token: Token
+    job_id: JobId
     type: str
     payload: str | None
     attempt: int
-    nominal: str
-    due: str
+    nominal: datetime
+    due: datetime
     time_zone: str
     parent_id: str | None
     traceparent: str | None
-    alive_time: float
-    deadline: str | None
+    alive_time: Length
+    deadline: datetime | None
+
+
+class ClaimedRunView(ClaimView, frozen=True, kw_only=True):
+    """A run that a worker has, with the `schedule` and the `delay` of its job when it was claimed."""
+
+    schedule: str | None
+    delay: Length
+
+
+class HeardView(Outside, frozen=True, kw_only=True):
+    """The answer to a heartbeat: for how long the run stays, and whether it is to end (`cancel`: the reason)."""
+
+    run_id: str
+    alive_time: Length
+    cancel: str | None
 
 
 class ToldView(Struct, frozen=True, kw_only=True):
@@ -31,25 +47,6 @@ class ToldView(Struct, frozen=True, kw_only=True):
 
     run_id: str
     state: str
-
-
-def claim_view(run: ClaimedRun) -> ClaimView:
-    """Return the run as JSON shows it."""
-    return ClaimView(
-        run_id=run.run_id,
-        token=run.token,
-        job_id=run.job_id,
-        type=run.type,
-        payload=run.payload,
-        attempt=run.attempt,
-        nominal=format_moment(run.nominal),
-        due=format_moment(run.due),
-        time_zone=run.time_zone,
-        parent_id=run.parent_id,
-        traceparent=run.traceparent,
-        alive_time=run.alive_time,
-        deadline=stamp(run.deadline),
-    )
 
 
 def told_view(run_id: str, state: RunState) -> ToldView:

@@ -1,56 +1,70 @@
 """Events as JSON."""
 
 from collections.abc import Sequence
-from typing import cast
+from datetime import datetime
+from typing import Any, ClassVar
 
-from msgspec import Struct
-
-from tokimori.clock import format_moment
-from tokimori.model.audit_changes import Changed
 from tokimori.model.run import asked_by
-from tokimori.ports.ends import EndedRun
-from tokimori.service.events.events import AnyEvent, Event, FoundEvents, FoundTold
-from tokimori.service.views.stamps import stamp
+from tokimori.model.transitions import RunState
+from tokimori.service.views.outside import Outside, Sources
+
+_OF_A_RUN = ("job_id", "state", "nominal", "attempt", "node_id", "started", "ended", "exit_code", "signal", "error")
+_OF_A_CHANGE = ("at", "name", "job_id", "by", "reason", "fields", "entry")
 
 
-class EventView(Struct, frozen=True, kw_only=True, tag_field="kind", tag="run"):
+class EventView(Outside, frozen=True, kw_only=True, tag_field="kind", tag="run"):
     """Event of a run. Its `id` is unique; `position` is where to go on behind it.
 
     `told` is when the store was told of it; the run itself has `ended` before that. `asked_by` is `schedule`,
     `backfill`, `parent` or `request`.
     """
 
+    SOURCES: ClassVar[Sources] = {
+        "event": "what",
+        "told": "run.written",
+        "run_id": "run.id",
+        "asked_by": lambda event: asked_by(event.run.origin),
+        **{name: f"run.{name}" for name in (*_OF_A_RUN, "parent_id")},
+    }
+
     id: str
     event: str
     position: str
-    told: str
+    told: datetime
     job_id: str
     run_id: str
-    state: str
+    state: RunState
     asked_by: str
-    nominal: str
+    nominal: datetime
     attempt: int
     node_id: str | None
-    started: str | None
-    ended: str | None
+    started: datetime | None
+    ended: datetime | None
     exit_code: int | None
     signal: int | None
     error: str | None
     parent_id: str | None
 
 
-class ChangeView(Struct, frozen=True, kw_only=True, tag_field="kind", tag="change"):
+class ChangeView(Outside, frozen=True, kw_only=True, tag_field="kind", tag="change"):
     """Event of a change: `what` (such as `job`, `task`, `expectation`, `queue`, `node`), which one, when, and by whom.
 
     `id`, `position` and `told` are as in other events. `entry` is the id of what the audit log says of it. `fields` are
     those of a job's definition that are others now. `job_id`: the job that it concerns, if it is one.
     """
 
+    SOURCES: ClassVar[Sources] = {
+        "event": "what",
+        "told": "change.written",
+        "what": "change.kind",
+        **{name: f"change.{name}" for name in _OF_A_CHANGE},
+    }
+
     id: str
     event: str
     position: str
-    told: str
-    at: str
+    told: datetime
+    at: datetime
     what: str
     name: str
     job_id: str | None
@@ -60,11 +74,18 @@ class ChangeView(Struct, frozen=True, kw_only=True, tag_field="kind", tag="chang
     entry: str
 
 
-class EventsView(Struct, frozen=True, kw_only=True):
+def event_view(event: Any) -> EventView | ChangeView:
+    """Return the event as programs get it."""
+    return (EventView if getattr(event, "change", None) is None else ChangeView).made(event)
+
+
+class EventsView(Outside, frozen=True, kw_only=True):
     """Events in order, and behind which position to go on.
 
     `gap`: some of those before them are not kept any more. `over`: the node stops, another one tells what follows.
     """
+
+    SOURCES: ClassVar[Sources] = {"events": lambda found: [event_view(event) for event in found.events]}
 
     events: Sequence[EventView | ChangeView]
     after: str
@@ -72,49 +93,10 @@ class EventsView(Struct, frozen=True, kw_only=True):
     over: bool
 
 
-def event_view(event: Event | AnyEvent) -> EventView | ChangeView:
-    """Return the event as JSON shows it."""
-    if isinstance(event, AnyEvent) and event.change is not None:
-        return _change_view(event, event.change)
-    run = cast(EndedRun, event.run)
-    return EventView(
-        id=event.id,
-        event=event.what,
-        position=event.position,
-        told=format_moment(run.written),
-        job_id=run.job_id,
-        run_id=run.id,
-        state=run.state.value,
-        asked_by=asked_by(run.origin),
-        nominal=format_moment(run.nominal),
-        attempt=run.attempt,
-        node_id=run.node_id,
-        started=stamp(run.started),
-        ended=stamp(run.ended),
-        exit_code=run.exit_code,
-        signal=run.signal,
-        error=run.error,
-        parent_id=run.parent_id,
-    )
+class RunEventsView(Outside, frozen=True, kw_only=True):
+    """As `EventsView`, of runs alone."""
 
-
-def _change_view(event: AnyEvent, change: Changed) -> ChangeView:
-    return ChangeView(
-        id=event.id,
-        event=event.what,
-        position=event.position,
-        told=format_moment(change.written),
-        at=format_moment(change.at),
-        what=change.kind,
-        name=change.name,
-        job_id=change.job_id,
-        by=change.by,
-        reason=change.reason,
-        fields=change.fields,
-        entry=change.entry,
-    )
-
-
-def events_view(found: FoundEvents | FoundTold, views: Sequence[EventView | ChangeView]) -> EventsView:
-    """Return the page as JSON shows it."""
-    return EventsView(events=views, after=found.after, gap=found.gap, over=found.over)
+    events: Sequence[EventView]
+    after: str
+    gap: bool
+    over: bool

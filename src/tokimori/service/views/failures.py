@@ -1,12 +1,11 @@
 """Failures by cause as JSON."""
 
-from msgspec import Struct
+from datetime import datetime
 
-from tokimori.clock import format_moment
-from tokimori.service.failures import FoundFailures
+from tokimori.service.views.outside import Outside
 
 
-class FailureCauseView(Struct, frozen=True, kw_only=True):
+class FailureCauseView(Outside, frozen=True, kw_only=True):
     """Failures with one cause, which `id` names. `sample` is the newest run, and `line` what its error says last."""
 
     id: str
@@ -14,47 +13,20 @@ class FailureCauseView(Struct, frozen=True, kw_only=True):
     count: int
     jobs: tuple[str, ...]
     more_jobs: int
-    first: str
-    last: str
+    first: datetime
+    last: datetime
     histogram: tuple[int, ...]
     sample: str
     line: str
 
 
-class FailuresView(Struct, frozen=True, kw_only=True):
+class FailuresView(Outside, frozen=True, kw_only=True):
     """Failures of a period by cause. `looked`: so many failed runs were looked at; `next`: go on `before` this one."""
 
     causes: tuple[FailureCauseView, ...]
-    since: str
-    until: str
+    since: datetime
+    until: datetime
     count: int
     looked: int
     more_causes: int
     next: str | None
-
-
-def failures_view(found: FoundFailures) -> FailuresView:
-    """Return the failures as JSON shows them."""
-    return FailuresView(
-        causes=tuple(
-            FailureCauseView(
-                id=each.id,
-                cause=each.cause,
-                count=each.count,
-                jobs=each.jobs,
-                more_jobs=each.more_jobs,
-                first=format_moment(each.first),
-                last=format_moment(each.last),
-                histogram=each.histogram,
-                sample=each.sample,
-                line=each.line,
-            )
-            for each in found.causes
-        ),
-        since=format_moment(found.since),
-        until=format_moment(found.until),
-        count=found.count,
-        looked=found.looked,
-        more_causes=found.more_causes,
-        next=found.next,
-    )

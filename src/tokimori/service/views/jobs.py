@@ -1,26 +1,25 @@
 """Jobs as JSON: their fields, edges, skips and counts."""
 
 from collections.abc import Callable, Sequence
+from datetime import date, datetime
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, ClassVar, Self
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
-from tokimori.clock import Moment, format_moment, to_datetime
-from tokimori.model.dependents import Edge
-from tokimori.model.job import Definition, Job, Terms
-from tokimori.model.lanes import Pause
+from tokimori.model.ids import JobId
+from tokimori.model.job import Definition, JobState, Terms
 from tokimori.model.policies import Retry
-from tokimori.model.retention import DailyCount
-from tokimori.model.run import Run, Skip
+from tokimori.model.run import SkipReason
 from tokimori.model.target import Unreadable
 from tokimori.service.definitions import JobFields, target_fields
-from tokimori.service.reasons import Reason, Why
-from tokimori.service.views.queues import PauseView, pause_view
-from tokimori.service.views.runs import RunView, run_view
-from tokimori.service.views.stamps import stamp
+from tokimori.service.finding import Paged
+from tokimori.service.reasons import Reason
+from tokimori.service.views.outside import Outside, Sources
+from tokimori.service.views.queues import PauseView
+from tokimori.service.views.runs import RunView
 
 _TERMS = Terms.__struct_fields__
 _terms_of: Callable[[Definition], tuple[Any, ...]] = attrgetter(*_TERMS)
@@ -30,7 +29,7 @@ class RetryView(Retry, frozen=True, kw_only=True, omit_defaults=False):
     """The retry policy, defaults included."""
 
 
-class EdgeView(Struct, frozen=True, kw_only=True):
+class EdgeView(Outside, frozen=True, kw_only=True):
     """An edge: `child` runs after `parent`. `joins`: for how many parents it waits, 0 if it runs once after each."""
 
     parent: str
@@ -40,7 +39,7 @@ class EdgeView(Struct, frozen=True, kw_only=True):
     declared_by: str
 
 
-class JobView(JobFields, frozen=True, kw_only=True, omit_defaults=False):
+class JobView(JobFields, Outside, frozen=True, kw_only=True, omit_defaults=False):
     """A job: its fields as typed, and its state.
 
     `set` is there only if one declares the job. `next_times`, `edges` (from and to it), `pauses` (of its queue and of
@@ -48,106 +47,91 @@ class JobView(JobFields, frozen=True, kw_only=True, omit_defaults=False):
     `last_runs` and `why`; `unreadable` says why the fields are not known.
     """
 
-    id: str
+    SOURCES: ClassVar[Sources] = {
+        **dict.fromkeys(JobFields.__struct_fields__),
+        "set": lambda job: UNSET if job.definition.declared is None else job.definition.declared.set,
+    }
+
+    id: JobId
     version: int
-    state: str
+    state: JobState
     reason: str | None
     by: str | None
-    created: str
-    updated: str
-    next_due: str | None
-    anchor: str
+    created: datetime
+    updated: datetime
+    next_due: datetime | None
+    anchor: datetime
     tzdata: str
     unreadable: str | None
     set: str | UnsetType = UNSET
-    next_times: tuple[str, ...] | UnsetType = UNSET
+    next_times: tuple[datetime, ...] | UnsetType = UNSET
     edges: tuple[EdgeView, ...] | UnsetType = UNSET
     pauses: tuple[PauseView, ...] | UnsetType = UNSET
     too_heavy: tuple[str, ...] | UnsetType = UNSET
     last_runs: tuple[RunView, ...] | UnsetType = UNSET
     why: tuple[Reason, ...] | UnsetType = UNSET
 
+    @classmethod
+    def made(cls, value: Any, /, **more: Any) -> Self:
+        """Return the job, with the fields of its definition."""
+        definition, target = value.definition, value.definition.target
+        found: dict[str, Any] = dict(zip(_TERMS, _terms_of(definition), strict=True)) | target_fields(target)
+        found["retry"] = _retry_view(definition.retry)
+        unreadable = target.why if isinstance(target, Unreadable) else None
+        return super().made(value, **found, unreadable=unreadable, runs_remaining=value.runs_remaining, **more)
 
-class SkipView(Struct, frozen=True, kw_only=True):
+    @classmethod
+    def of_shown(cls, shown: Any) -> Self:
+        """Return a job with all that doors show with it."""
+        facts = shown.facts
+        return cls.made(
+            facts.job, next_times=shown.moments, edges=facts.edges, pauses=facts.pauses, too_heavy=facts.too_heavy
+        )
+
+
+class FoundJobsView(Paged[JobView], Outside, frozen=True, kw_only=True):
+    """Jobs by id. `next`: there may be more behind this id (it need not be that of one of them); None: that is all."""
+
+    jobs: Sequence[JobView]
+    next: JobId | None
+
+
+class DeletedJobsView(Outside, frozen=True, kw_only=True):
+    """The `jobs` that were deleted, as they were (on a `dry_run`: that would be), in that order.
+
+    `kept` says by id why a job was not deleted. Ask again with the same `until` and with `next` as `after` to go on
+    (an empty text: from the first one again); None: that was all.
+    """
+
+    jobs: tuple[JobView, ...]
+    kept: dict[str, str]
+    until: datetime
+    next: str | None
+
+
+class SkipView(Outside, frozen=True, kw_only=True):
     """A range of occurrences that became no run."""
 
-    first: str
-    last: str
+    first: datetime
+    last: datetime
     count: int
-    reason: str
+    reason: SkipReason
 
 
-class CountView(Struct, frozen=True, kw_only=True):
+class CountView(Outside, frozen=True, kw_only=True):
     """Number of a job's runs with this outcome on a day (UTC), or of skips; `pruned`: how many rows are gone.
 
     `more`: the job has more rows than are counted, so that there may be more.
     """
 
-    day: str
+    day: date
     outcome: str
     count: int
     pruned: int
     more: bool
 
 
-def job_view(
-    job: Job,
-    next_times: Sequence[Moment] | None = None,
-    edges: Sequence[Edge] | None = None,
-    pauses: Sequence[Pause] | None = None,
-    too_heavy: Sequence[str] | None = None,
-    *,
-    last_runs: Sequence[Run] | None = None,
-    why: Why | None = None,
-) -> JobView:
-    """Return the job as JSON shows it."""
-    definition = job.definition
-    fields = dict(zip(_TERMS, _terms_of(definition), strict=True)) | {"retry": _retry_view(definition.retry)}
-    return JobView(
-        id=job.id,
-        version=job.version,
-        state=job.state.value,
-        reason=job.reason,
-        by=job.by,
-        created=format_moment(job.created),
-        updated=format_moment(job.updated),
-        next_due=stamp(job.next_due),
-        anchor=format_moment(job.anchor),
-        tzdata=job.tzdata,
-        unreadable=definition.target.why if isinstance(definition.target, Unreadable) else None,
-        runs_remaining=job.runs_remaining,
-        set=UNSET if definition.declared is None else definition.declared.set,
-        next_times=UNSET if next_times is None else tuple(map(format_moment, next_times)),
-        edges=UNSET if edges is None else tuple(map(edge_view, edges)),
-        pauses=UNSET if pauses is None else tuple(map(pause_view, pauses)),
-        too_heavy=UNSET if too_heavy is None else tuple(too_heavy),
-        last_runs=UNSET if last_runs is None else tuple(map(run_view, last_runs)),
-        why=UNSET if why is None else why.reasons,
-        **(fields | target_fields(definition.target)),
-    )
-
-
 @lru_cache(maxsize=256)
 def _retry_view(retry: Retry) -> RetryView:
     """Most jobs have one of few policies."""
     return RetryView(**asdict(retry))
-
-
-def edge_view(edge: Edge) -> EdgeView:
-    """Return the edge as JSON shows it."""
-    return EdgeView(
-        parent=edge.parent, child=edge.child, on=edge.on.value, joins=edge.joins, declared_by=edge.declared_by
-    )
-
-
-def skip_view(skip: Skip) -> SkipView:
-    """Return the skip as JSON shows it."""
-    return SkipView(
-        first=format_moment(skip.first), last=format_moment(skip.last), count=skip.count, reason=skip.reason.value
-    )
-
-
-def count_view(count: DailyCount) -> CountView:
-    """Return the count as JSON shows it."""
-    day = to_datetime(count.day).date().isoformat()
-    return CountView(day=day, outcome=count.outcome, count=count.count, pruned=count.pruned, more=count.more)

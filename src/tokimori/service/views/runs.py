@@ -1,32 +1,38 @@
 """Runs as JSON: their attempts, their output, and the backfills that made them."""
 
 from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, ClassVar, Self
 
 from msgspec import UNSET, Struct, UnsetType, field
-from msgspec.structs import replace
 
-from tokimori.clock import format_moment
 from tokimori.model.attempt_notes import given_to
-from tokimori.model.backfill import Backfill
+from tokimori.model.backfill import LeftOutReason
 from tokimori.model.cause import cause_id, cause_in
-from tokimori.model.run import Output, Run, short_id
-from tokimori.service.reasons import Reason, Why
+from tokimori.model.ids import JobId, RunId
+from tokimori.model.run import Run, short_id
+from tokimori.model.transitions import RunState
+from tokimori.service.finding import Paged
+from tokimori.service.reasons import Reason, waits_for
 from tokimori.service.requests import Became
-from tokimori.service.runs import AttemptDetails, RunDetails
-from tokimori.service.views.stamps import stamp
-from tokimori.service.why.run import waits_for
+from tokimori.service.views.outside import Outside, Sources
+
+_OF_AN_ATTEMPT = ("number", "outcome", "node_id", "pid", "started", "ended", "exit_code", "signal", "error")
+_DETAILS = ("tzdata", "worker", "checkpoint", "retry_of", "traceparent", "requested_by")
 
 
-class AttemptView(Struct, frozen=True, kw_only=True):
+class AttemptView(Outside, frozen=True, kw_only=True):
     """An attempt; its `outcome` is `running` until it ends."""
+
+    SOURCES: ClassVar[Sources] = {name: f"attempt.{name}" for name in _OF_AN_ATTEMPT}
 
     number: int
     outcome: str
     node_id: str | None
     host: str | None
     pid: int | None
-    started: str | None
-    ended: str | None
+    started: datetime | None
+    ended: datetime | None
     exit_code: int | None
     signal: int | None
     error: str | None
@@ -39,194 +45,164 @@ class ProgressView(Struct, frozen=True, kw_only=True):
     text: str | None
 
 
-class RunView(Struct, frozen=True, kw_only=True):
-    """A run. `short_id` is the end of its id, which paths take for it.
+def _progress(run: Run) -> ProgressView | None:
+    fraction = run.details.progress
+    return None if fraction is None else ProgressView(fraction=fraction, text=run.details.progress_text)
 
-    `attempts`, `job_deleted` and `why` (what keeps it from starting) are there if a single run is shown. `attempts` are
-    the newest; `attempts_left_out` says how many earlier ones there are (`?before=` the first shown).
+
+def _short_id(run: Run) -> str:
+    return short_id(run.id)
+
+
+def _cause_id(run: Run) -> str | None:
+    cause = cause_in(run)
+    return None if cause is None else cause_id(cause)
+
+
+class RunView(Outside, frozen=True, kw_only=True):
+    """A run. `short_id` is the end of its id, which paths take for it.
 
     `cancel` is the reason of an order to end that is not carried out yet. `waits_for` says in words why a blocked run
     waits. `progress` is what the newest attempt told last, and `checkpoint` (JSON) what the next one gets; in lists
     only once the attempt has ended. `retry_of` is the run that this one repeats, `traceparent` where whoever asked for
     it stood in a trace and `requested_by` who that was. `cause` is that of a failure, and `cause_id` names it in
-    filters. `became` says what happened to the request that the run answers (`tokimori.service.requests.Became`).
+    filters.
     """
 
-    id: str
+    SOURCES: ClassVar[Sources] = {
+        "short_id": _short_id,
+        "payload": given_to,
+        "waits_for": waits_for,
+        "progress": _progress,
+        "cause": cause_in,
+        "cause_id": _cause_id,
+        **{name: f"details.{name}" for name in _DETAILS},
+    }
+
+    id: RunId
     short_id: str
-    job_id: str
+    job_id: JobId
     origin: str
-    state: str
-    nominal: str
-    due: str
+    state: RunState
+    nominal: datetime
+    due: datetime
     priority: int
-    created: str
+    created: datetime
     payload: str | None
     attempt: int
     failures: int
     lost: int
     node_id: str | None
     pid: int | None
-    started: str | None
-    ended: str | None
+    started: datetime | None
+    ended: datetime | None
     exit_code: int | None
     signal: int | None
     error: str | None
     cancel: str | None
     tzdata: str | None
     worker: str | None
-    parent_id: str | None
+    parent_id: RunId | None
     result: str | None
     concurrency_key: str | None
     waits_for: str | None
     progress: ProgressView | None
     checkpoint: str | None
-    retry_of: str | None
+    retry_of: RunId | None
     traceparent: str | None
     requested_by: str | None
     cause: str | None
     cause_id: str | None
-    attempts: tuple[AttemptView, ...] | UnsetType = UNSET
+
+
+class RunDetailsView(RunView, frozen=True, kw_only=True):
+    """A run with its newest `attempts`; `attempts_left_out` says how many earlier ones there are, if there are any.
+
+    `job_deleted`: its job is gone. `why` (what keeps it from starting) is there if somebody asked for it.
+    """
+
+    attempts: tuple[AttemptView, ...]
     attempts_left_out: int | UnsetType = UNSET
     why: tuple[Reason, ...] | UnsetType = UNSET
-    job_deleted: bool | UnsetType = UNSET
-    became: str | UnsetType = UNSET
+    job_deleted: bool
+
+    @classmethod
+    def made(cls, value: Any, /, **more: Any) -> Self:
+        """Return the run of such details."""
+        left_out = value.attempts_left_out or UNSET
+        found = {"attempts": value.attempts, "attempts_left_out": left_out, "job_deleted": value.is_job_deleted}
+        return super().made(value.run, **found, **more)
 
 
-class LeftOutView(Struct, frozen=True, kw_only=True):
+class RunSummaryView(RunView, frozen=True, kw_only=True):
+    """A run as a list shows it: with the time zone of its job, and if that is gone."""
+
+    time_zone: str
+    job_deleted: bool
+
+    @classmethod
+    def made(cls, value: Any, /, **more: Any) -> Self:
+        """Return the run of such a summary."""
+        return super().made(value.run, time_zone=value.time_zone, job_deleted=value.is_job_deleted, **more)
+
+
+class FoundRunsView(Paged[RunView], Outside, frozen=True, kw_only=True):
+    """Runs, newest first. `next`: there may be more before this id; None: that is all."""
+
+    runs: Sequence[RunView]
+    next: RunId | None
+    looked: int
+
+
+class RequestedRunView(RunView, frozen=True, kw_only=True):
+    """The run that answers a request, and what became of the request."""
+
+    became: Became
+
+    @classmethod
+    def made(cls, value: Any, /, **more: Any) -> Self:
+        """Return the run of such an answer."""
+        return super().made(value.run, became=value.became, **more)
+
+
+class LeftOutView(Outside, frozen=True, kw_only=True):
     """An occurrence for which a backfill makes no run, with the run that it has already."""
 
-    nominal: str
-    reason: str
+    SOURCES: ClassVar[Sources] = {
+        "run_id": lambda found: found.run and found.run.id,
+        "state": lambda found: found.run and found.run.state,
+    }
+
+    nominal: datetime
+    reason: LeftOutReason
     run_id: str | None
-    state: str | None
+    state: RunState | None
 
 
-class BackfillView(Struct, frozen=True, kw_only=True):
+class BackfillView(Outside, frozen=True, kw_only=True):
     """The state of a backfill: `missing` runs are still to be made, `runs` counts the runs that were made, by state."""
 
+    SOURCES: ClassVar[Sources] = {"job_id": "job.id", "runs": lambda found: dict(sorted(found.states.items()))}
+
     job_id: str
-    first: str = field(name="from")
-    last: str = field(name="to")
-    missing: tuple[str, ...]
+    first: datetime = field(name="from")
+    last: datetime = field(name="to")
+    missing: tuple[datetime, ...]
     active: int
-    runs: dict[str, int]
+    runs: dict[RunState, int]
     left_out: tuple[LeftOutView, ...]
 
 
-class OutputView(Struct, frozen=True, kw_only=True):
+class OutputView(Outside, frozen=True, kw_only=True):
     """The output of an attempt as UTF-8 text: `size` bytes in all, of which the first and the last are kept."""
+
+    SOURCES: ClassVar[Sources] = {
+        "head": lambda output: output.head.decode(errors="replace"),
+        "tail": lambda output: output.tail.decode(errors="replace"),
+    }
 
     run_id: str
     attempt: int
     size: int
     head: str
     tail: str
-
-
-def run_view(
-    run: Run,
-    attempts: Sequence[AttemptDetails] | None = None,
-    *,
-    became: Became | None = None,
-) -> RunView:
-    """Return the run as JSON shows it."""
-    return RunView(
-        id=run.id,
-        short_id=short_id(run.id),
-        job_id=run.job_id,
-        origin=run.origin,
-        state=run.state.value,
-        nominal=format_moment(run.nominal),
-        due=format_moment(run.due),
-        priority=run.priority,
-        created=format_moment(run.created),
-        payload=given_to(run),
-        attempt=run.attempt,
-        failures=run.failures,
-        lost=run.lost,
-        node_id=run.node_id,
-        pid=run.pid,
-        started=stamp(run.started),
-        ended=stamp(run.ended),
-        exit_code=run.exit_code,
-        signal=run.signal,
-        error=run.error,
-        cancel=run.cancel,
-        tzdata=run.details.tzdata,
-        worker=run.details.worker,
-        parent_id=run.parent_id,
-        result=run.result,
-        concurrency_key=run.concurrency_key,
-        waits_for=waits_for(run),
-        progress=_progress_view(run),
-        checkpoint=run.details.checkpoint,
-        retry_of=run.details.retry_of,
-        traceparent=run.details.traceparent,
-        requested_by=run.details.requested_by,
-        cause=(cause := cause_in(run)),
-        cause_id=None if cause is None else cause_id(cause),
-        attempts=UNSET if attempts is None else tuple(map(attempt_view, attempts)),
-        became=UNSET if became is None else became.value,
-    )
-
-
-def _progress_view(run: Run) -> ProgressView | None:
-    fraction = run.details.progress
-    return None if fraction is None else ProgressView(fraction=fraction, text=run.details.progress_text)
-
-
-def run_details_view(details: RunDetails, why: Why | None = None) -> RunView:
-    """Return the run with its attempts as JSON shows them, and what keeps it from starting."""
-    view, reasons = run_view(details.run, details.attempts), () if why is None else why.reasons
-    left_out = details.attempts_left_out or UNSET
-    return replace(view, job_deleted=details.is_job_deleted, why=reasons, attempts_left_out=left_out)
-
-
-def attempt_view(details: AttemptDetails) -> AttemptView:
-    """Return the attempt as JSON shows it."""
-    attempt = details.attempt
-    return AttemptView(
-        number=attempt.number,
-        outcome=attempt.outcome,
-        node_id=attempt.node_id,
-        host=details.host,
-        pid=attempt.pid,
-        started=stamp(attempt.started),
-        ended=stamp(attempt.ended),
-        exit_code=attempt.exit_code,
-        signal=attempt.signal,
-        error=attempt.error,
-    )
-
-
-def backfill_view(backfill: Backfill) -> BackfillView:
-    """Return the backfill as JSON shows it."""
-    return BackfillView(
-        job_id=backfill.job.id,
-        first=format_moment(backfill.first),
-        last=format_moment(backfill.last),
-        missing=tuple(map(format_moment, backfill.missing)),
-        active=backfill.active,
-        runs={state.value: count for state, count in sorted(backfill.states.items())},
-        left_out=tuple(
-            LeftOutView(
-                nominal=format_moment(each.nominal),
-                reason=each.reason.value,
-                run_id=None if each.run is None else each.run.id,
-                state=None if each.run is None else each.run.state.value,
-            )
-            for each in backfill.left_out
-        ),
-    )
-
-
-def output_view(output: Output) -> OutputView:
-    """Return the output as JSON shows it; bytes that are not UTF-8 are replaced."""
-    return OutputView(
-        run_id=output.run_id,
-        attempt=output.attempt,
-        size=output.size,
-        head=output.head.decode(errors="replace"),
-        tail=output.tail.decode(errors="replace"),
-    )

@@ -1,20 +1,17 @@
 """Secrets of jobs as JSON."""
 
-from msgspec import Struct
+from datetime import datetime
+from typing import ClassVar
 
-from tokimori.clock import format_moment
-from tokimori.model.secret import Secret
+from tokimori.service.views.outside import Outside, Sources
 
 
-class SecretView(Struct, frozen=True, kw_only=True):
+class SecretView(Outside, frozen=True, kw_only=True):
     """A secret without its value. `jobs`: only jobs whose ids begin so may use it; empty: all."""
+
+    SOURCES: ClassVar[Sources] = {"set_at": "at"}
 
     name: str
     jobs: tuple[str, ...]
-    set_at: str
+    set_at: datetime
     by: str | None
-
-
-def secret_view(secret: Secret) -> SecretView:
-    """Return the secret as JSON shows it."""
-    return SecretView(name=secret.name, jobs=secret.jobs, set_at=format_moment(secret.at), by=secret.by)

@@ -1,12 +1,11 @@
 """Semaphores as JSON, with who holds them."""
 
-from msgspec import Struct
+from datetime import datetime
 
-from tokimori.clock import format_moment
-from tokimori.service.semaphores import SemaphoreDetails
+from tokimori.service.views.outside import Outside
 
 
-class HolderView(Struct, frozen=True, kw_only=True):
+class HolderView(Outside, frozen=True, kw_only=True):
     """A holder of units; `run_id` is null for a program."""
 
     node_id: str
@@ -15,10 +14,10 @@ class HolderView(Struct, frozen=True, kw_only=True):
     run_id: str | None
     weight: int
     token: int | None
-    since: str
+    since: datetime
 
 
-class SemaphoreView(Struct, frozen=True, kw_only=True):
+class SemaphoreView(Outside, frozen=True, kw_only=True):
     """A semaphore and its first hundred holders: `used` of `limit` units are held, `waiting` runs and programs wait.
 
     `taken` units count for its `rate` now; `goes_on` is when the rate lets the first in line go on.
@@ -29,31 +28,6 @@ class SemaphoreView(Struct, frozen=True, kw_only=True):
     used: int
     waiting: int
     holders: tuple[HolderView, ...]
-    rate: str | None = None
-    taken: int | None = None
-    goes_on: str | None = None
-
-
-def semaphore_view(details: SemaphoreDetails) -> SemaphoreView:
-    """Return the semaphore as JSON shows it."""
-    return SemaphoreView(
-        name=details.name,
-        limit=details.limit,
-        used=details.used,
-        waiting=details.waiting,
-        holders=tuple(
-            HolderView(
-                node_id=holder.node_id,
-                host=holder.host,
-                pid=holder.pid,
-                run_id=holder.run_id,
-                weight=holder.weight,
-                token=holder.token,
-                since=format_moment(holder.since),
-            )
-            for holder in details.holders
-        ),
-        rate=details.rate,
-        taken=details.taken,
-        goes_on=None if details.goes_on is None else format_moment(details.goes_on),
-    )
+    rate: str | None
+    taken: int | None
+    goes_on: datetime | None

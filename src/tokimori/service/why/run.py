@@ -8,12 +8,12 @@ from tokimori.model.ids import Lane
 from tokimori.model.job import Job, JobState, limit_of
 from tokimori.model.lanes import DRAINING_LABEL, lane_of, units_apart
 from tokimori.model.run import Run
-from tokimori.model.semaphores import KEY_LINE, is_rate_alone, semaphore_of, wanted
+from tokimori.model.semaphores import KEY_LINE, semaphore_of, wanted
 from tokimori.model.settle import next_try
 from tokimori.model.transitions import BEFORE_START, ENDS, RunState
 from tokimori.ports.nodes import NodeRecord
 from tokimori.schedules.zones import clock_text
-from tokimori.service.reasons import Cause, HeldBy, Reason, Why
+from tokimori.service.reasons import Cause, HeldBy, Reason, Why, waits_for
 from tokimori.service.why.reading import Units, WhyReading
 from tokimori.service.why.stops import nobody_takes, silent_in, standing, stopped, takers, too_heavy, unreadable
 
@@ -23,26 +23,6 @@ NAMED = 3
 """So many holders are named; the others are counted."""
 _ALWAYS = 1 - 2**-53
 """The largest chance: a retry with its whole jitter."""
-
-
-def waits_for(run: Run, most: int | None = None) -> str | None:
-    """Return what a blocked run waits for, or what a ready one needs from another store, by its own row; else None.
-
-    `most` is the limit of a place, where that is known.
-    """
-    if run.state is RunState.READY and run.lane is not None and (apart := units_apart(run.lane)):
-        return f"units of the semaphores in another store: {', '.join(name for name, _ in apart)}"
-    if run.state is not RunState.BLOCKED:
-        return None
-    semaphore = semaphore_of(run.blocked_on)
-    if semaphore is not None and is_rate_alone(semaphore):
-        return "the rate of its job" if semaphore.startswith("job:") else f"the rate of the queue {semaphore[6:]}"
-    if semaphore is not None:
-        return f"units of the semaphore {semaphore}"
-    limit = "" if most is None else f" {most}"
-    if run.blocked_on == KEY_LINE:
-        return f"a place of the key {run.concurrency_key!r} (max_running_per_key{limit})"
-    return f"a place of its job (max_running{limit})"
 
 
 def why_run(reading: WhyReading, run: Run) -> Why:

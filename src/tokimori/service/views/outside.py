@@ -1,0 +1,140 @@
+"""Values as programs and JSON get them: moments are datetimes, in UTC, and lengths are timedeltas."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from functools import lru_cache, partial
+from operator import attrgetter
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Final, Self, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from msgspec import UNSET, Struct, UnsetType, json
+from msgspec.structs import fields
+
+from tokimori.clock import to_datetime
+
+_T = TypeVar("_T")
+_Change = Callable[[Any], Any]
+Sources = Mapping[str, str | _Change | None]
+
+
+class Length(timedelta):
+    """A length of time. JSON has it as a number of seconds."""
+
+
+class Outside(Struct, frozen=True):
+    """A struct that is made of a value of the inside: each field of the attribute that is called so, or by `SOURCES`.
+
+    These name another attribute, also one of an attribute, or a function of the value; None: it need not be there.
+    """
+
+    SOURCES: ClassVar[Sources] = {}
+
+    @classmethod
+    def made(cls, value: Any, /, **more: Any) -> Self:
+        """Return the value as programs get it. `more` are fields of it; those that need not be there are only then."""
+        names, read, changes, computed, optional = _plan(cls, tuple(more))
+        found = dict(zip(names, read(value), strict=True)) | more
+        found |= {name: UNSET for name in optional if more[name] is None}
+        for name, change in changes:
+            if (given := found[name]) is not None and given is not UNSET:
+                found[name] = change(given)
+        for name, compute in computed:
+            found[name] = compute(value)
+        return cls(**found)
+
+
+def list_of(gives: Callable[[Any], _T]) -> Callable[[Any], Sequence[_T]]:
+    """Return a function that does the same with each of a sequence."""
+    return partial(_each, gives)
+
+
+def lists_of(gives: Callable[[Any], _T]) -> Callable[[Any], Mapping[str, Sequence[_T]]]:
+    """Return a function that does the same with each of the sequences by name."""
+    return partial(_each_value, gives)
+
+
+def maybe(gives: Callable[[Any], _T]) -> Callable[[Any], _T | None]:
+    """Return a function that does the same with what there is."""
+    return partial(_maybe, gives)
+
+
+def type_given(gives: Callable[..., Any]) -> Any:
+    """Return the type of what such a function gives."""
+    if not isinstance(gives, partial):
+        return getattr(gives, "__self__", None) or get_type_hints(gives)["return"]
+    inner: Any = type_given(gives.args[0])
+    return {_each: Sequence[inner], _each_value: Mapping[str, Sequence[inner]], _maybe: inner | None}[gives.func]
+
+
+def _each(gives: _Change, values: Sequence[Any]) -> Sequence[Any]:
+    return [gives(value) for value in values]
+
+
+def _each_value(gives: _Change, found: Mapping[str, Sequence[Any]]) -> Mapping[str, Sequence[Any]]:
+    return {name: _each(gives, values) for name, values in found.items()}
+
+
+def _maybe(gives: _Change, value: Any) -> Any:
+    return None if value is None else gives(value)
+
+
+def length(seconds: float) -> Length:
+    """Return so many seconds as a timedelta."""
+    return Length(seconds=seconds)
+
+
+def as_json(value: object) -> bytes:
+    """Return the value as JSON."""
+    return json.encode(value, enc_hook=as_plain)
+
+
+def as_plain(value: object) -> object:
+    """Return a value as JSON has it, of which msgspec does not know that."""
+    if isinstance(value, Length):
+        return value.total_seconds()
+    raise NotImplementedError(type(value).__name__)
+
+
+@lru_cache(maxsize=256)
+def _plan(
+    kind: type[Outside], given: tuple[str, ...]
+) -> tuple[Sequence[str], _Change, Sequence[tuple[str, _Change]], Sequence[tuple[str, _Change]], Sequence[str]]:
+    """Return the fields with attributes, what reads these, what changes fields, those that are computed, and which of
+    the given ones need not be there.
+    """
+    hints, sources = get_type_hints(kind), kind.SOURCES
+    left = [each for each in fields(kind) if each.name not in given]
+    wanted = {each.name: sources.get(each.name, None if each.default is UNSET else each.name) for each in left}
+    computed = [(name, source) for name, source in wanted.items() if callable(source)]
+    paths = {name: source for name, source in wanted.items() if isinstance(source, str)}
+    several, names = len(paths) != 1, [*paths.values()]
+    read = attrgetter(*names) if names else lambda _: ()
+    changes = [(name, change) for name in (*paths, *given) if (change := _change(hints[name])) is not None]
+    optional = [each.name for each in fields(kind) if each.name in given and each.default is UNSET]
+    return tuple(paths), read if several else lambda value: (read(value),), changes, computed, optional
+
+
+def _change(hint: Any) -> _Change | None:
+    """Return what makes such a value of one of the inside; None: it is the same."""
+    if isinstance(hint, type) and issubclass(hint, Outside):
+        return hint.made
+    if hint in _CHANGES:
+        return _CHANGES[hint]
+    origin, inner = get_origin(hint), [each for each in get_args(hint) if each not in (NoneType, UnsetType, ...)]
+    is_union = origin in (Union, UnionType)
+    change = None if not inner or (is_union and len(inner) > 1) else _change(inner[-1])
+    if change is None or is_union or not isinstance(origin, type):
+        return change
+    if issubclass(origin, Mapping):
+        return lambda values: {key: change(value) for key, value in values.items()}
+    if issubclass(origin, Sequence):
+        made: Any = tuple if origin is tuple else list
+        return lambda values: made(map(change, values))
+    return change
+
+
+def _day(moment: Any) -> date:
+    return to_datetime(moment).date()
+
+
+_CHANGES: Final[Mapping[Any, _Change]] = {datetime: to_datetime, date: _day, Length: length}
