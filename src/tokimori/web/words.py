@@ -1,6 +1,6 @@
 """Moments and durations as people read them. Pure."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tokimori.clock import SECOND, Moment
 from tokimori.schedules.zones import on_clocks
@@ -12,6 +12,18 @@ def clock_time(moment: Moment, zone: str, now: Moment) -> str:
     day = "" if local.date() == today.date() else f"{local:%a} {local.day} {local:%b} "
     year = "" if local.year == today.year else f"{local.year} "
     return f"{day}{year}{local:%H:%M:%S}"
+
+
+def day_name(moment: Moment, zone: str, now: Moment) -> str:
+    """Return the day of the moment in the zone: `Today, Tue 24 Mar`, `Mon 23 Mar`, with the year if it is not this."""
+    local, today = _local(moment, zone), _local(now, zone)
+    name = f"{local:%a} {local.day} {local:%b}{'' if local.year == today.year else f' {local.year}'}"
+    return f"Today, {name}" if local.date() == today.date() else name
+
+
+def offset_at(moment: Moment, zone: str) -> int:
+    """Return the microseconds by which clocks in the zone are ahead of UTC."""
+    return round((_local(moment, zone).utcoffset() or timedelta()).total_seconds()) * SECOND
 
 
 def full_time(moment: Moment, zone: str) -> str:

@@ -10,6 +10,7 @@ from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.run import Output
 from tokimori.web.page import KINDS
+from tokimori.web.screens.job import TABS
 from tokimori.web.screens.registry import SCREENS
 
 
@@ -24,7 +25,7 @@ async def filled(world: World, **fields: str) -> Sequence[str]:
     for name, value in parts.items():
         paths = [path.replace(name, value) for path in paths]
     assert not any("{" in path for path in paths), "give the new parameter a value here"
-    return [*paths, "/jobs/hello?tab=schedule", "/jobs/hello?tab=definition"]
+    return [*paths, *(f"/jobs/hello?tab={name}" for name in TABS)]
 
 
 async def test_every_link_leads_somewhere(world: World, tab: Tab) -> None:

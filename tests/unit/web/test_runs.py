@@ -46,7 +46,7 @@ async def test_runs_are_filtered_by_what_stands_in_the_address(world: World, tab
 async def test_pages_of_runs_lead_through_all(world: World, tab: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the list of all, and on the page of a job."""
     monkeypatch.setattr(screen, "SHOWN", 7)
-    monkeypatch.setattr("tokimori.web.screens.job.RUNS_SHOWN", 7)
+    monkeypatch.setattr("tokimori.web.tabs.runs.SHOWN", 7)
     await add(world)
     for _ in range(30):
         await world.trigger("hello")

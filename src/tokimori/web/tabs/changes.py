@@ -1,0 +1,84 @@
+"""Tab with the changes of a job: who has changed what, and what it was before."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from tokimori.model.job import Job
+from tokimori.service.asking import MOST_LISTED
+from tokimori.service.audit import Recorded
+from tokimori.web.times import Time
+from tokimori.web.visit import Visit
+
+SHOWN: Final = 50
+MOST_PAGES: Final = 3
+"""So many thousand entries of the audit log are looked through for those of one job."""
+LONGEST: Final = 300
+"""Characters of a value."""
+_NOISE: Final = frozenset(
+    {"version", "updated", "fired_through", "next_due", "incarnation", "tzdata", "anchor", "created"}
+)
+"""Fields of a job that say nothing of what somebody wanted."""
+
+
+class JobChange(NamedTuple):
+    """A change: `lines` begin with `-` for what was, and with `+` for what is."""
+
+    at: Time
+    who: str
+    what: str
+    lines: Sequence[tuple[str, str]]
+
+
+async def tab(visit: Visit, job: Job) -> Mapping[str, object]:
+    """Return the newest changes of the job, or the role that their reader lacks."""
+    if (lacks := visit.reader.lacks("audit.list")) is not None:
+        return {"lacks": lacks, "changes": (), "older": None, "newest": None}
+    found, after = list[Recorded](), visit.one("after")
+    for _ in range(MOST_PAGES):
+        page = await visit.service.audit.list(after=after, limit=MOST_LISTED)
+        found += [each for each in page if each.entry.of == f"job {job.id}"]
+        after = page[-1].id if len(page) == MOST_LISTED else None
+        if after is None or len(found) >= SHOWN:
+            break
+    if len(found) > SHOWN:
+        after = found[SHOWN - 1].id
+    return {
+        "lacks": None,
+        "changes": [_change(visit, job, each) for each in found[:SHOWN]],
+        "older": None if after is None else visit.link(after=after),
+        "newest": visit.link(after=None) if visit.one("after") else None,
+    }
+
+
+def _change(visit: Visit, job: Job, recorded: Recorded) -> JobChange:
+    entry = recorded.entry
+    before, after = (dict(_flat(plain(each))) for each in (entry.before, entry.after))
+    names = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+    lines = [pair for name in names for pair in _lines(name, before, after)]
+    at = visit.time(entry.at, job.definition.time_zone)
+    return JobChange(at, entry.who or "somebody", entry.what.rpartition(".")[2].replace("_", " "), lines)
+
+
+def plain(value: Any) -> Any:
+    """Return a kept value as plain ones."""
+    return msgspec.json.decode(value) if isinstance(value, msgspec.Raw) else value
+
+
+def _flat(value: object) -> Iterator[tuple[str, str]]:
+    """Yield the fields that somebody may have changed, those of the definition among the others."""
+    if not isinstance(value, Mapping):
+        return
+    for name, each in value.items():
+        if name == "definition" and isinstance(each, Mapping):
+            yield from _flat(each)
+        elif name not in _NOISE and each is not None:
+            text = each if isinstance(each, str) else msgspec.json.encode(each).decode()
+            yield str(name), text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
+
+
+def _lines(name: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for sign, side in (("-", before), ("+", after)):
+        if name in side:
+            yield sign, f"{name} = {side[name]}"

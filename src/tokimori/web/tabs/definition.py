@@ -1,0 +1,25 @@
+"""Tab with the definition of a job: what is not the default, and how to see and change it elsewhere."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import json
+
+from tokimori.model.job import Job
+from tokimori.web.job_rows import command
+from tokimori.web.visit import Visit
+
+_OURS: Final = frozenset({"apart", "foreign", "declared", "moved", "fired_ahead"})
+"""Fields that no user has written."""
+
+
+async def tab(visit: Visit, job: Job) -> Mapping[str, object]:
+    """Return the fields of the definition that are not defaults."""
+    said = json.decode(json.encode(job.definition))
+    fields = [
+        (name, value if isinstance(value, str) else json.format(json.encode(value), indent=1).decode())
+        for name, value in said.items()
+        if name not in _OURS
+    ]
+    set_name = None if job.definition.declared is None else job.definition.declared.set
+    return {"fields": fields, "command": command(job.definition), "set": set_name}

@@ -1,0 +1,150 @@
+"""Tab with what became of each occurrence of a job, day by day; equal neighbours are one line."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from tokimori.clock import HOUR, Moment, format_moment
+from tokimori.errors import InvalidInput
+from tokimori.model.job import Job, JobState
+from tokimori.model.ledger import FAULTS, Fate, LedgerLine, known_since
+from tokimori.model.run import SkipReason
+from tokimori.model.transitions import RunState
+from tokimori.service.asking import MOST_LISTED
+from tokimori.service.given import moment_of
+from tokimori.web.addresses import path
+from tokimori.web.run_rows import LONGEST_SAID, cause
+from tokimori.web.visit import Visit
+from tokimori.web.words import clock_time, day_name, short
+
+HOURS: Final = (96, 24, 6, 1)
+"""The longest of these spans is shown that has at most a thousand lines."""
+WHY: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        SkipReason.MISFIRE: "missed, and its policy does not make it good",
+        SkipReason.GRACE: "missed by more than its grace",
+        SkipReason.OVERLAP: "another run was active",
+        SkipReason.FULL: "too many runs waited",
+        SkipReason.PAUSED: "the job was paused",
+        SkipReason.PARKED: "the job was parked",
+        Fate.BEFORE: "before the job was added",
+        Fate.PRUNED: "older than what is kept",
+        Fate.OPEN: "not decided yet",
+        Fate.UNKNOWN: "the job was changed since",
+        Fate.MISSING: "it has neither run nor skip: `tokimori doctor` says more",
+        Fate.UNSCHEDULED: "the schedule does not name it: `tokimori doctor` says more",
+        Fate.TWICE: "it has another run: `tokimori doctor` says more",
+    }
+)
+
+
+class Line(NamedTuple):
+    """An occurrence, or several in a row that became the same."""
+
+    when: str
+    state: str
+    says: str
+    why: str
+    to: str | None
+    run: str
+
+
+class LedgerDay(NamedTuple):
+    """A day with its lines, newest first, and their sums in words."""
+
+    name: str
+    sums: str
+    lines: Sequence[Line]
+
+
+async def tab(visit: Visit, job: Job) -> Mapping[str, object]:
+    """Return what became of the occurrences of some days before a moment."""
+    if job.state is JobState.DELETED or job.definition.schedule is None:
+        return {"days": (), "older": None, "newest": None, "fault": None}
+    zone, since = visit.zone_of(job.definition.time_zone), known_since(job, visit.now)
+    until = visit.now if (given := visit.one("until")) is None else moment_of("until", given, zone)
+    try:
+        first, lines = await _read(visit, job, since, min(until, visit.now))
+    except InvalidInput as fault:
+        return {"days": (), "older": None, "newest": visit.link(until=None), "fault": fault}
+    causes = await _causes(visit, job, first, lines)
+    return {
+        "days": _days(visit, zone, lines, causes),
+        "older": visit.link(until=format_moment(Moment(first - 1))) if first > since else None,
+        "newest": visit.link(until=None) if given else None,
+        "fault": None,
+    }
+
+
+async def _read(visit: Visit, job: Job, since: Moment, until: Moment) -> tuple[Moment, Sequence[LedgerLine]]:
+    """Return the lines before a moment, the newest first, and since when."""
+    first, lines = until, tuple[LedgerLine, ...]()
+    for hours in HOURS:
+        first = min(max(Moment(until - hours * HOUR), since), until)
+        page = await visit.service.jobs.ledger(job.id, first, until, MOST_LISTED)
+        lines = page.lines
+        if page.next is None:
+            break
+    return first, lines[::-1]
+
+
+async def _causes(visit: Visit, job: Job, first: Moment, lines: Iterable[LedgerLine]) -> Mapping[str, str]:
+    """Return why the newest failed runs among these have failed, by their ids."""
+    if not any(line.state is RunState.FAILED for line in lines):
+        return {}
+    wanted = {"state": "failed", "since": Moment(first - HOUR), "limit": 100, "longest": LONGEST_SAID}
+    failed = await visit.service.runs.list(job_id=job.id, **wanted)  # type: ignore[arg-type]
+    return {run.id: cause(run) for run in failed}
+
+
+def _days(visit: Visit, zone: str, lines: Sequence[LedgerLine], causes: Mapping[str, str]) -> Sequence[LedgerDay]:
+    days = groupby(lines, key=lambda line: day_name(line.last, zone, visit.now))
+    return [_day(visit, zone, name, list(each), causes) for name, each in days]
+
+
+def _day(visit: Visit, zone: str, name: str, lines: Sequence[LedgerLine], causes: Mapping[str, str]) -> LedgerDay:
+    counts = Counter[str]()
+    for line in lines:
+        counts[_word(line)] += line.count
+    sums = f"{counts.total()}: " + ", ".join(f"{count} {word}" for word, count in counts.items())
+    return LedgerDay(name, sums, list(_merged(visit, zone, lines, causes)))
+
+
+def _word(line: LedgerLine) -> str:
+    return line.state.value if line.fate is Fate.RUN and line.state is not None else line.fate.value
+
+
+def _alike(line: LedgerLine) -> tuple[str, str | None, str | None]:
+    """Return what lines have in common that are told as one: failures are told one by one."""
+    alone = line.run_id if line.state is not RunState.SUCCEEDED or line.fate in FAULTS else None
+    return _word(line), line.reason, alone
+
+
+def _merged(visit: Visit, zone: str, lines: Sequence[LedgerLine], causes: Mapping[str, str]) -> Iterator[Line]:
+    for (word, reason, _), group in groupby(lines, key=_alike):
+        some = list(group)
+        first, last, count = min(line.first for line in some), max(line.last for line in some), some[0].count
+        count = sum(line.count for line in some)
+        run_id = some[0].run_id if len(some) == 1 else None
+        why = WHY.get(reason or some[0].fate, reason or "") if some[0].fate is not Fate.RUN else ""
+        yield Line(
+            when=_span(visit, zone, first, last),
+            state=word,
+            says=f"{count} {word}" if count > 1 else _asked(some[0]),
+            why=why or causes.get(run_id or "", ""),
+            to=None if run_id is None else path("runs", run_id),
+            run="" if run_id is None else short(run_id),
+        )
+
+
+def _asked(line: LedgerLine) -> str:
+    return line.origin if line.origin not in (None, "schedule") and line.origin else ""
+
+
+def _span(visit: Visit, zone: str, first: Moment, last: Moment) -> str:
+    """Return the clock times of the first and the last one, with the day of the first if that is another."""
+    begins, ends = (clock_time(each, zone, visit.now).split()[-1] for each in (first, last))
+    days = [day_name(each, zone, visit.now) for each in (first, last)]
+    return begins if first == last else f"{'' if days[0] == days[1] else f'{days[0]} '}{begins} – {ends}"

@@ -1,0 +1,105 @@
+import re
+
+from tests.unit.api.asgi import JSON
+from tests.unit.service.world import World
+from tests.unit.web.conftest import Tab, add
+from tokimori.model.outcome import Failed, Succeeded
+
+
+async def test_the_runs_of_a_span_are_bars(world: World, tab: Tab) -> None:
+    """A day, a week or a month; it counts how they ended, and says so to who does not see it."""
+    await add(world, schedule="*/10 * * * *")
+    for _ in range(6):
+        world.pass_seconds(600)
+        await world.fire()
+        await world.work(Succeeded())
+    await world.trigger("hello")
+    await world.work(Failed(error="no luck", exit_code=3))
+    page = await tab.show("/jobs/hello")
+    says = "7 runs: 6 succeeded, 1 failed"
+    assert says in page.text
+    assert says in [str(each.get("aria-label")) for each in page.named("svg")]
+    assert {"/jobs/hello?span=7d", "/jobs/hello?span=30d"} <= set(page.links())
+    world.pass_seconds(2 * 24 * 3600)
+    assert says not in (await tab.show("/jobs/hello")).text
+    assert says in (await tab.show("/jobs/hello?span=7d")).text
+
+
+async def test_each_occurrence_says_what_became_of_it(world: World, tab: Tab) -> None:
+    """Equal neighbours are one line; a failure has its cause and a way to its run, a skip its reason."""
+    await add(world, schedule="0 * * * *", time_zone="UTC", misfire="skip")
+    for outcome in (Succeeded(), Succeeded(), Succeeded(), Failed(error="no luck", exit_code=3)):
+        world.pass_seconds(3600)
+        await world.fire()
+        await world.work(outcome)
+    await world.service.jobs.pause("hello")
+    world.pass_seconds(2 * 3600)
+    await world.service.jobs.resume("hello")
+    world.pass_seconds(60)
+    await world.fire()
+    (failed,) = (await world.service.runs.list(state="failed")).runs
+    page = await tab.show("/jobs/hello?tab=occurrences")
+    assert re.search(r"Today, Tue 1 Jan 6: 2 (skipped|paused), 1 failed, 3 succeeded", page.text)
+    assert re.search(r"06:00:00 – 07:00:00 skipped 2 skipped the job was paused", page.text)
+    assert re.search(r"05:00:00 failed exit 3: no luck", page.text)
+    assert "02:00:00 – 04:00:00 succeeded 3 succeeded" in page.text
+    assert f"/runs/{failed.id}" in page.links()
+
+
+async def test_occurrences_go_on_to_older_days(world: World, tab: Tab) -> None:
+    """Until the job was added, and back; a moment that is none is refused in its place."""
+    await add(world, schedule="0 * * * *", time_zone="UTC")
+    world.pass_seconds(9 * 24 * 3600)
+    await world.fire()
+    path, days = "/jobs/hello?tab=occurrences", list[str]()
+    while path:
+        page = await tab.show(path)
+        days += re.findall(r"\w{3} \d+ Jan", page.text[page.text.index("equal neighbours") :])
+        path = next((link for link in page.links() if "until=" in link and link not in (path,)), "")
+        assert len(days) < 40
+    assert "Thu 10 Jan" in days and "Tue 1 Jan" in days
+    assert (await tab.show("/jobs/hello?tab=occurrences&until=x", 422)).text
+    await add(world, "asked")
+    assert "It has no schedule" in (await tab.show("/jobs/asked?tab=occurrences")).text
+
+
+async def test_a_month_shows_what_is_named_off_and_failed(world: World, tab: Tab) -> None:
+    """Days off, days on which clocks change, how runs ended, and the way to other months."""
+    await world.service.calendars.add("closed", dates=["2030-01-08"])
+    await add(world, schedule="0 */2 * * *", time_zone="Europe/Paris", calendars=["closed"])
+    await world.trigger("hello")
+    await world.work(Failed(error="no luck"))
+    page = await tab.show("/jobs/hello?tab=schedule")
+    assert "January 2030" in page.text
+    assert "12 occurrences a day unless said" in page.text
+    assert re.search(r"8 ?0 named: 0 succeeded", page.text) and "» day off" in page.text
+    assert "! 1 failed" in page.text
+    march = await tab.show("/jobs/hello?tab=schedule&month=2030-03")
+    assert "March 2030" in march.text and "≈ clocks change" in march.text
+    assert "/jobs/hello?tab=schedule&month=2030-02" in march.links()
+    for wrong in ("x", "1-1", "9999-01"):
+        await tab.show(f"/jobs/hello?tab=schedule&month={wrong}", 422)
+
+
+async def test_changes_say_who_did_what_and_what_it_was_before(world: World, tab: Tab) -> None:
+    """Field by field, of this job alone; who may not read the audit log is told which role does."""
+    for name in ("hello", "other"):
+        made = await tab.ask("/api/v2/jobs", "POST", *JSON.items(), body=b'{"id": "%s", "noop": true}' % name.encode())
+        assert made.status == 201
+    world.pass_seconds(1)
+    await tab.ask("/api/v2/jobs/hello", "PATCH", *JSON.items(), body=b'{"owner": "ada", "schedule": "@daily"}')
+    world.pass_seconds(1)
+    await tab.press("jobs.pause", "hello", reason="we move")
+    page = await tab.show("/jobs/hello?tab=changes")
+    text = page.text[page.text.index("What changed") :]
+    assert text.index("pause") < text.index("+ owner = ada")
+    assert "+ reason = we move" in text and "- state = enabled" in text and "+ state = paused" in text
+    assert "other" not in text
+    token = (await world.service.tokens.create("eve", "operate")).text
+    assert "is read with the role admin" in (await Tab(world, token).show("/jobs/hello?tab=changes")).text
+
+
+async def test_a_tab_that_there_is_not_is_not_found(world: World, tab: Tab) -> None:
+    """It says which there are."""
+    await add(world)
+    assert "runs, occurrences, schedule" in (await tab.show("/jobs/hello?tab=x", 404)).text
