@@ -51,9 +51,9 @@ class ClaimRate(NamedTuple):
         return f"{self.units}/{length}{' smooth' if self.smooth else ''}"
 
 
-def parse_claim_rate(text: str, *, field: str) -> ClaimRate:
+def parse_claim_rate(text: object, *, field: str) -> ClaimRate:
     """Read `10/s`, `100/1m` or `100/1m smooth`. Raises `InvalidInput`."""
-    found = _RATE.fullmatch(text.strip())
+    found = _RATE.fullmatch(text.strip()) if isinstance(text, str) else None
     length = None if found is None else seconds_in(f"1{found[2]}" if found[2] in _NAMES.values() else found[2])
     period = 0 if length is None or length > LONGEST / SECOND else round(length * SECOND)
     if found is None or not SHORTEST <= period <= LONGEST or int(found[1]) > MOST_TAKEN:

@@ -98,7 +98,7 @@ def state_of(part: Part, name: str, fields: object) -> State:
             check_word("semaphore", name)
             _check_fields("semaphore", said, ("limit", "rate"))
             limit, rate = checked("limit", said.get("limit"), MOST_UNITS), said.get("rate")
-            return {"limit": limit} | ({} if rate is None else {"rate": str(parse_claim_rate(str(rate), field="rate"))})
+            return {"limit": limit} | ({} if rate is None else {"rate": str(parse_claim_rate(rate, field="rate"))})
         case _:
             assert_never(part)
 

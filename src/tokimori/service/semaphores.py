@@ -122,7 +122,7 @@ class Semaphores(Part[M]):
         """
         named, store = _checked(name), await self._opened()
         units = None if limit is None else checked("limit", limit, MOST_UNITS)
-        pace = None if rate in {None, NO_RATE} else parse_claim_rate(str(rate), field="rate")
+        pace = None if rate is None or rate == NO_RATE else parse_claim_rate(rate, field="rate")
         if limit is None or rate is None:
             known = await _known(store, named)
             if known is None and limit is None and pace is None:
