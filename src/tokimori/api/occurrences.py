@@ -14,6 +14,7 @@ from tokimori.api.operation import Operation
 from tokimori.clock import parse_moment, to_datetime
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.reasons import Why
+from tokimori.service.shown import Durations
 from tokimori.service.views.jobs import CountView, EdgeView, SkipView
 from tokimori.service.views.schedules import ExplanationView, NextView
 from tokimori.service.views.statistics import StatisticsView
@@ -30,6 +31,12 @@ class SkipQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Number of the newest skips to show."""
 
     limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 100
+
+
+class DurationsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Jobs whose durations are wanted, at most 100; `job_id` may be repeated."""
+
+    job_id: tuple[str, ...] = ()
 
 
 class Occurrences:
@@ -49,6 +56,7 @@ class Occurrences:
             ("job_counts", f"{job}/counts", self.counts, list[CountView]),
             ("job_stats", f"{job}/stats", self.stats, StatisticsView),
             ("job_graph", f"{job}/graph", self.graph, list[EdgeView]),
+            ("job_durations", "/api/v2/durations", self.durations, dict[str, Durations]),
             ("graph", graph, self.graph, list[EdgeView]),
         )
         return [Operation(name, "GET", path, handler, answers) for name, path, handler, answers in kinds]
@@ -84,6 +92,10 @@ class Occurrences:
     async def stats(self, request: Request) -> Response:
         """Return the job's statistics: its success rate, how long its runs take and how late they start."""
         return answer(StatisticsView.made(await self._service(request).jobs.stats(job_id_of(request))))
+
+    async def durations(self, request: Request, query: DurationsQuery) -> Response:
+        """Return how long runs of these jobs take, by job: half of the newest good ones took `p50` seconds at most."""
+        return answer(await self._service(request).jobs.durations(query.job_id))
 
     async def graph(self, request: Request) -> Response:
         """Return the edges between jobs: all, or those above and below one job."""

@@ -70,6 +70,19 @@ def stats(job_id: str) -> None:
         print_fields(_fields(found, now))
 
 
+@click.command("durations", cls=Command)
+@click.argument("job_ids", metavar="ID…", nargs=-1, required=True, shell_complete=job_ids)
+def durations(job_ids: tuple[str, ...]) -> None:
+    """Say how long the newest good runs of these jobs took: half of them, and 19 of 20, at most so many seconds."""
+    found = in_service(lambda service: service.jobs.durations(job_ids))
+    if options().as_json:
+        print_json(found)
+    else:
+        print_table(
+            ("ID", "P50", "P95", "RUNS"), [(job_id, each.p50, each.p95, each.runs) for job_id, each in found.items()]
+        )
+
+
 def _fields(found: "Statistics", now: Moment) -> Sequence[tuple[str, object]]:
     from tokimori.model.statistics import last_days
 

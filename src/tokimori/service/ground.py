@@ -16,7 +16,7 @@ from tokimori.service.claim_place import ClaimPlace
 from tokimori.service.events.events import Events, events_of
 from tokimori.service.operation import Inside
 from tokimori.service.schema import StoreOnDemand
-from tokimori.service.shown import Foreseen
+from tokimori.service.shown import Foreseen, KnownDurations
 from tokimori.service.sight import Judge
 from tokimori.service.store_time import Now, StoreTime
 from tokimori.service.waits import Waits
@@ -40,6 +40,7 @@ class Ground(Struct, frozen=True, kw_only=True):
     place: ClaimPlace | None
     aside: Aside
     foreseen: Foreseen
+    durations: KnownDurations
     topics: Topics
     events: Events[Inside]
     waits: Waits
@@ -101,6 +102,7 @@ def ground_on(
         place=place,
         aside=Aside(),
         foreseen=Foreseen(store.mark),
+        durations=KnownDurations(),
         topics=Topics(store, random),
         waits=Waits(store),
         events=events_of(store, clock, random, now=time, job_of=partial(known_job, store), stops=stops),

@@ -25,6 +25,7 @@ from tokimori.service.arguments import JobFilters
 from tokimori.service.aside import AT_ONCE
 from tokimori.service.asking import MOST_LISTED, checked, known_job
 from tokimori.service.bulk import JobBulk
+from tokimori.service.durations import JobDurations
 from tokimori.service.finding import EVERY_ID, MOST_PAGES, FoundJobs, find_jobs, searched_jobs
 from tokimori.service.given import When, moment_of
 from tokimori.service.graph import around, check_few, direct, how
@@ -48,7 +49,7 @@ from tokimori.service.why.reading import WhyReading
 from tokimori.service.why.stops import stopped
 
 
-class JobReads(JobBulk[M]):
+class JobReads(JobBulk[M], JobDurations[M]):
     """Operations that read jobs. Every one may raise `StoreError`, and `NotFound` for a job that there is not."""
 
     noun, word = "jobs", "job"

@@ -1,17 +1,20 @@
-"""A job with all that doors show with it, made anew only where something of it has changed."""
+"""What doors show of jobs, made anew only if something of it has changed, or some time has passed."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
 from tokimori.clock import Moment
 from tokimori.model.dependents import Edge
+from tokimori.model.ids import JobId
 from tokimori.model.job import Job
 from tokimori.model.lanes import Pause
 
 MOST_KEPT = 1_000
 """Jobs whose last answer is remembered."""
+FRESH, _MOST_KEPT = 30.0, 5_000
+"""Seconds for which durations are used again, and of how many jobs: many look at the same running ones."""
 
 
 class Facts(Struct, frozen=True, kw_only=True):
@@ -92,3 +95,32 @@ class Foreseen:
         if len(self._known) >= MOST_KEPT:
             self._known.clear()
         self._known[shown.facts.job.id] = _KnownJob(now, n, shown, mark)
+
+
+class Durations(Struct, frozen=True, kw_only=True):
+    """Seconds that the newest attempts of a job have taken that succeeded: half of them, and 19 of 20, took less.
+
+    They are of so many `runs`; of a job of which none has succeeded lately these are 0, and both None.
+    """
+
+    p50: float | None
+    p95: float | None
+    runs: int
+
+
+class KnownDurations:
+    """Durations that were found lately."""
+
+    def __init__(self) -> None:
+        self._found: dict[JobId, tuple[float, Durations]] = {}
+
+    def of(self, job_id: JobId, now: float) -> Durations | None:
+        """Return those of a job, if they were found lately."""
+        at, found = self._found.get(job_id, (float("-inf"), None))
+        return found if now < at + FRESH else None
+
+    def keep(self, found: Mapping[JobId, Durations], now: float) -> None:
+        """Remember these."""
+        if len(self._found) + len(found) > _MOST_KEPT:
+            self._found.clear()
+        self._found |= {job_id: (now, each) for job_id, each in found.items()}

@@ -1,0 +1,69 @@
+"""How long runs of jobs take: of many jobs at once, for whoever shows what runs now."""
+
+from collections.abc import Mapping, Sequence
+
+from tokimori.model.access_token import Role
+from tokimori.model.ids import JobId, check_job_id
+from tokimori.model.run import Run
+from tokimori.model.statistics import quantiles
+from tokimori.model.transitions import RunState
+from tokimori.service.asking import checked
+from tokimori.service.given import many
+from tokimori.service.ground import Ground
+from tokimori.service.operation import M, Part, operation
+from tokimori.service.shown import Durations
+from tokimori.service.sight import OPEN, Sight
+
+MOST_JOBS = 100
+"""So many jobs are asked about at once."""
+MEASURED, _AT_ONCE = 50, 2_000
+"""So many of the newest runs of a job are read at most, and of all jobs of a question together."""
+
+
+class JobDurations(Part[M]):
+    """Operations on the durations of jobs."""
+
+    _ground: Ground
+
+    @operation(Role.READ, OPEN)
+    async def durations(self, job_ids: Sequence[str]) -> Mapping[JobId, Durations]:
+        """Return how long runs of each of these jobs (at most 100) take, from their newest runs, at most 50 of each.
+
+        An answer may be 30 seconds old. A job that there is not has no runs. Raises `InvalidInput`.
+        """
+        ids, now = _checked(job_ids), self._ground.clock.monotonic()
+        known = {each: self._ground.durations.of(each, now) for each in ids}
+        asked = [each for each, found in known.items() if found is None]
+        fresh = {job_id: _of(runs) for job_id, runs in (await self._newest(asked)).items()}
+        self._ground.durations.keep(fresh, now)
+        return {each: known[each] or fresh[each] for each in ids}
+
+    @durations.within
+    async def _durations_within(self, sight: Sight, job_ids: Sequence[str]) -> Mapping[JobId, Durations]:
+        """Return those of jobs in scope, from runs in scope."""
+        ids = _checked(job_ids)
+        for each in ids:
+            await sight.check_there(each)
+        if not sight.scope.queues:
+            return await self.durations(ids)
+        found = await self._newest(ids)
+        return {job_id: _of([run for run in runs if await sight.sees_run(run)]) for job_id, runs in found.items()}
+
+    async def _newest(self, job_ids: Sequence[JobId]) -> Mapping[JobId, Sequence[Run]]:
+        found: dict[JobId, list[Run]] = {each: [] for each in job_ids}
+        if job_ids:
+            for run in await self._ground.store.last_runs(job_ids, min(MEASURED, _AT_ONCE // len(job_ids)), 0):
+                found[run.job_id].append(run)
+        return found
+
+
+def _checked(job_ids: Sequence[str]) -> list[JobId]:
+    ids = [check_job_id(each, field="job_ids") for each in many("job_ids", job_ids, "ids of jobs")]
+    checked("job_ids", max(1, len(ids)), MOST_JOBS)
+    return list(dict.fromkeys(ids))
+
+
+def _of(runs: Sequence[Run]) -> Durations:
+    good = [run for run in runs if run.state is RunState.SUCCEEDED and run.started is not None]
+    found = quantiles([(run.ended or 0) - (run.started or 0) for run in good])
+    return Durations(p50=None if found is None else found.p50, p95=None if found is None else found.p95, runs=len(good))
