@@ -72,6 +72,7 @@ from tokimori.service.requesting import CancelledRuns
 from tokimori.service.requests import Became
 from tokimori.service.resource_kinds import Resources
 from tokimori.service.set_work import Applied
+from tokimori.service.shown import Durations
 from tokimori.service.views.alarms import AlarmView as Alarm
 from tokimori.service.views.alarms import ExpectationView as Expectation
 from tokimori.service.views.channels import MessagesView as FoundMessages
@@ -132,6 +133,7 @@ __all__ = [
     "Definition",
     "DeletedJobs",
     "Diagnosis",
+    "Durations",
     "Edge",
     "Email",
     "Expectation",

@@ -8,6 +8,7 @@ from tests.unit.service.world import NODE, World
 from tokimori.engine.settle import change_of
 from tokimori.errors import InvalidInput, NotFound
 from tokimori.model.access_token import Role, Scope
+from tokimori.model.ids import JobId
 from tokimori.model.outcome import Failed, Outcome, Succeeded
 from tokimori.service.permitted import permitted
 from tokimori.service.sight import Access
@@ -38,7 +39,7 @@ async def jobs(world: World) -> World:
 async def test_half_and_most_runs_take_so_long(jobs: World) -> None:
     """Good runs count alone, and all jobs are read by one question, which is not repeated soon."""
     asked = jobs.count("last_runs")
-    found = await jobs.service.jobs.durations(["a", "b", "none"])
+    found = {str(k): v for k, v in (await jobs.service.jobs.durations(["a", "b", "none"])).items()}
     assert (found["a"].p50, found["a"].p95, found["a"].runs) == (10, 19, 20)
     assert (found["b"].p50, found["b"].p95, found["b"].runs) == (None, None, 0)
     assert list(found) == ["a", "b", "none"]
@@ -46,7 +47,7 @@ async def test_half_and_most_runs_take_so_long(jobs: World) -> None:
     assert len(asked) == 1
     await ran(jobs, "a", 30, Succeeded())
     jobs.pass_seconds(30)
-    assert (await jobs.service.jobs.durations(["a"]))["a"].runs == 21
+    assert (await jobs.service.jobs.durations(["a"]))[JobId("a")].runs == 21
     for bad in (["no id"], ["a"] * 101, "a"):
         with pytest.raises(InvalidInput) as caught:
             await jobs.service.jobs.durations(bad)
@@ -56,7 +57,7 @@ async def test_half_and_most_runs_take_so_long(jobs: World) -> None:
 async def test_durations_are_those_in_scope(jobs: World) -> None:
     """A token of a queue is told of its jobs alone."""
     mine = permitted(jobs.service, Access(author="t", role=Role.READ, scope=Scope(queues=("web",))))
-    assert (await mine.jobs.durations(["a"]))["a"].runs == 20
+    assert (await mine.jobs.durations(["a"]))[JobId("a")].runs == 20
     with pytest.raises(NotFound):
         await mine.jobs.durations(["b"])
 
