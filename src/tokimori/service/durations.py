@@ -1,4 +1,4 @@
-"""How long runs of jobs take: of many jobs at once, for whoever shows what runs now."""
+"""Durations of the runs of many jobs at once, for whoever shows what runs now."""
 
 from collections.abc import Mapping, Sequence
 

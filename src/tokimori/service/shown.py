@@ -1,4 +1,4 @@
-"""What doors show of jobs, made anew only if something of it has changed, or some time has passed."""
+"""Answers about jobs that doors show, made anew only if something has changed, or some time has passed."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
