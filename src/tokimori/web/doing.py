@@ -23,8 +23,11 @@ def asking(acts: Acts) -> Sequence[Screen]:
 
     async def ask(visit: Visit) -> Shown:
         act = act_named(acts, visit.parts["act"])
-        given = {field.name: visit.one(field.name) or "" for field in act.fields}
-        return {"act": act, "on": chosen(visit.all("on")), "back": visit.one("back"), "given": given}
+        named = visit.all("on")
+        on = chosen(named) if named or not act.makes else ()
+        known = await act.fill(visit.service, on[0]) if act.fill is not None and on else {}
+        given = {field.name: visit.one(field.name) or known.get(field.name, "") for field in act.fields}
+        return {"act": act, "on": on, "back": visit.one("back"), "given": given, "told": None}
 
     return [Screen("/do/{act}", "", "ask.html", ask)]
 
@@ -78,13 +81,14 @@ def _receipt(
     names = [thing for thing, _ in receipts]
     first = receipts[0][1]
     if len(names) == 1 and first is not None:
-        head, text, to = first.text, "", first.to
+        head, text, to, once = first.text, "", first.to, first.once
     else:
         word = act.noun.removesuffix("s") if len(names) == 1 else act.noun
+        once = None
         head, to = f"{len(names)} {word} {act.done}" if len(names) > 1 else f"{names[0]} {act.done}", None
         text = ", ".join(names[:NAMED]) + (" …" if len(names) > NAMED else "") if len(names) > 1 else ""
     said = f" “{given['reason']}”" if given.get("reason") else ""
     failed = f" {len(faults)} not: {faults[0].message}" if faults else ""
     undo = act.undo if len(names) <= MOST_UNDONE else None
     told = f"{text}{said}{failed}".strip()[:MOST_TEXT]
-    return Toast(head=head[:MOST_TEXT], text=told, to=to, undo=undo, on=tuple(names) if undo else ())
+    return Toast(head=head[:MOST_TEXT], text=told, to=to, undo=undo, on=tuple(names) if undo else (), once=once)

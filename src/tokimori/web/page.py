@@ -25,7 +25,7 @@ from tokimori.web.addresses import path
 from tokimori.web.doing import act_named, chosen, done, refused
 from tokimori.web.kept import Kept
 from tokimori.web.reader import Reader
-from tokimori.web.screen import Moved, Screen
+from tokimori.web.screen import Act, Moved, Screen
 from tokimori.web.screens.registry import ACTS, RAIL, SCREENS
 from tokimori.web.visit import EACH_JOB, Visit
 from tokimori.web.words import short
@@ -145,8 +145,8 @@ class Page:
     async def act(self, request: Request) -> Response:
         """Do what a button says, and go back to where one was, with a toast."""
         form = parse_qs((await request.body()).decode(errors="replace"), max_num_fields=MOST_FIELDS)
-        given = {name: values[-1].strip() for name, values in form.items() if values[-1].strip()}
         act = act_named(ACTS, request.path_params["act"])
+        given = _given(act, form)
         try:
             told = await done(act, self._service_for(request), chosen(form.get("on", [])), given)
         except Bug:
@@ -154,6 +154,8 @@ class Page:
         except TokimoriError as fault:
             told = refused(act, fault)
         self._kept.forget()
+        if told.once is not None or (told.bad and act.makes):
+            return await self._answered(request, act, told, form, given)
         back = None if told.bad else act.back
         response = RedirectResponse(back or own_address(given.get("back")) or f"/{act.noun}", 303)
         response.set_cookie(
@@ -165,6 +167,21 @@ class Page:
             samesite="strict",
         )
         return response
+
+    async def _answered(
+        self, request: Request, act: Act, told: toasts.Toast, form: Mapping[str, list[str]], given: Mapping[str, str]
+    ) -> Response:
+        """Return what is seen once, or the form again with what was typed, and why it was refused."""
+        typed = {field.name: given.get(field.name, "") for field in act.fields if field.kind != "secret"}
+        values = {
+            **{"visit": self._visit(request), "here": act.noun, "act": act, "told": told, "toast": None},
+            **{"on": (), "named": given.get("on", ""), "back": own_address(given.get("back"))},
+            "given": {**{field.name: "" for field in act.fields}, **typed},
+        }
+        name, status = ("once.html", 200) if told.once is not None else ("ask.html", 422)
+        await self._ready()
+        text = await asyncio.to_thread(self._templates.get_template(name).render, values)
+        return HTMLResponse(text, status, headers={"cache-control": "no-store"})
 
     async def choose_zone(self, request: Request) -> Response:
         """Keep the zone in which somebody wants to see times, in his browser."""
@@ -199,6 +216,14 @@ class Page:
     def _address(self, name: str) -> str:
         """Return the path of a file. It differs for other bytes, so that browsers can keep the file for ever."""
         return f"{self._root}/static/{name}?{hashlib.sha256(self._files[name]).hexdigest()[:12]}"
+
+
+def _given(act: Act, form: Mapping[str, Sequence[str]]) -> Mapping[str, str]:
+    """Return the texts that were filled in. What is secret keeps its spaces and lines, as at the command line."""
+    texts = {name: values[-1].replace("\r\n", "\n") for name, values in form.items()}
+    kept = {field.name for field in act.fields if field.kind == "secret"}
+    given = {name: text if name in kept else text.strip() for name, text in texts.items()}
+    return {name: text for name, text in given.items() if text}
 
 
 def _rail() -> Sequence[Sequence[tuple[str, str]]]:

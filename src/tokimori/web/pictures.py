@@ -77,6 +77,16 @@ def progress(elapsed: int, usual: int, late: int) -> Markup:
     )
 
 
+def share(used: int, whole: int, of: str, tone: str = "busy") -> Markup:
+    """Return the used part of a whole as a bar."""
+    percent = min(100, round(100 * used / max(1, whole)))
+    return Markup(  # noqa: S704  made of numbers and of words of ours
+        f'<svg width="100%" height="20" role="img" aria-label="{used} of {whole} {of}">'
+        f'<rect class="f faint" y="6" width="100%" height="8"/>'
+        f'<rect class="f {tone}" y="6" width="{percent}%" height="8"/></svg>'
+    )
+
+
 class Minute(NamedTuple):
     """A minute of the strip: how many runs began or will begin in it, and how many of those have failed."""
 

@@ -31,19 +31,26 @@ class Screen(NamedTuple):
 
 
 class Field(NamedTuple):
-    """Something that is asked before an act. `kind`: `text`, `area` for long texts, `check` for yes or no."""
+    """Something that is asked before an act.
+
+    `kind`: `text`, `area` for long texts, `check` for yes or no, `choice` of one of the `options`, `secret` for what is
+    not shown again.
+    """
 
     name: str
     label: str
     hint: str = ""
     kind: str = "text"
+    options: Sequence[str] = ()
+    must: bool = False
 
 
 class Receipt(NamedTuple):
-    """Result of an act: a sentence, and an address where there is more to see."""
+    """Result of an act: a sentence, and an address where there is more to see. `once` is shown now and never again."""
 
     text: str
     to: str | None = None
+    once: str | None = None
 
 
 Given = Mapping[str, str]
@@ -67,6 +74,10 @@ class Act(NamedTuple):
     style: str = ""
     back: str | None = None
     """The address of the next page, if not that where one was."""
+    makes: str = ""
+    """The words on the button that makes a thing, whose name is asked for; empty for acts on things that there are."""
+    fill: Callable[[Service, str], Awaitable[Given]] | None = None
+    """Tells the texts that stand in the fields of a thing that there is."""
 
     @property
     def noun(self) -> str:
@@ -76,4 +87,4 @@ class Act(NamedTuple):
     @property
     def asks(self) -> bool:
         """Return whether something is asked first."""
-        return bool(self.fields or self.sure)
+        return bool(self.fields or self.sure or self.makes)

@@ -30,10 +30,13 @@ class Toast(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The act that takes it back."""
     on: tuple[str, ...] = ()
     """The things to which it is done then."""
+    once: str | None = None
+    """A text that is shown at once, and never carried by a cookie."""
 
 
 def sealed(toast: Toast, key: bytes) -> str:
     """Return the value of the cookie. One that is too long for browsers says less."""
+    toast = replace(toast, once=None)
     if len(msgspec.json.encode(toast)) > MOST_BYTES:
         toast = replace(toast, head=toast.head[:200], text=toast.text[:200], undo=None, on=())
     text = urlsafe_b64encode(msgspec.json.encode(toast)).decode()

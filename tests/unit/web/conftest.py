@@ -95,15 +95,18 @@ class Tab:
         assert answer.status == status
         return elements(answer)
 
+    async def post(self, act: str, *on: str, **given: str) -> Answer:
+        """The answer to a button that was pressed."""
+        fields = [*(("on", each) for each in on), *given.items()]
+        form = ("content-type", "application/x-www-form-urlencoded")
+        here = ("origin", "http://localhost")
+        return await self.ask(f"/do/{act}", "POST", form, here, body=urlencode(fields).encode())
+
     async def press(
         self, act: str, *on: str, back: str = "", origin: str = "http://localhost", **given: str
     ) -> Elements:
         """What is on the page after a button was pressed."""
-        fields = [*(("on", each) for each in on), *given.items(), *([("back", back)] if back else [])]
-        form = ("content-type", "application/x-www-form-urlencoded")
-        answer = await self.ask(
-            f"/do/{act}", "POST", form, ("origin", "http://localhost"), body=urlencode(fields).encode()
-        )
+        answer = await self.post(act, *on, **({"back": back} if back else {}), **given)
         assert answer.status == 303, answer.body
         self.where = answer.headers["location"]
         return await self.show(self.where)
@@ -122,3 +125,20 @@ def tab(world: World) -> Tab:
 async def add(world: World, job_id: str = "hello", **fields: object) -> None:
     """Add a job that says hello."""
     await world.add({"command": "echo hello", **fields}, job_id)
+
+
+NAMED = {"{queue}": "mail", "/semaphores/{name}": "/semaphores/three", "/calendars/{name}": "/calendars/holidays"} | {
+    "{node_id}": "01a1fe76-c901-7d5c-b9f7-4e869d9c8e52"
+}
+"""The things of `fill_nouns`, by what stands for them in paths."""
+
+
+async def fill_nouns(world: World, text: str = "for a test") -> None:
+    """Make one of everything that has a screen; `text` stands where others may write what they want."""
+    service = world.service
+    await world.register(NAMED["{node_id}"], {"place": text[:200]})
+    await service.queues.pause("mail", text[:4_000])
+    await service.semaphores.set("three", 3)
+    await service.calendars.add("holidays", dates=["12-25"], weekdays=["sun"], description=text)
+    await service.tokens.create("team", "read", queues=["mail"])
+    await service.secrets.set("KEY", "hunter2", jobs=["hello"])

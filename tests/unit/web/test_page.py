@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.service.world import World
-from tests.unit.web.conftest import EVIL, Tab, add, elements
+from tests.unit.web.conftest import EVIL, NAMED, Tab, add, elements, fill_nouns
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.run import Output
@@ -19,9 +19,9 @@ async def filled(world: World, **fields: str) -> Sequence[str]:
     await add(world, schedule="@daily", **fields)
     run = await world.trigger("hello")
     await world.work(Failed(error="no luck", exit_code=3))
-    await world.service.semaphores.set("three", 3)
+    await fill_nouns(world)
     paths = [screen.path for screen in SCREENS]
-    parts = {"{job_id}": "hello", "{run_id}": run.id, "{act}": "jobs.pause?on=hello"}
+    parts = {"{job_id}": "hello", "{run_id}": run.id, "{act}": "jobs.pause?on=hello", **NAMED}
     for name, value in parts.items():
         paths = [path.replace(name, value) for path in paths]
     assert not any("{" in path for path in paths), "give the new parameter a value here"

@@ -20,7 +20,7 @@ from tokimori.web.addresses import address, path
 from tokimori.web.job_rows import in_words
 from tokimori.web.pictures import Minute, progress, strip, usual_of
 from tokimori.web.run_rows import RunRow, cause, run_rows
-from tokimori.web.screen import Act, Given, Moved, Screen, Shown
+from tokimori.web.screen import Moved, Screen, Shown
 from tokimori.web.screens.jobs import failing, runs_in
 from tokimori.web.visit import Visit
 from tokimori.web.words import clock_time, distance, duration
@@ -262,9 +262,4 @@ async def _past_hour(service: Service, now: Moment) -> Sequence[tuple[Moment, bo
     return [(at, run.state is RunState.FAILED) for run, at in past if run.state is not RunState.SKIPPED]
 
 
-async def _resume_queue(service: Service, queue: str, given: Given) -> None:
-    await service.queues.resume(None if queue == EVERYTHING else queue)
-
-
-ACTS: Final = (Act("queues.resume", "Resume", "resumed", _resume_queue),)
 SCREENS: Final = (Screen("/", "now", "now.html", show, leads=True),)

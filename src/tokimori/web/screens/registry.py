@@ -6,10 +6,11 @@ from typing import Final
 
 from tokimori.web.doing import asking
 from tokimori.web.screen import Act, Screen
-from tokimori.web.screens import job, jobs, nodes, now, run, runs, semaphores
+from tokimori.web.screens import calendars, job, jobs, nodes, now, queues, run, runs, secrets, semaphores, tokens
 
+_NOUNS: Final = (queues, semaphores, calendars, nodes, tokens, secrets)
 ACTS: Final[Mapping[str, Act]] = MappingProxyType(
-    {act.name: act for each in (now.ACTS, jobs.ACTS, runs.ACTS) for act in each}
+    {act.name: act for each in (jobs.ACTS, runs.ACTS, *(each.ACTS for each in _NOUNS)) for act in each}
 )
 SCREENS: Final[tuple[Screen, ...]] = (
     *now.SCREENS,
@@ -17,8 +18,7 @@ SCREENS: Final[tuple[Screen, ...]] = (
     *job.SCREENS,
     *runs.SCREENS,
     *run.SCREENS,
-    *nodes.SCREENS,
-    *semaphores.SCREENS,
+    *(screen for each in _NOUNS for screen in each.SCREENS),
     *asking(ACTS),
 )
 RAIL: Final = (

@@ -1,22 +1,132 @@
-"""The list of semaphores."""
+"""Semaphores: units that runs and programs share."""
 
 from typing import Final
 
-from tokimori.errors import StoreUnavailable
-from tokimori.web.screen import Screen, Shown
+from tokimori.errors import InvalidInput, StoreUnavailable
+from tokimori.model.semaphores import MOST_UNITS
+from tokimori.service.semaphores import Holder, SemaphoreDetails
+from tokimori.service.service import Service
+from tokimori.web.addresses import path
+from tokimori.web.nouns import Cell, Column, Noun, Row, Table, filters, has, paged, plain, run_cell, said, state, when
+from tokimori.web.pictures import share
+from tokimori.web.screen import Act, Field, Given, Receipt, Screen, Shown
 from tokimori.web.visit import Visit
 
-SHOWN: Final = 100
+_COLUMNS: Final = (
+    *(Column("Name", "pa"), Column("Used", "prog pf"), Column("Units", "n pc"), Column("Rate", "n pd")),
+    *(Column("Waiting", "n pb"), Column("Held by", "wide w2")),
+)
+_HELD: Final = (
+    Column("Run or program", "pa"),
+    Column("Units", "n pb"),
+    Column("Node", "wide pc"),
+    Column("Since", "n pd"),
+)
 
 
 async def show(visit: Visit) -> Shown:
-    """Return the list of semaphores with their first holders; these may be in a store of their own that is away."""
+    """Return the list of semaphores; these may be in a store of their own that is away."""
     try:
-        found = await visit.service.semaphores.list(visit.one("after"), limit=SHOWN)
+        found, page = await paged(
+            visit,
+            visit.service.semaphores.list,
+            lambda each: each.name,
+            lambda each: has(visit, each.name),
+        )
     except StoreUnavailable as fault:
-        return {"semaphores": (), "more": None, "fault": fault.message}
-    more = visit.link(after=found[-1].name) if len(found) == SHOWN else None
-    return {"semaphores": found, "more": more, "fault": None}
+        return {"noun": Noun(warnings=(fault.message,))}
+    empty = "There are no semaphores. A job takes units of one with `--semaphore NAME`; this makes one of three units:"
+    rows = [_row(each) for each in found]
+    return {
+        "noun": Noun(
+            [Table("Semaphores", _COLUMNS, rows, empty, "tokimori lock set NAME --limit 3")],
+            makes=("semaphores.set",),
+            filter=filters(visit, "Filter semaphores"),
+            more=page.more,
+            first=page.first,
+        )
+    }
 
 
-SCREENS: Final = (Screen("/semaphores", "semaphores", "semaphores.html", show, leads=True),)
+def _row(each: SemaphoreDetails) -> Row:
+    held = ", ".join(_holder(holder).text for holder in each.holders[:5])
+    more = f" and {len(each.holders) - 5} more" if len(each.holders) > 5 else ""
+    cells = (
+        said(each.name, to=path("semaphores", each.name)),
+        Cell(picture=share(each.used, each.limit, "units used", "amber" if each.waiting else "busy")),
+        said(f"{each.used} of {'any' if each.limit == MOST_UNITS else each.limit}"),
+        said(each.rate and f"{each.taken} of {each.rate}"),
+        said(each.waiting or None),
+        said(f"{held}{more}"),
+    )
+    return Row(f"semaphore {each.name}", cells)
+
+
+def _holder(each: Holder) -> Cell:
+    return run_cell(each.run_id) if each.run_id is not None else said(f"pid {each.pid}")
+
+
+async def page(visit: Visit) -> Shown:
+    """Return the page of a semaphore, with its holders."""
+    each = await visit.service.semaphores.get(visit.parts["name"])
+    rows = [
+        Row(f"holder {n}", (_holder(one), said(one.weight), said(one.host or one.node_id), when(visit, one.since)))
+        for n, one in enumerate(each.holders)
+    ]
+    name = plain(each.name)
+    return {
+        "noun": Noun(
+            [Table("Held by", _HELD, rows, "Nobody holds a unit.", f"tokimori lock run {name} -- COMMAND", "Held by")],
+            name=name,
+            says=(
+                state("blocked" if each.waiting else "open", f"{each.waiting} waiting" if each.waiting else "room"),
+                said(f"{each.used} of {_units(each)} used"),
+                said(each.rate and f"{each.taken} taken in the period of its rate", "q"),
+            ),
+            acts=("semaphores.set", "semaphores.delete"),
+            on=each.name,
+        )
+    }
+
+
+async def _set(service: Service, name: str, given: Given) -> Receipt:
+    text = given.get("limit")
+    if text is not None and not text.isdecimal():
+        raise InvalidInput("limit: it is no number", field="limit", value=text, allowed="a whole number")
+    made = await service.semaphores.set(name, None if text is None else int(text), given.get("rate"))
+    return Receipt(f"Semaphore {name} has {_units(made)}", path("semaphores", name))
+
+
+async def _known(service: Service, name: str) -> Given:
+    each = await service.semaphores.get(name)
+    return {"limit": "" if each.limit == MOST_UNITS else str(each.limit), "rate": each.rate or ""}
+
+
+def _units(each: SemaphoreDetails) -> str:
+    count = "any number of units" if each.limit == MOST_UNITS else f"{each.limit} units"
+    return f"{count}, {each.rate}" if each.rate else count
+
+
+async def _delete(service: Service, name: str, given: Given) -> None:
+    await service.semaphores.delete(name)
+
+
+ACTS: Final = (
+    Act(
+        "semaphores.set",
+        "Change",
+        "set",
+        _set,
+        fields=(
+            Field("limit", "Units", "how many may be held at the same time; empty: as it is"),
+            Field("rate", "Rate", "how many are taken in any period, such as 100/1m; none takes it away"),
+        ),
+        makes="New semaphore",
+        fill=_known,
+    ),
+    Act("semaphores.delete", "Delete", "deleted", _delete, sure="There is no undo.", back="/semaphores"),
+)
+SCREENS: Final = (
+    Screen("/semaphores", "semaphores", "noun.html", show, leads=True),
+    Screen("/semaphores/{name}", "semaphores", "noun.html", page),
+)

@@ -132,6 +132,9 @@ async function send(form, submitter) {
     const response = await ask(form.action, { method: "POST", body });
     if (!response.headers.get("content-type")?.startsWith("text/html")) throw new Error((await response.json()).error.message);
     const fresh = await parsed(response);
+    const told = fresh.querySelector("#once, #ask"); // what is seen once, or the form again with its refusal
+    if (told) open(document.importNode(told, true));
+    if (told) return;
     dialog?.close();
     document.getElementById("chosen")?.reset();
     if (response.url !== location.href.split("#")[0]) history.pushState(null, "", response.url);
@@ -140,9 +143,10 @@ async function send(form, submitter) {
     show(fresh);
   } catch (fault) {
     tellFault(fault.message);
+  } finally {
+    form.removeAttribute("aria-busy");
+    refresh();
   }
-  form.removeAttribute("aria-busy");
-  refresh();
 }
 
 async function question(address) {
@@ -166,7 +170,7 @@ function open(content) {
     if (dialog === mine) dialog = null;
     if (before.isConnected) before.focus();
   });
-  mine.addEventListener("click", (event) => event.target === mine && mine.close());
+  mine.addEventListener("click", (event) => event.target === mine && !mine.querySelector("#once") && mine.close());
   dialog = mine;
   mine.showModal();
   (mine.querySelector("input:not([type=hidden]), textarea, select") ?? mine.querySelector("button, a"))?.focus();

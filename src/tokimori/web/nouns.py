@@ -1,0 +1,207 @@
+"""Screens of nouns that differ by their columns alone: the values that `noun.html` draws. Texts of others are cut."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import islice
+from typing import Final, NamedTuple, TypeVar
+
+from markupsafe import Markup
+
+from tokimori.clock import Moment
+from tokimori.logs.controls import visible
+from tokimori.service.asking import MOST_LISTED
+from tokimori.web.addresses import path
+from tokimori.web.filters import Chip, chips, typed, words
+from tokimori.web.screen import Moved
+from tokimori.web.times import Time
+from tokimori.web.visit import Visit
+from tokimori.web.words import short
+
+SHOWN: Final = 100
+"""Rows of a page."""
+MOST_ASKED: Final = 10
+"""So many thousands are looked through for words, which no store finds."""
+MOST_TEXT: Final = 300
+"""Characters of a text in a row."""
+MOST_BOX: Final = 20_000
+"""Characters of a text that stands by itself."""
+
+_T = TypeVar("_T")
+
+
+class Cell(NamedTuple):
+    """A text of a row. `kind`: `st` for the sign of the state `text`, `code` and `q` for their classes."""
+
+    text: str = ""
+    kind: str = ""
+    to: str | None = None
+    time: Time | None = None
+    says: str = ""
+    picture: Markup | None = None
+
+
+class Column(NamedTuple):
+    """The head of a column, and the classes of its cells, such as their places on a phone."""
+
+    head: str
+    cls: str = ""
+
+
+class Row(NamedTuple):
+    """A row: its key, its texts, and what can be done with the thing `on`."""
+
+    key: str
+    cells: Sequence[Cell]
+    acts: Sequence[str] = ()
+    on: str = ""
+
+
+class Table(NamedTuple):
+    """Rows below a head. `empty` says what an empty one lacks, and `command` what would fill it."""
+
+    caption: str
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    empty: str = ""
+    command: str = ""
+    head: str = ""
+
+
+class Filter(NamedTuple):
+    """The filters of a list: words, and `names`, each with its values where these are few."""
+
+    hint: str
+    names: Mapping[str, Sequence[str]]
+    chips: Sequence[Chip]
+
+    @property
+    def kept(self) -> Sequence[str]:
+        """Return the parameters of the address that the form has fields for."""
+        return ("q", "after", *self.names)
+
+    @property
+    def menus(self) -> Sequence[tuple[str, Sequence[str]]]:
+        """Return the filters with few values."""
+        return [(name, values) for name, values in self.names.items() if values]
+
+
+class Noun(NamedTuple):
+    """A list of things, or a thing with its facts. `makes` are acts that make one; `name` is that of the thing."""
+
+    tables: Sequence[Table] = ()
+    name: str = ""
+    parent: str = ""
+    says: Sequence[Cell] = ()
+    acts: Sequence[str] = ()
+    on: str = ""
+    makes: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    facts: Sequence[tuple[str, Cell]] = ()
+    boxes: Sequence[tuple[str, str]] = ()
+    filter: Filter | None = None
+    more: str | None = None
+    first: str | None = None
+    note: str = ""
+
+
+def plain(text: object, most: int = MOST_TEXT) -> str:
+    """Return a text of others as it may be shown: control characters written out, and cut."""
+    cut = str(text)[: most + 1]
+    return visible(cut if len(cut) <= most else f"{cut[:most]}…")
+
+
+def said(text: object, kind: str = "", to: str | None = None) -> Cell:
+    """Return a text of others as a cell; `to` is where it leads."""
+    return Cell("" if text is None else plain(text), kind, to)
+
+
+def state(word: str, says: str = "") -> Cell:
+    """Return a state with its sign, in words of its own if there are any."""
+    return Cell(word, "st", says=says)
+
+
+def when(visit: Visit, moment: Moment | None, zone: str = "") -> Cell:
+    """Return a moment as a cell."""
+    return Cell() if moment is None else Cell(time=visit.time(moment, zone))
+
+
+def job_cell(job_id: str) -> Cell:
+    """Return the id of a job, that leads to it."""
+    return said(job_id, to=path("jobs", job_id))
+
+
+def run_cell(run_id: str) -> Cell:
+    """Return the end of the id of a run, that leads to it."""
+    return said(short(run_id), "code", path("runs", run_id))
+
+
+def by(name: str | None, reason: str | None = None) -> Cell:
+    """Return who did something, and why."""
+    return said(f"{name or ''}{': ' if name and reason else ''}{reason or ''}")
+
+
+def job_table(caption: str, ids: Sequence[str], empty: str, command: str = "") -> Table:
+    """Return the first of these jobs as a table of their ids."""
+    rows = [Row(f"job {each}", (job_cell(each),)) for each in ids[:SHOWN]]
+    more = f"{caption} ({len(ids)}, the first {SHOWN})" if len(ids) > SHOWN else caption
+    return Table(caption, (Column("Job", "pa wide"),), rows, empty, command, more)
+
+
+def filters(visit: Visit, hint: str, names: Mapping[str, Sequence[str]] | None = None) -> Filter:
+    """Return the filters of a list that hold, and those that there are."""
+    known = names or {}
+    return Filter(hint, known, chips(visit, list(known)))
+
+
+def retyped(visit: Visit, names: Mapping[str, Sequence[str]]) -> Moved | None:
+    """Return the address in which what was typed as `name:value` is a filter."""
+    return typed(visit, list(names))
+
+
+class Turning(NamedTuple):
+    """Links to the next page and back to the first one."""
+
+    more: str | None
+    first: str | None
+
+
+def _links(visit: Visit, after: str | None) -> Turning:
+    first = visit.link(after=None) if visit.one("after") else None
+    return Turning(None if after is None else visit.link(after=after), first)
+
+
+def has(visit: Visit, *texts: object) -> bool:
+    """Return if all words that are looked for stand in these texts."""
+    looked = words(visit)
+    text = " ".join(str(each) for each in texts if each is not None).casefold() if looked else ""
+    return all(word in text for word in looked)
+
+
+async def paged(
+    visit: Visit,
+    page_of: Callable[[str | None, int], Awaitable[Sequence[_T]]],
+    name_of: Callable[[_T], str],
+    wanted: Callable[[_T], bool],
+) -> tuple[Sequence[_T], Turning]:
+    """Return the things of a page that are wanted, of those that a service lists behind a name."""
+    found: list[_T] = []
+    after, is_filtered = visit.one("after"), bool(words(visit)) or set(visit.query) - {"after"} != set()
+    for _ in range(MOST_ASKED if is_filtered else 1):
+        limit = MOST_LISTED if is_filtered else SHOWN + 1
+        page = await page_of(after, limit)
+        found += [each for each in page if wanted(each)]
+        if len(found) > SHOWN:
+            return found[:SHOWN], _links(visit, name_of(found[SHOWN - 1]))
+        if len(page) < limit:
+            return found, _links(visit, None)
+        after = name_of(page[-1])
+    return found, _links(visit, after)
+
+
+def cut(
+    visit: Visit, things: Sequence[_T], name_of: Callable[[_T], str], wanted: Callable[[_T], bool]
+) -> tuple[Sequence[_T], Turning]:
+    """Return the things of a page that are wanted, of all that there are, by name."""
+    after = visit.one("after") or ""
+    left = (each for each in things if name_of(each) > after and wanted(each))
+    found = list(islice(left, SHOWN + 1))
+    return found[:SHOWN], _links(visit, name_of(found[SHOWN - 1]) if len(found) > SHOWN else None)

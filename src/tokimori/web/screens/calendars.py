@@ -1,0 +1,109 @@
+"""Calendars: named days off, which jobs share."""
+
+from typing import Final
+
+from tokimori.model.calendar import Calendar
+from tokimori.service.service import Service
+from tokimori.web.addresses import path
+from tokimori.web.nouns import Column, Noun, Row, Table, cut, filters, has, job_table, plain, said
+from tokimori.web.screen import Act, Field, Given, Receipt, Screen, Shown
+from tokimori.web.screens.secrets import listed
+from tokimori.web.visit import Visit
+
+_COLUMNS: Final = (Column("Name", "pa"), Column("Weekdays", "pc"), Column("Dates", "n pb"), Column("For", "wide pf"))
+_EMPTY: Final = "There are no calendars. A job keeps off the days of one with `--calendar NAME`; this makes one:"
+_COMMAND: Final = "tokimori calendar add holidays --date 12-25 --date 2027-01-01 --weekday sun"
+
+
+async def show(visit: Visit) -> Shown:
+    """Return the list of calendars."""
+    known = await visit.service.calendars.list()
+    found, page = cut(visit, known, lambda each: each.name, lambda each: has(visit, each.name, each.description))
+    rows = [_row(each) for each in found]
+    return {
+        "noun": Noun(
+            [Table("Calendars", _COLUMNS, rows, _EMPTY, _COMMAND)],
+            makes=("calendars.add",),
+            filter=filters(visit, "Filter calendars"),
+            more=page.more,
+            first=page.first,
+        )
+    }
+
+
+def _row(each: Calendar) -> Row:
+    cells = (
+        said(each.name, to=path("calendars", each.name)),
+        said(", ".join(each.weekdays)),
+        said(len(each.dates)),
+        said(each.description),
+    )
+    return Row(f"calendar {each.name}", cells)
+
+
+async def page(visit: Visit) -> Shown:
+    """Return the page of a calendar, with the jobs that use it."""
+    each = await visit.service.calendars.get(visit.parts["name"])
+    jobs = await visit.service.calendars.jobs(each.name)
+    name = plain(each.name)
+    nobody = "No job of those that you see keeps off these days. One that does:"
+    return {
+        "noun": Noun(
+            [job_table("Jobs that keep off these days", jobs, nobody, f"tokimori job update JOB --calendar {name}")],
+            name=name,
+            says=(said(each.description), said(f"{len(each.dates)} dates and {len(each.weekdays)} weekdays off", "q")),
+            acts=("calendars.update", "calendars.delete"),
+            on=each.name,
+            facts=(("Weekdays off", said(", ".join(each.weekdays))),),
+            boxes=(("Dates off", plain("\n".join(each.dates), 20_000)),) if each.dates else (),
+        )
+    }
+
+
+async def _add(service: Service, name: str, given: Given) -> Receipt:
+    await service.calendars.add(
+        name,
+        dates=listed(given.get("dates", "")),
+        weekdays=listed(given.get("weekdays", "")),
+        description=given.get("description"),
+    )
+    return Receipt(f"Calendar {name} added", path("calendars", name))
+
+
+async def _update(service: Service, name: str, given: Given) -> Receipt:
+    await service.calendars.update(
+        name,
+        dates=listed(given.get("dates", "")),
+        weekdays=listed(given.get("weekdays", "")),
+        description=given.get("description"),
+    )
+    return Receipt(f"Calendar {name} changed: its jobs keep the new days", path("calendars", name))
+
+
+async def _known(service: Service, name: str) -> Given:
+    each = await service.calendars.get(name)
+    return {
+        "dates": "\n".join(each.dates),
+        "weekdays": " ".join(each.weekdays),
+        "description": each.description or "",
+    }
+
+
+async def _delete(service: Service, name: str, given: Given) -> None:
+    await service.calendars.delete(name)
+
+
+_FIELDS: Final = (
+    Field("dates", "Dates", "a line each: 2026-12-25, 2026-12-24/2027-01-01, or 12-25 of each year", "area"),
+    Field("weekdays", "Weekdays", "such as sat sun"),
+    Field("description", "For", "what it is for"),
+)
+ACTS: Final = (
+    Act("calendars.add", "Add", "added", _add, fields=_FIELDS, makes="New calendar"),
+    Act("calendars.update", "Change", "changed", _update, fields=_FIELDS, fill=_known),
+    Act("calendars.delete", "Delete", "deleted", _delete, sure="There is no undo.", back="/calendars"),
+)
+SCREENS: Final = (
+    Screen("/calendars", "calendars", "noun.html", show, leads=True),
+    Screen("/calendars/{name}", "calendars", "noun.html", page),
+)

@@ -1,0 +1,135 @@
+"""Queues: groups of jobs that are paused together."""
+
+from typing import Final
+
+from tokimori.model.lanes import EVERYTHING
+from tokimori.service.queues import Queue
+from tokimori.service.service import Service
+from tokimori.web.addresses import address, path
+from tokimori.web.nouns import (
+    Cell,
+    Column,
+    Noun,
+    Row,
+    Table,
+    by,
+    filters,
+    has,
+    paged,
+    plain,
+    retyped,
+    said,
+    state,
+    when,
+)
+from tokimori.web.screen import Act, Field, Given, Screen, Shown
+from tokimori.web.screens.jobs import REASON
+from tokimori.web.visit import Visit
+
+_NAMES: Final = {"state": ("paused", "open")}
+_COLUMNS: Final = (
+    *(Column("State", "pc"), Column("Queue", "pa"), Column("Jobs", "n pb"), Column("Paused", "n pd")),
+    Column("By, and why", "wide pf"),
+)
+
+
+async def show(visit: Visit) -> Shown:
+    """Return the list of queues."""
+    if (moved := retyped(visit, _NAMES)) is not None:
+        return moved
+    wanted = visit.one("state")
+    found, page = await paged(
+        visit,
+        visit.service.queues.list,
+        lambda queue: queue.name,
+        lambda queue: has(visit, queue.name) and wanted in (None, _state(queue)),
+    )
+    pauses = [each for each in await visit.service.queues.pauses() if each.queue == EVERYTHING]
+    return {
+        "noun": Noun(
+            [Table("Queues", _COLUMNS, [_row(visit, each) for each in found], _EMPTY, _COMMAND)],
+            acts=("queues.resume" if pauses else "queues.pause",),
+            on=EVERYTHING,
+            warnings=[f"Everything is paused{_because(each.by, each.reason)}: no run starts." for each in pauses],
+            filter=filters(visit, "Filter queues", _NAMES),
+            more=page.more,
+            first=page.first,
+            note="The button at the top is for everything, in every queue.",
+        )
+    }
+
+
+_EMPTY: Final = "There are no queues yet. A job is in one that its field `queue` names:"
+_COMMAND: Final = 'tokimori job add NAME --queue mail --command "…"'
+
+
+def _because(who: str | None, reason: str | None) -> str:
+    return plain((f" by {who}" if who else "") + (f" ({reason})" if reason else ""))
+
+
+def _state(queue: Queue) -> str:
+    return "paused" if queue.pauses else "open"
+
+
+def _row(visit: Visit, queue: Queue) -> Row:
+    own = next((each for each in queue.pauses if each.queue == queue.name), None)
+    pause = own or next(iter(queue.pauses), None)
+    cells = (
+        state(_state(queue)),
+        said(queue.name, to=path("queues", queue.name)),
+        said(queue.jobs, to=address("/jobs", [("queue", queue.name)])),
+        when(visit, pause.since) if pause else Cell(),
+        by(pause.by, pause.reason) if pause else Cell(),
+    )
+    return Row(f"queue {queue.name}", cells, ("queues.resume" if own else "queues.pause",), queue.name)
+
+
+async def page(visit: Visit) -> Shown:
+    """Return the page of a queue."""
+    name = visit.parts["queue"]
+    queue = await visit.service.queues.get(name)
+    is_own = any(each.queue == name for each in queue.pauses)
+    return {
+        "noun": Noun(
+            name=plain(name),
+            says=(state(_state(queue)), said(f"{queue.jobs} jobs", to=address("/jobs", [("queue", name)]))),
+            acts=("queues.resume" if is_own else "queues.pause",),
+            on=name,
+            warnings=[
+                f"{'Everything' if each.queue == EVERYTHING else 'The queue'} is paused since "
+                f"{visit.time(each.since).full}{_because(each.by, each.reason)}: no run of it starts."
+                for each in queue.pauses
+            ],
+            facts=(
+                ("Jobs", said(queue.jobs, to=address("/jobs", [("queue", name)]))),
+                ("Runs", said("all runs", to=address("/runs", [("queue", name)]))),
+                ("Ready", said("what waits", to=address("/runs", [("queue", name), ("state", "ready")]))),
+            ),
+            boxes=(("In a terminal", f"tokimori queue {'resume' if is_own else 'pause'} {plain(name)}"),),
+        )
+    }
+
+
+async def _pause(service: Service, queue: str, given: Given) -> None:
+    await service.queues.pause(None if queue == EVERYTHING else queue, given.get("reason"), now="now" in given)
+
+
+async def _resume(service: Service, queue: str, given: Given) -> None:
+    await service.queues.resume(None if queue == EVERYTHING else queue)
+
+
+ACTS: Final = (
+    Act("queues.resume", "Resume", "resumed", _resume),
+    Act(
+        "queues.pause",
+        "Pause",
+        "paused",
+        _pause,
+        fields=(REASON, Field("now", "Cancel the runs that run now", kind="check")),
+        undo="queues.resume",
+    ),
+)
+SCREENS: Final = (
+    Screen("/queues", "queues", "noun.html", show, leads=True),
+    Screen("/queues/{queue}", "queues", "noun.html", page),
+)
