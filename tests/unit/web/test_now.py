@@ -73,6 +73,26 @@ async def test_what_needs_somebody_says_why_and_what_mends_it(world: World, tab:
     assert await world.service.queues.pauses() == []
 
 
+async def test_many_needs_are_grouped_by_cause(world: World, tab: Tab) -> None:
+    """Above eight: whom it concerns, a list of them, and one act for all, which a reader does not get."""
+    await world.register()
+    for n in range(12):
+        await add(world, f"etl-{n:02}")
+        await world.trigger(f"etl-{n:02}")
+        await world.work(Failed(error="connection refused: db-3:5432" if n else "out of memory", exit_code=1))
+    page = await tab.show("/")
+    assert "Needs you 2, worst first" in page.text.replace("  ", " ")
+    assert re.search(
+        r"failing 11 jobs exit 1: connection refused: db-#: etl-\d+, etl-\d+, etl-\d+ and 8 more", page.text
+    )
+    assert "failing etl-00 Its last run failed" in page.text
+    assert "/jobs?state=failing" in page.links()
+    (ask,) = [link for link in page.links() if link.startswith("/do/runs.retry?on=")]
+    assert "Retry 11 runs?" in (await tab.show(ask)).text
+    token = (await world.service.tokens.create("eve", "read")).text
+    assert not [link for link in (await Tab(world, token).show("/")).links() if link.startswith("/do/")]
+
+
 async def test_what_is_overdue_is_said(world: World, tab: Tab) -> None:
     """In a sentence; without alarms there is no such line."""
     known = await world.service.expectations.set("backup", 60)
@@ -81,7 +101,7 @@ async def test_what_is_overdue_is_said(world: World, tab: Tab) -> None:
     assert alarm is not None
     await world.service.expectations._alarms.add("backup", alarm)
     page = await tab.show("/")
-    assert "Backup is overdue: expected by 2030-01-01T00:01:00Z" in page.text
+    assert "A good end was expected by 01:01:00 CET, 1 s ago; it has never ended well." in page.text
     assert " 1 overdue" in page.text
 
 

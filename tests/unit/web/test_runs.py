@@ -39,6 +39,10 @@ async def test_runs_are_filtered_by_what_stands_in_the_address(world: World, tab
         ("owner=ada", [old.id]),
         ("since=2030-01-01T00:30:00Z", [new.id]),
         ("until=2030-01-01T00:30:00Z", [old.id]),
+        ("cause=failed%3A+no+luck", [old.id]),
+        ("text=luck", [old.id]),
+        ("node=h", [old.id]),
+        ("over=1h", []),
     ):
         assert (await tab.show(f"/runs?{query}")).keys("run") == found, query
 

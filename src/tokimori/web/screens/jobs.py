@@ -15,6 +15,7 @@ from tokimori.service.service import Service
 from tokimori.web.addresses import path
 from tokimori.web.filters import chips, typed, words
 from tokimori.web.job_rows import WORST_FIRST, JobRow, groups, job_rows
+from tokimori.web.run_rows import LONGEST_SAID
 from tokimori.web.screen import Act, Field, Given, Receipt, Screen, Shown
 from tokimori.web.visit import Visit
 from tokimori.web.words import short
@@ -22,6 +23,8 @@ from tokimori.web.words import short
 SHOWN: Final = 100
 MOST_ASKED: Final = 20
 """So many pages are looked through for words, which no store finds."""
+MOST_FAILED: Final = 200
+"""So many of the newest failures are looked at for jobs that fail."""
 MOST_SORTED: Final = 200
 """So many jobs are put in another order than that of their ids."""
 NAMES: Final = ("state", "queue", "owner", "label")
@@ -113,11 +116,12 @@ async def runs_in(service: Service, *states: RunState, limit: int = MOST_LISTED)
 
 async def failing(service: Service) -> dict[JobId, Run]:
     """Return the jobs whose newest end is a failure, with that run, of the newest failures."""
+    failed = (await service.runs.list(state="failed", limit=MOST_FAILED, longest=LONGEST_SAID)).runs
     newest: dict[JobId, Run] = {}
-    for run in await runs_in(service, RunState.FAILED, limit=200):
-        newest.setdefault(run.job_id, run)
-    found = {}
-    ids = list(newest)
+    for each in await service.runs.summaries(failed):
+        if not each.is_job_deleted:
+            newest.setdefault(each.run.job_id, each.run)
+    found, ids = {}, list(newest)
     for first in range(0, len(ids), 50):
         last = await service.runs.last(ids[first : first + 50], 5, longest=0)
         for job_id, runs in last.items():

@@ -1,13 +1,14 @@
 """The first screen: what needs somebody, what runs, what just ended, and what comes next."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
 from tokimori.clock import HOUR, MINUTE, Moment
-from tokimori.model.expectation import Alarm
+from tokimori.model.expectation import Alarm, AlarmKind
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
 from tokimori.model.lanes import EVERYTHING
@@ -15,7 +16,6 @@ from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.service import Service
-from tokimori.service.views.alarms import sentence
 from tokimori.web.addresses import address, path
 from tokimori.web.job_rows import in_words
 from tokimori.web.pictures import Minute, progress, strip, usual_of
@@ -29,6 +29,13 @@ MOST: Final = 100
 """So many of each kind are counted; more are told as `100+`."""
 SHOWN: Final = 8
 """So many that need somebody are shown one by one."""
+NAMED: Final = 3
+"""So many of a group are named."""
+MOST_AT_ONCE: Final = 50
+"""To so many of a group one act is done."""
+ALL_OF: Final = MappingProxyType(
+    {"jobs.resolve": "Resolve all…", "runs.retry": "Retry all…", "runs.resume": "Resume all…"}
+)
 ENDED_SHOWN: Final = 6
 QUARTER: Final = 15 * MINUTE
 LATE: Final = MINUTE
@@ -45,6 +52,8 @@ class Need(NamedTuple):
     why: str
     acts: Sequence[tuple[str, str]] = ()
     links: Sequence[tuple[str, str | None]] = ()
+    cause: str = ""
+    """The same text for needs of the same cause."""
 
 
 class Tally(NamedTuple):
@@ -116,11 +125,13 @@ def _moved(visit: Visit) -> Moved | None:
 
 async def _standing(visit: Visit) -> Standing:
     service = visit.service
+    parked = await visit.lately("parked", lambda: _jobs_in(service, JobState.PARKED))
+    failed = await visit.lately("failing", lambda: failing(service))
     return Standing(
         runs={state: await runs_in(service, state, limit=MOST) for state in _OPEN},
-        parked=await visit.lately("parked", lambda: _jobs_in(service, JobState.PARKED)),
+        parked=parked,
         paused=await visit.lately("paused", lambda: _jobs_in(service, JobState.PAUSED)),
-        failed=await visit.lately("failing", lambda: failing(service)),
+        failed={job_id: run for job_id, run in failed.items() if job_id not in {job.id for job in parked}},
         alarms=await service.expectations.alarms(limit=MOST),
         has_nodes=any(node.runs_jobs for node in await service.nodes.list()),
     )
@@ -148,38 +159,65 @@ def _counts(standing: Standing) -> Sequence[Tally]:
 
 
 async def _needs(visit: Visit, standing: Standing) -> Sequence[Need]:
-    """Return what needs somebody, worst first."""
+    """Return what needs somebody, worst first; more than `SHOWN` are grouped by cause."""
     nobody = "No node takes part: nothing runs until one is started with `tokimori serve`."
-    return [
+    needs = [
         *map(_parked, standing.parked),
-        *map(_overdue, standing.alarms),
-        *(await _failing(visit, standing.failed)),
+        *(_overdue(visit, alarm) for alarm in standing.alarms),
+        *(_failing(visit, job_id, run) for job_id, run in standing.failed.items()),
         *(await _held(visit, standing.runs[RunState.HELD])),
         *([] if standing.has_nodes else [Need("doubt", "nodes", None, nobody)]),
         *(await _stuck(visit, standing.runs[RunState.READY]) if standing.has_nodes else []),
         *(await _paused(visit)),
     ]
+    return needs if len(needs) <= SHOWN else list(_grouped(visit, needs))
+
+
+def _grouped(visit: Visit, needs: Sequence[Need]) -> Iterator[Need]:
+    """Yield the needs, those with the same cause as one."""
+    groups: dict[tuple[str, str], list[Need]] = {}
+    for need in needs:
+        groups.setdefault((need.state, need.cause or need.name), []).append(need)
+    for group in groups.values():
+        yield group[0] if len(group) == 1 else _group(visit, group)
+
+
+def _group(visit: Visit, group: Sequence[Need]) -> Need:
+    """Return several needs of one cause as one: what it is, whom it concerns, and the act for all of them."""
+    state, noun = group[0].state, "runs" if group[0].state in ("held", "ready") else "jobs"
+    more = f" and {len(group) - NAMED} more" if len(group) > NAMED else ""
+    why = f"{group[0].cause}: {', '.join(each.name for each in group[:NAMED])}{more}."
+    act, _ = group[0].acts[0] if group[0].acts else ("", "")
+    links = []
+    if act in ALL_OF and visit.reader.lacks(act) is None:
+        on = [("on", each.acts[0][1]) for each in group[:MOST_AT_ONCE]]
+        links = [(ALL_OF[act], address(f"/do/{act}", [*on, ("back", visit.here)]))]
+    return Need(state, f"{len(group)} {noun}", f"/{noun}?state={state}", why, links=links)
 
 
 def _parked(job: Job) -> Need:
-    why = f"Parked: {job.reason or 'it failed too often'}. It starts again when it is resolved."
-    return Need("parked", job.id, path("jobs", job.id), why, [("jobs.resolve", job.id)])
+    reason = job.reason or "it failed too often"
+    why = f"Parked: {reason}. It starts again when it is resolved."
+    return Need("parked", job.id, path("jobs", job.id), why, [("jobs.resolve", job.id)], cause=f"Parked, {reason}")
 
 
-def _overdue(alarm: Alarm) -> Need:
+def _overdue(visit: Visit, alarm: Alarm) -> Need:
     to = path("jobs", alarm.name) if alarm.of_job else None
-    said = sentence(alarm)
-    return Need("overdue", alarm.name, to, f"{said[0].upper()}{said[1:]}.", links=[("Why", to)] if to else [])
+    expected = visit.time(alarm.expected_by)
+    good = "it has never ended well" if alarm.last_good is None else f"last good end {visit.time(alarm.last_good).away}"
+    if alarm.kind is AlarmKind.FAILED:
+        why, said = f"It has reported a failure; {good}.", "Failures were reported"
+    else:
+        why = f"A good end was expected by {expected.text} {expected.zone}, {expected.away}; {good}."
+        said = "No good end in time"
+    return Need("overdue", alarm.name, to, why, links=[("Why", to)] if to else [], cause=said)
 
 
-async def _failing(visit: Visit, failed: Mapping[JobId, Run]) -> Sequence[Need]:
-    found = []
-    for job_id, run in list(failed.items())[:SHOWN]:
-        whole = (await visit.service.runs.get(run.id)).run
-        why = f"Its last run failed {distance(run.ended or run.due, visit.now)}: {cause(whole) or 'it says no more'}."
-        retry, log = [("runs.retry", str(run.id))], [("Log", path("runs", run.id))]
-        found.append(Need("failing", job_id, path("jobs", job_id), why, retry, log))
-    return found
+def _failing(visit: Visit, job_id: JobId, run: Run) -> Need:
+    said = cause(run) or "it says no more"
+    why = f"Its last run failed {distance(run.ended or run.due, visit.now)}: {said}."
+    retry, log = [("runs.retry", str(run.id))], [("Log", path("runs", run.id))]
+    return Need("failing", job_id, path("jobs", job_id), why, retry, log, said)
 
 
 async def _held(visit: Visit, held: Sequence[Run]) -> Sequence[Need]:
@@ -188,7 +226,8 @@ async def _held(visit: Visit, held: Sequence[Run]) -> Sequence[Need]:
         reasons = (await visit.service.runs.why(run.id)).reasons
         why = reasons[0].text if reasons else "held by hand"
         acts = [(name, str(run.id)) for name in ("runs.resume", "runs.cancel")]
-        found.append(Need("held", run.job_id, path("runs", run.id), f"{why[0].upper()}{why[1:]}.", acts))
+        said = f"{why[0].upper()}{why[1:]}"
+        found.append(Need("held", run.job_id, path("runs", run.id), f"{said}.", acts, cause=said))
     return found
 
 
@@ -200,7 +239,7 @@ async def _stuck(visit: Visit, ready: Sequence[Run]) -> Sequence[Need]:
         if reasons := (await visit.service.runs.why(run.id)).reasons:
             mend = f": {reasons[0].mend}" if reasons[0].mend else ""
             why, to = f"Due {distance(run.due, visit.now)}: {reasons[0].text}{mend}.", path("runs", run.id)
-            found.append(Need("ready", run.job_id, to, why, links=[("Why", to)]))
+            found.append(Need("ready", run.job_id, to, why, links=[("Why", to)], cause=reasons[0].text))
     return found
 
 

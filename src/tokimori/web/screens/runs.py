@@ -12,7 +12,7 @@ from tokimori.web.visit import Visit
 from tokimori.web.words import short
 
 SHOWN: Final = 50
-NAMES: Final = ("job", "state", "queue", "owner", "label", "since", "until")
+NAMES: Final = ("job", "state", "cause", "queue", "owner", "label", "node", "since", "until", "over", "text")
 
 
 async def show(visit: Visit) -> Shown:
@@ -29,6 +29,10 @@ async def show(visit: Visit) -> Shown:
         label=visit.all("label"),
         since=visit.one("since"),
         until=visit.one("until"),
+        cause=visit.one("cause"),
+        text=visit.one("text"),
+        node=visit.one("node"),
+        duration_over=visit.one("over"),
         before=before,
         limit=SHOWN,
         longest=LONGEST_SAID,
