@@ -86,7 +86,7 @@ docs: .venv/.installed  ## write what of docs/ is made from the code
 	$(BIN)/python -m docs.made
 
 manual: .venv/.installed-dev docs  ## the manual as a site: build/manual/index.html
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && echo "See build/manual/index.html."
 
 promises: .venv/.installed-dev  ## run the tests of each promise on each store, and write docs/explanation/promises.md
 	$(BIN)/python -m docs.made.promises
