@@ -117,7 +117,7 @@ class Page:
         return await self._drawn(request, {**values, **shown}, screen.template)
 
     def _visit(self, request: Request) -> Visit:
-        query = parse_qs(request.url.query, max_num_fields=MOST_FIELDS)
+        query = _fields(request.url.query)
         return Visit(
             service=self._service_for(request),
             reader=Reader(self._access_for(request)),
@@ -144,7 +144,7 @@ class Page:
 
     async def act(self, request: Request) -> Response:
         """Do what a button says, and go back to where one was, with a toast."""
-        form = parse_qs((await request.body()).decode(errors="replace"), max_num_fields=MOST_FIELDS)
+        form = _fields((await request.body()).decode(errors="replace"))
         act = act_named(ACTS, request.path_params["act"])
         given = _given(act, form)
         try:
@@ -185,7 +185,7 @@ class Page:
 
     async def choose_zone(self, request: Request) -> Response:
         """Keep the zone in which somebody wants to see times, in his browser."""
-        form = parse_qs((await request.body()).decode(errors="replace"))
+        form = _fields((await request.body()).decode(errors="replace"))
         zone, back = form.get("zone", [""])[-1], own_address(form.get("back", [""])[-1])
         response = RedirectResponse(back or "/", 303)
         response.set_cookie(ZONE, zone if _is_zone(zone) else "", path="/", httponly=True, samesite="strict")
@@ -224,6 +224,11 @@ def _given(act: Act, form: Mapping[str, Sequence[str]]) -> Mapping[str, str]:
     kept = {field.name for field in act.fields if field.kind == "secret"}
     given = {name: text if name in kept else text.strip() for name, text in texts.items()}
     return {name: text for name, text in given.items() if text}
+
+
+def _fields(text: str) -> dict[str, list[str]]:
+    """Return the fields of a query or a form; of too many none."""
+    return parse_qs(text) if text.count("&") < MOST_FIELDS else {}
 
 
 def _rail() -> Sequence[Sequence[tuple[str, str]]]:

@@ -99,6 +99,21 @@ async def test_only_our_own_page_sends_forms(
     assert (await world.service.jobs.get("hello")).state == ("paused" if status == 303 else "enabled")
 
 
+@pytest.mark.parametrize(
+    "body", [b"&" * 5_000, b"on=%ff%00&on=%", b"\xff\x00=\xfe", b"on=hello&back=%0d%0aset-cookie:x", b""]
+)
+async def test_a_form_may_be_anything(world: World, tab: Tab, body: bytes) -> None:
+    """It is answered like any other, and leads to a page; so is a query."""
+    await add(world)
+    for path in ("/do/jobs.pause", "/do/zone"):
+        answer = await tab.ask(path, "POST", FORM, OURS, body=body)
+        assert answer.status == 303 and "\n" not in answer.headers["location"]
+        assert (await tab.ask(answer.headers["location"])).status == 200
+    query = body.decode("latin-1").replace("\x00", "")
+    for path in ("/", "/jobs", "/runs", "/jobs/hello"):
+        assert (await tab.ask(f"{path}?{query}")).status in (200, 422)
+
+
 async def test_forms_are_taken_nowhere_else(world: World, tab: Tab) -> None:
     """The API takes JSON as ever."""
     await add(world)
