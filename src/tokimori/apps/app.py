@@ -45,6 +45,8 @@ from tokimori.model.job import schedule_of
 from tokimori.model.job_fields import OF_RETRY
 from tokimori.ports.outside import Outside
 from tokimori.service.arguments import JobArguments
+from tokimori.service.declared import check_vanished
+from tokimori.service.declaring import AppVersion, app_version
 from tokimori.service.definitions import definition_from, fields_of
 from tokimori.service.given import Span, job_fields
 from tokimori.service.views.runs import RunView
@@ -105,14 +107,23 @@ class App(AppFunctions):
     An app that is not given one has that of its module.
 
     `url` is that of the store for `enqueue`; where it is not given the environment and the configuration say it, and a
-    worker process has that of its node. `prune` says what becomes of jobs that the app does not declare any more.
+    worker process has that of its node.
+
+    `prune` says what becomes of jobs that the code does not declare any more: they are reported, and stay enabled; or
+    they are paused, or deleted. `version` is a number or a date: of two deploys at the same time the jobs follow the
+    one with the greater version, whichever starts last.
     """
 
     def __init__(
-        self, name: str | None = None, *, url: str | None = None, prune: Literal["pause", "delete"] | None = None
+        self,
+        name: str | None = None,
+        *,
+        url: str | None = None,
+        prune: Literal["report", "pause", "delete"] = "report",
+        version: AppVersion | None = None,
     ) -> None:
         name = name_of_module(sys._getframe(1).f_globals) if name is None else name  # who makes it
-        super().__init__(name, prune or "report")
+        super().__init__(name, check_vanished(prune), app_version(version))
         self.url = url
         self.ways = Ways(lambda: self.client)
         self._client: Client | None = None

@@ -273,7 +273,7 @@ def _unfit(name: str, why: str) -> InvalidInput:
 class AppFunctions:
     """Functions of an app, by the names under which runs request them: all that its worker processes need to know."""
 
-    def __init__(self, name: str, vanished: Vanished = "report") -> None:
+    def __init__(self, name: str, vanished: Vanished = "report", version: str = "") -> None:
         check_word("app", name)
         self.name = name
         self.routes = Routes()
@@ -281,7 +281,7 @@ class AppFunctions:
         self.rules: dict[str, FailureRule] = {}
         """By the names of handlers; those of declared jobs alone."""
         self._stored = StoredFunctions()
-        self._vanished = vanished
+        self._vanished, self._version = vanished, version
         self._jobs: dict[str, Declared] = {}
 
     def take_places(self, number: int) -> None:
@@ -312,6 +312,7 @@ class AppFunctions:
             patterns=[*self.routes.patterns(), *self._stored.patterns],
             jobs=list(self._jobs.values()),
             vanished=self._vanished,
+            version=self._version,
             stops=bool(self.hooks.stops),
             language=language(),
         )

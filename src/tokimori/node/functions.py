@@ -190,9 +190,14 @@ async def declare_jobs(service: Service, app: Hello | None) -> None:
     """Put the jobs of the app, if there is one, in the store, and say what became of them."""
     if app is None:
         return
-    said = Declared(app=app.app, jobs={job.id: job.fields for job in app.jobs}, vanished=check_vanished(app.vanished))
-    for line in await declare(service.acting_as(f"app {app.app}").jobs, said):
+    for line in await declare(service.acting_as(f"app {app.app}").jobs, declared_in(app)):
         log.warning("%s", line)
+
+
+def declared_in(app: Hello) -> Declared:
+    """Return what an app declares, as it says in its hello."""
+    jobs = {job.id: job.fields for job in app.jobs}
+    return Declared(app=app.app, jobs=jobs, vanished=check_vanished(app.vanished), version=app.version)
 
 
 class CodeChanges:

@@ -13,7 +13,16 @@ from tokimori.model.job import Job, JobState
 from tokimori.model.target import Function
 from tokimori.service.arguments import JobArguments
 from tokimori.service.asking import retried
-from tokimori.service.declaring import APPS, DeclaredDigests, DeclaredStanding, digest_of, standing_of, without_count
+from tokimori.service.declaring import (
+    APPS,
+    DeclaredDigests,
+    DeclaredStanding,
+    differences,
+    digest_of,
+    standing_of,
+    version_order,
+    without_count,
+)
 from tokimori.service.definitions import definition_from, fields_of
 from tokimori.service.documents import Documents
 from tokimori.service.jobs import Jobs
@@ -32,6 +41,7 @@ class Declared(Struct, frozen=True, kw_only=True):
     app: str
     jobs: Mapping[str, Mapping[str, Any]]
     vanished: Vanished = "report"
+    version: str = ""
 
 
 class _At(NamedTuple):
@@ -69,6 +79,12 @@ async def _declare(at: _At, documents: Documents[DeclaredDigests], declared: Dec
     """Do it in this turn, which begins with the first change."""
     parts = await documents.list(f"{declared.app}/")
     known = {job_id: digest for part in parts for job_id, digest in part.jobs.items()}
+    newest = _newest(parts)
+    if (outdated := _outdated(declared, newest)) is not None:
+        return [outdated]
+    if declared.version != newest:
+        its = DeclaredDigests(jobs={}, version=declared.version)
+        await documents.at(await at.turn.store()).put(f"{declared.app}/version", its)
     lines: list[str] = []
     now_known = dict(known)
     for job_id, fields in declared.jobs.items():
@@ -86,6 +102,72 @@ async def _declare(at: _At, documents: Documents[DeclaredDigests], declared: Dec
         guarded = documents.at(await at.turn.store())
         await _remember(guarded, declared.app, {job_id: now_known.get(job_id) for job_id in sorted(changed)})
     return lines
+
+
+def _newest(parts: Sequence[DeclaredDigests]) -> str:
+    """Return the newest version of the app that has declared jobs; "": none had a version."""
+    return max((part.version for part in parts), key=version_order, default="")
+
+
+def _outdated(declared: Declared, newest: str) -> str | None:
+    """Return what to tell people if a newer version of the app has declared its jobs: they follow that one."""
+    if version_order(declared.version) >= version_order(newest):
+        return None
+    mine = f"version {declared.version}" if declared.version else "which has no version,"
+    return (
+        f"the app {declared.app}, {mine} changes no schedule and no job: version {newest} has declared them; "
+        f"to go back, give this code a greater one: App({declared.app!r}, version=…)"
+    )
+
+
+async def foretell(jobs: Jobs[Inside], declared: Declared) -> Sequence[tuple[str, str, str]]:
+    """Return what `declare` would do: a mark, the id of a job and a sentence, for each job that does not stay.
+
+    The marks are `+` for a new job, `~` for a changed one, `-` for one that the code does not declare any more, and `!`
+    for what stays as it is and is not what the code says. Nothing is changed.
+    """
+    ground, told = jobs._ground, list[tuple[str, str, str]]()
+    parts = await Documents(ground.store, APPS, ground.random).list(f"{declared.app}/")
+    known = {job_id: digest for part in parts for job_id, digest in part.jobs.items()}
+    if (outdated := _outdated(declared, _newest(parts))) is not None:
+        return [("!", declared.app, outdated)]
+    for job_id, fields in declared.jobs.items():
+        said = {"owner": declared.app, **fields}
+        new = definition_from(without_count(said), time_zone=jobs._caller.time_zone)
+        try:
+            job = await jobs.get(job_id)
+        except NotFound:
+            told.append(("+", job_id, "it is new"))
+            continue
+        standing = standing_of(job.definition, digest_of(new), known.get(job_id) or _declared_elsewhere(job, said))
+        if job.definition.declared is not None or standing in (DeclaredStanding.STRANGE, DeclaredStanding.EDITED):
+            told.append(("!", job_id, _left_alone(job, standing)))
+        elif standing is DeclaredStanding.AS_DECLARED:
+            fields_changed = ", ".join(each.field for each in differences(job.definition, new))
+            told.append(("~", job_id, f"it changes: {fields_changed}"))
+    for job_id in known.keys() - declared.jobs.keys():
+        with suppress(NotFound):
+            told.append(("-", job_id, _on_vanishing(await jobs.get(job_id), declared, known.get(job_id))))
+    return sorted(told, key=lambda each: each[1])
+
+
+def _on_vanishing(job: Job, declared: Declared, known: str | None) -> str:
+    """Return what becomes of a job that the app does not declare any more."""
+    what = f"job {job.id} is not declared by the app {declared.app} any more"
+    if job.definition.declared is not None or digest_of(job.definition) != known:
+        return f"{what}, but was edited by hand or is of a set: it stays as it is"
+    match declared.vanished:
+        case "report" if job.state is JobState.ENABLED and job.definition.schedule is not None:
+            return (
+                f"{what}, STAYS ENABLED and still becomes due by its schedule, which no code serves: "
+                f'`tokimori job delete {job.id}`, or App(prune="pause") or "delete"'
+            )
+        case "report":
+            return f"{what}, and stays {job.state}: `tokimori job delete {job.id}` deletes it"
+        case "pause":
+            return f"{what}: it is paused"
+        case "delete":
+            return f"{what}: it is deleted"
 
 
 async def _remember(documents: Documents[DeclaredDigests], app: str, changes: Mapping[str, str | None]) -> None:
@@ -177,27 +259,24 @@ async def _vanish(at: _At, job_id: str, declared: Declared, now_known: dict[str,
     except NotFound:
         now_known.pop(job_id, None)
         return None
-    what = f"job {job_id} is not declared by the app {declared.app} any more"
+    told = _on_vanishing(job, declared, now_known.get(job_id))
     if job.definition.declared is not None or digest_of(job.definition) != now_known.get(job_id):
-        return f"{what}, but was edited by hand or is of a set: it stays as it is"
-    match declared.vanished:
-        case "report":
-            return f"{what}: `tokimori job delete {job_id}` deletes it"
-        case "pause":
-            if job.state is not JobState.PAUSED:
-                await (await at.changing()).pause(job_id, what)
-            return f"{what}: it is paused"
-        case "delete":
-            try:
-                await (await at.changing()).delete(job_id)
-            except Refused as fault:
-                return f"{what}: {fault.message}"
-            now_known.pop(job_id, None)
-            return f"{what}: it was deleted"
+        return told
+    if declared.vanished == "pause" and job.state is not JobState.PAUSED:
+        await (await at.changing()).pause(job_id, told.partition(": it is paused")[0])
+    if declared.vanished == "delete":
+        try:
+            await (await at.changing()).delete(job_id)
+        except Refused as fault:
+            return f"{told.partition(': it is deleted')[0]}: {fault.message}"
+        now_known.pop(job_id, None)
+    return told
 
 
 def check_vanished(word: str) -> Vanished:
     """Return the word, if it says what becomes of vanished jobs. Raises `InvalidInput`."""
     if word not in ("report", "pause", "delete"):
-        raise InvalidInput(f"prune: {word!r} is not allowed", field="prune", value=word, allowed="pause, delete, None")
+        raise InvalidInput(
+            f"prune: {word!r} is not allowed", field="prune", value=word, allowed="report, pause, delete"
+        )
     return cast(Vanished, word)

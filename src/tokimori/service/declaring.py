@@ -1,13 +1,17 @@
 """The rule for jobs that an app or a file declares: which may follow it, and what somebody has edited. Pure."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, date, datetime
 from enum import Enum, auto
 from hashlib import sha256
+from math import isfinite
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from tokimori.errors import InvalidInput
 from tokimori.model.job import Definition
 from tokimori.service.definitions import fields_of
 from tokimori.service.documents import DocumentKind
@@ -78,10 +82,37 @@ def _flat(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-class DeclaredDigests(Struct, frozen=True, kw_only=True):
-    """Digests of what an app declared last for each job, or for some of them."""
+class DeclaredDigests(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Digests of what an app declared last for each job, or for some of them; or the `version` that has declared it."""
 
     jobs: dict[str, str]
+    version: str = ""
+
+
+AppVersion = int | float | date | str
+"""Version of an app: a number, a date or a datetime, also as a text. Dates follow all numbers."""
+
+
+def app_version(given: object) -> str:
+    """Return the version of an app as a text; "": it has none. Raises `InvalidInput`."""
+    text = "" if given is None else given.isoformat() if isinstance(given, date) else str(given)
+    version_order(text)
+    return text
+
+
+def version_order(version: str) -> tuple[int, float]:
+    """Return a key by which versions are compared: none, numbers, dates. Raises `InvalidInput`."""
+    if not version:
+        return -1, 0.0
+    with suppress(ValueError):
+        if isfinite(number := float(version)):
+            return 0, number
+    with suppress(ValueError):
+        moment = datetime.fromisoformat(version)
+        return 1, (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+    message = f"version: {version!r} is neither a number nor a date"
+    allowed = "a number such as 7, a date or a datetime, such as 2026-11-29 or 2026-11-29T20:00:00Z"
+    raise InvalidInput(message, field="version", value=version, allowed=allowed)
 
 
 APPS = DocumentKind(

@@ -1,6 +1,7 @@
 """Jobs that an app declares follow its code, and never an edit by hand."""
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
@@ -9,14 +10,21 @@ from tests.unit.service.world import World
 from tokimori.errors import InvalidInput, NotFound
 from tokimori.model.job import JobState
 from tokimori.model.target import Function
-from tokimori.service.declared import Declared, Vanished, check_vanished, declare
+from tokimori.service.declared import Declared, Vanished, check_vanished, declare, foretell
+from tokimori.service.declaring import app_version, version_order
 
 NIGHTLY = {"function": "app.nightly", "schedule": "0 3 * * *"}
 
 
-async def declared(world: World, jobs: Mapping[str, Mapping[str, Any]], vanished: Vanished = "report") -> Sequence[str]:
+async def declared(
+    world: World, jobs: Mapping[str, Mapping[str, Any]], vanished: Vanished = "report", version: str = ""
+) -> Sequence[str]:
     """What people are told when the app starts."""
-    return await declare(world.service.jobs, Declared(app="app", jobs=jobs, vanished=vanished))
+    said = Declared(app="app", jobs=jobs, vanished=vanished, version=version)
+    foretold = await foretell(world.service.jobs, said)
+    told = await declare(world.service.jobs, said)
+    assert sorted(text for mark, _, text in foretold if mark in "!-") == sorted(told)
+    return told
 
 
 async def test_new_jobs_are_added_and_belong_to_the_app(world: World) -> None:
@@ -121,3 +129,68 @@ def test_what_becomes_of_vanished_jobs_is_one_of_three_words() -> None:
     """Another one is refused."""
     with pytest.raises(InvalidInput, match="prune"):
         check_vanished("burn")
+
+
+async def test_jobs_follow_the_newest_version(world: World) -> None:
+    """Whichever starts last: an older version changes nothing and says so, and so does code without one."""
+    later = {"nightly": {**NIGHTLY, "schedule": "0 4 * * *"}}
+    assert await declared(world, {"nightly": NIGHTLY}, version="9") == []
+    assert await declared(world, later, version="10") == []
+    for version in ("9", ""):
+        (told,) = await declared(world, {"nightly": NIGHTLY}, version=version)
+        assert "changes no schedule and no job: version 10 has declared them" in told
+        assert "to go back, give this code a greater one: App('app', version=…)" in told
+    assert (await world.service.jobs.get("nightly")).definition.schedule == "0 4 * * *"
+    assert await declared(world, {"nightly": NIGHTLY}, version="2026-11-29") == []
+    assert (await world.service.jobs.get("nightly")).definition.schedule == "0 3 * * *"
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        (None, 0),
+        (9, 10),
+        (1.5, "2"),
+        (10**6, date(2026, 1, 1)),
+        ("2026-01-01", datetime(2026, 1, 1, 8, tzinfo=UTC)),
+        ("2026-01-01T08:00:00+02:00", "2026-01-01T07:00:00Z"),
+    ],
+)
+def test_versions_are_numbers_or_dates(older: object, newer: object) -> None:
+    """Numbers are compared as numbers, and dates follow them."""
+    assert version_order(app_version(older)) < version_order(app_version(newer))
+
+
+@pytest.mark.parametrize("wrong", ["1.2.3", "new", "nan", [7]])
+def test_other_versions_are_refused(wrong: object) -> None:
+    """Nobody could say which is newer."""
+    with pytest.raises(InvalidInput, match=r"version: .* is neither a number nor a date"):
+        app_version(wrong)
+
+
+async def test_a_deploy_is_foretold(world: World) -> None:
+    """Each job that would not stay as it is has a mark; nothing is changed."""
+    daily = {"function": "app.daily", "schedule": "@daily"}
+    for job_id in ("gone", "asked", "changed", "same", "edited"):
+        await declared(world, {job_id: daily if job_id != "asked" else {"function": "app.asked"}})
+    await world.service.jobs.update("edited", priority=3)
+    jobs: dict[str, dict[str, Any]] = {
+        "changed": {**daily, "priority": 7},
+        "same": daily,
+        "edited": {**daily, "priority": 9},
+        "new": daily,
+    }
+    before = await world.service.jobs.get("changed")
+    told = await foretell(world.service.jobs, Declared(app="app", jobs=jobs))
+    assert [(mark, job_id) for mark, job_id, _ in told] == [
+        ("-", "asked"),
+        ("~", "changed"),
+        ("!", "edited"),
+        ("-", "gone"),
+        ("+", "new"),
+    ]
+    texts = {job_id: text for _, job_id, text in told}
+    assert texts["changed"] == "it changes: priority"
+    assert "STAYS ENABLED and still becomes due by its schedule" in texts["gone"]
+    assert "and stays enabled: `tokimori job delete asked`" in texts["asked"]
+    assert await world.service.jobs.get("changed") == before

@@ -122,8 +122,8 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello"):
     """A worker process is ready: `number` as it was given to it, and what its app has.
 
     `handlers` are names, `patterns` regular expressions for whole names. `vanished` says what becomes of jobs that the
-    app declared once and does not any more. `stops`: it has something to do before it exits. `language` is that of its
-    code, `stacks` the descriptor of its file of stacks; -1: it has none.
+    app declared once and does not any more, `version` which version of the app this is. `stops`: it has something to do
+    before it exits. `language` is that of its code, `stacks` the descriptor of its file of stacks; -1: it has none.
     """
 
     number: int
@@ -133,6 +133,7 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello"):
     patterns: list[str]
     jobs: list[Declared]
     vanished: str = "report"
+    version: str = ""
     stops: bool = False
     language: str = ""
     stacks: int = -1

@@ -1,0 +1,53 @@
+"""`tokimori app …`"""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tokimori.cli.command import Group, options
+from tokimori.cli.output import print_json, print_lines
+from tokimori.cli.session import in_own_service
+from tokimori.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tokimori.apps.routes import AppFunctions
+    from tokimori.service.service import Service
+
+app = Group("app", help="Apps: check, before a deploy, what it changes.")
+
+
+@app.command("check")
+@click.argument("name", metavar="MODULE:NAME")
+@click.option("-I", "--include", multiple=True, metavar="PATH", help="Look for modules in this folder first.")
+@click.option("-r", "--require", multiple=True, metavar="MODULE", help="Import this module before the app.")
+def check_app(*, name: str, include: tuple[str, ...], require: tuple[str, ...]) -> None:
+    """Show which jobs a start of this app would add, change, leave enabled, pause or delete. Nothing is changed.
+
+    The marks: + a new job, ~ a changed one, - one that the code does not declare any more, ! what stays as it is.
+    """
+    found = _loaded(name, include, require)
+
+    async def act(service: "Service") -> "Sequence[tuple[str, str, str]]":
+        from tokimori.node.functions import declared_in
+        from tokimori.service.declared import foretell
+        from tokimori.service.service import service_for
+
+        return await foretell(service_for(service._ground, service._caller).jobs, declared_in(found.hello(0, 0)))
+
+    told = in_own_service(act)
+    if options().output in ("json", "jsonl"):
+        print_json([{"mark": mark, "id": job_id, "text": text} for mark, job_id, text in told])
+    else:
+        print_lines(*(f"{mark} {job_id}: {text}" for mark, job_id, text in told) if told else ("nothing changes",))
+
+
+def _loaded(name: str, include: tuple[str, ...], require: tuple[str, ...]) -> "AppFunctions":
+    from tokimori.apps.loading import load_app, why_not_loaded
+
+    try:
+        return load_app(name, include, require)
+    except Exception as fault:  # the code is the user's
+        message, allowed = why_not_loaded(name, fault)
+        raise InvalidInput(message, field="app", value=name, allowed=allowed) from None
