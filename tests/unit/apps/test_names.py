@@ -1,5 +1,7 @@
 """What a program finds in `tokimori`."""
 
+import pydoc
+import re
 import subprocess
 import sys
 import typing
@@ -16,6 +18,7 @@ from tokimori.model.run import Run
 from tokimori.service.operation import Member, members_in
 from tokimori.service.service import PARTS
 from tokimori.service.views.outside import type_given
+from tokimori.testing import Rehearsal
 
 
 def named(hint: object) -> Iterator[type]:
@@ -85,3 +88,42 @@ def test_help_shows_the_names() -> None:
     )
     for name in ("class AsyncClient", "class Client", "trigger(", "open(", "class Refused", "class Backfill"):
         assert name in ended.stdout
+
+
+def blocks(page: str) -> list[str]:
+    """The examples of a page: what stands four spaces further in than its text."""
+    found: list[list[str]] = [[]]
+    for line in page.splitlines():
+        if line.startswith(" " * 8):
+            found[-1].append(line[8:])
+        elif line.strip():
+            found.append([])
+        else:
+            found[-1].append("")
+    return [text for each in found if (text := "\n".join(each).strip())]
+
+
+def test_the_help_of_the_package_is_a_page() -> None:
+    """Apps, clients, tasks and errors, in this order, each with an example; nothing of what is inside."""
+    page = pydoc.plain(pydoc.render_doc(tokimori))
+    assert len(page.splitlines()) < 140
+    heads = [line.strip() for line in page.splitlines() if line.strip() in {"APPS", "CLIENTS", "TASKS", "ERRORS"}]
+    assert heads == ["APPS", "CLIENTS", "TASKS", "ERRORS"]
+    assert not re.search(r"\b(lane|rank|incarnation)s?\b", page)
+    listed = {name.strip("`,.; ") for line in re.findall(r"More: (.*)", str(tokimori.__doc__)) for name in line.split()}
+    assert {"Handle", "AsyncClient", "Task", "StoreError"} <= listed & set(names.__all__)
+
+
+def test_its_examples_do_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:
+    """They are run one after the other in a rehearsal, and those of clients with a store in memory."""
+    first, second, clients, tasks, fails = blocks(str(tokimori.__doc__))
+    names_: dict[str, Any] = {}
+    exec(first, names_)  # noqa: S102
+    exec(tasks, names_)  # noqa: S102
+    with Rehearsal(names_["app"]):
+        for each in (second, fails):
+            exec(each, names_)  # noqa: S102
+    with tokimori.open("memory:") as client:
+        client.jobs.add("backup", schedule="every day at 4:00", command="make backup", timeout="1h")
+    compile(clients, "page", "exec")
+    assert "ready order 7 is delivered" in capsys.readouterr().out
