@@ -22,6 +22,12 @@ class QueueQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = MOST_LISTED
 
 
+class RateRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many runs of a queue are claimed in any period (`100/1m`, `10/s smooth`, or `none`)."""
+
+    rate: str
+
+
 class ResumedView(Struct, frozen=True, kw_only=True):
     """The queue (`*`: everything), and whether it was paused."""
 
@@ -42,6 +48,7 @@ class QueueRoutes:
         return [
             Operation("queue_list", "GET", "/api/v2/queues", self.list, list[QueueView]),
             Operation("queue_show", "GET", queue, self.show, QueueView),
+            Operation("queue_set", "PUT", queue, self.put, QueueView, example={"rate": "100/1m"}),
             Operation("queue_pauses", "GET", "/api/v2/pauses", self.pauses, list[PauseView]),
             *(
                 Operation(f"{name}_pause", "POST", f"{path}/pause", self.pause, PauseView, example=why)
@@ -62,6 +69,11 @@ class QueueRoutes:
     async def show(self, request: Request) -> Response:
         """Return one queue: how many jobs are in it, and what keeps its runs from starting."""
         return answer(QueueView.made(await self._service(request).queues.get(request.path_params["queue"])))
+
+    async def put(self, request: Request, body: RateRequest) -> Response:
+        """Set how many runs of a queue are claimed in any period."""
+        queues = self._service(request).queues
+        return answer(QueueView.made(await queues.set(request.path_params["queue"], body.rate)))
 
     async def pauses(self, request: Request) -> Response:
         """Return all pauses; the pause of everything comes first."""

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from tokimori.service.queues import Queue
     from tokimori.service.service import Service
 
-queue = Group("queue", help="Queues: groups of jobs that can be paused together.")
+queue = Group("queue", help="Queues: groups of jobs that are paused, or have a rate, together.")
 
-_COLUMNS = ("NAME", "JOBS", "PAUSED SINCE", "BY", "REASON")
+_COLUMNS = ("NAME", "JOBS", "RATE", "TAKEN", "PAUSED SINCE", "BY", "REASON")
 _EVERYTHING = click.option("--all", "everything", is_flag=True, help="Everything, in every queue.")
 
 
@@ -50,8 +50,30 @@ def list_queues(*, paused: bool) -> None:
         its = own.get(each.name)
         told = (None, None, None) if its is None else (At(its.since, zone), its.by, its.reason)
         if its is not None or not paused:
-            listed.append((each, [(each.name, each.jobs, *told)]))
+            listed.append((each, [(each.name, each.jobs, each.rate, each.taken, *told)]))
     print_list(_COLUMNS, listed, QueueView.made)
+
+
+@queue.command("set")
+@click.argument("name")
+@click.option(
+    "--rate",
+    required=True,
+    metavar="N/T",
+    help="How many of its runs start in any period, such as 100/1m or '10/s smooth'; none: any number.",
+)
+def set_rate(name: str, rate: str) -> None:
+    """Set the rate of a queue: how many of its runs are claimed in any period, by all nodes together."""
+    from tokimori.service.views.queues import QueueView
+
+    async def act(service: "Service") -> "Queue":
+        return await service.queues.set(name, rate)
+
+    found = in_service(act)
+    if options().as_json:
+        print_json(QueueView.made(found))
+    else:
+        print_lines(f"{found.name}: {'no rate' if found.rate is None else f'rate {found.rate}'}")
 
 
 @queue.command()

@@ -12,6 +12,8 @@ from tokimori.clock import DAY, SECOND, Moment
 from tokimori.errors import InvalidInput
 from tokimori.schedules.stamp import seconds_in
 
+NO_RATE: Final = "none"
+"""In place of a rate: none."""
 MOST_TAKEN: Final = 10_000
 """The most units of a rate."""
 SHORTEST: Final = 1_000

@@ -50,6 +50,10 @@ def rate_of_queue(queue: str) -> str:
     return _RATE_OF_QUEUE + queue
 
 
+QUEUE_RATES = (_RATE_OF_QUEUE, f"{_RATE_OF_QUEUE[:-1]};")
+"""The names of rates of queues are between these."""
+
+
 def is_rate_alone(name: str) -> bool:
     """Return if the semaphore is the rate of a job or a queue, which people do not name."""
     return name.startswith((_RATE_OF_JOB, _RATE_OF_QUEUE))

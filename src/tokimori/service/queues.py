@@ -1,6 +1,7 @@
 """Queues: the list of them, and pausing one of them or everything."""
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from msgspec import Struct
@@ -9,12 +10,15 @@ from msgspec.structs import replace
 from tokimori.clock import format_moment
 from tokimori.errors import NotFound, Refused, StoreUnavailable
 from tokimori.model.access_token import Role
+from tokimori.model.claim_rate import NO_RATE, parse_claim_rate
 from tokimori.model.lanes import EVERYTHING, Pause, paused_queue
 from tokimori.model.run import Run
+from tokimori.model.semaphores import MOST_UNITS, rate_of_queue
 from tokimori.model.sizes import check_reason
 from tokimori.model.transitions import RunState
 from tokimori.model.words import DOTS, check_word
 from tokimori.ports.planning import Pausing
+from tokimori.ports.semaphores import Semaphore, SemaphoreTable
 from tokimori.ports.store import Jobs, RunFilter, Runs
 from tokimori.service.asking import MOST_LISTED, cancel_all, checked, retried
 from tokimori.service.given import flag_of
@@ -29,14 +33,19 @@ _BEHIND = "!"
 
 
 class Queue(Struct, frozen=True, kw_only=True):
-    """A queue, the number of its jobs, and the pauses that apply to it: its own, and that of everything."""
+    """A queue, the number of its jobs, and the pauses that apply to it: its own, and that of everything.
+
+    `rate` is how many of its runs are claimed in any period; `taken` of them count now.
+    """
 
     name: str
     jobs: int
     pauses: tuple[Pause, ...] = ()
+    rate: str | None = None
+    taken: int | None = None
 
 
-class QueueStore(Pausing, Jobs, Runs, Protocol):
+class QueueStore(Pausing, Jobs, Runs, SemaphoreTable, Protocol):
     """The part of the store that queues use."""
 
 
@@ -67,7 +76,9 @@ class Queues(Part[M]):
         names = sorted({*jobs, *paused})[:most]
         by_queue = {pause.queue: pause for pause in pauses}
         own = {name: tuple(by_queue[queue] for queue in (EVERYTHING, name) if queue in by_queue) for name in names}
-        return [Queue(name=name, jobs=jobs.get(name, 0), pauses=own[name]) for name in names]
+        first_rate = rate_of_queue("")
+        rates = {each.name: each for each in await self._store.list_semaphores(after=first_rate, limit=MOST_LISTED)}
+        return [_paced(Queue(name=name, jobs=jobs.get(name, 0), pauses=own[name]), rates) for name in names]
 
     @list.within
     async def _list_within(self, sight: Sight, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[Queue]:
@@ -84,7 +95,21 @@ class Queues(Part[M]):
         """Return the queue of that name; there need not be a job in it. Raises `InvalidInput`."""
         check_word("queue", queue)
         found = dict(await self._store.list_queues(queue, 1))
-        return Queue(name=queue, jobs=found.get(queue, 0), pauses=binding(queue, await self.pauses()))
+        whole = Queue(name=queue, jobs=found.get(queue, 0), pauses=binding(queue, await self.pauses()))
+        with suppress(NotFound):
+            return _paced(whole, {rate_of_queue(queue): await self._store.get_semaphore(rate_of_queue(queue))})
+        return whole
+
+    @operation(Role.OPERATE, QUEUE, audit=STATE, event="changed")
+    async def set(self, queue: str, rate: str) -> Queue:
+        """Set how many runs of the queue are claimed in any period, such as `100/1m`; ` smooth` behind it keeps them
+        apart, and `none` takes the rate away. What was taken counts for the new rate. Raises `InvalidInput`.
+        """
+        name = rate_of_queue(_name(queue))
+        pace = None if rate == NO_RATE else parse_claim_rate(rate, field="rate")
+        now = await retried(self._now, StoreUnavailable)
+        await retried(lambda: self._store.put_semaphore(name, MOST_UNITS, now, pace), StoreUnavailable)
+        return await self.get(queue)
 
     @operation(Role.READ, OPEN, gives=list_of(PauseView.made))
     async def pauses(self) -> Sequence[Pause]:
@@ -98,8 +123,10 @@ class Queues(Part[M]):
         return [each for each in found if each.queue == EVERYTHING or sight.scope.owns_queue(each.queue)]
 
     async def _state(self, queue: str | None) -> object:
-        """Return the pause of the queue."""
-        return [pause for pause in await self.pauses() if pause.queue == (queue or EVERYTHING)] or None
+        """Return the pause of the queue; of one with a rate also that."""
+        pauses = [pause for pause in await self.pauses() if pause.queue == (queue or EVERYTHING)] or None
+        rate = None if queue is None or queue in tuple(DOTS) else (await self.get(queue)).rate
+        return pauses if rate is None else {"rate": rate, "pauses": pauses}
 
     @operation(Role.OPERATE, QUEUE, audit=STATE, event="paused", gives=PauseView.made)
     async def pause(self, queue: str | None = None, reason: str | None = None, *, now: bool = False) -> Pause:
@@ -167,6 +194,12 @@ def _name(queue: str | None) -> str:
         return EVERYTHING
     check_word("queue", queue)
     return queue
+
+
+def _paced(queue: Queue, rates: Mapping[str, Semaphore]) -> Queue:
+    found = rates.get(rate_of_queue(queue.name))
+    rate = None if found is None else found.rate
+    return queue if found is None or rate is None else replace(queue, rate=str(rate), taken=found.taken)
 
 
 def binding(queue: str, pauses: Collection[Pause]) -> tuple[Pause, ...]:

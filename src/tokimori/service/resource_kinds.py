@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Refused
 from tokimori.model.calendar import Calendar
-from tokimori.model.claim_rate import parse_claim_rate
+from tokimori.model.claim_rate import NO_RATE, parse_claim_rate
 from tokimori.model.lanes import EVERYTHING
 from tokimori.model.semaphores import DEFAULT_LIMIT, MOST_UNITS, is_rate_alone
 from tokimori.model.sizes import check_reason
@@ -25,7 +25,7 @@ from tokimori.service.calendars import Calendars, changed_calendar, follow_calen
 from tokimori.service.given import mapping_of
 from tokimori.service.operation import Inside
 from tokimori.service.queues import Queues
-from tokimori.service.semaphores import NO_RATE, Semaphores
+from tokimori.service.semaphores import Semaphores
 
 State = Mapping[str, Any]
 Part = Literal["calendars", "queues", "semaphores"]

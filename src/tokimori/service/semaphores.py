@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput, NotFound, StoreError, StoreUnavailable
 from tokimori.model.access_token import Role
-from tokimori.model.claim_rate import parse_claim_rate
+from tokimori.model.claim_rate import NO_RATE, parse_claim_rate
 from tokimori.model.ids import NodeId, RunId
 from tokimori.model.job import Definition
 from tokimori.model.lanes import lane_of
@@ -28,8 +28,6 @@ from tokimori.service.views.outside import list_of
 from tokimori.service.views.semaphores import SemaphoreView
 from tokimori.service.why import stops
 
-NO_RATE = "none"
-"""In place of a rate: none."""
 LONGEST_LANE = 2048
 """The most characters of a lane that every store can keep."""
 

@@ -1,6 +1,7 @@
 """Rates of semaphores, jobs and queues: never more units in a window, by the store's clock, and nobody waits longer."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tokimori.errors import Refused
 from tokimori.model.claim_rate import parse_claim_rate
 from tokimori.model.outcome import Failed, Released, RetryAt
 from tokimori.model.run import Run
+from tokimori.model.semaphores import MOST_UNITS
 from tokimori.model.transitions import RunState
 from tokimori.ports.semaphores import Grant, InLine
 from tokimori.ports.store import Store
@@ -317,6 +319,23 @@ async def test_a_job_has_a_rate(timed: Timed, worker: Worker) -> None:
         edited, replace(job, version=edited.version + 1, definition=replace(job.definition, rate_limit=None))
     )
     assert len(await worker.claim()) == 2
+
+
+async def test_a_queue_has_a_rate(timed: Timed, worker: Worker) -> None:
+    """It counts the runs of all its jobs, which hold nothing, and no run of another queue; without it all go on."""
+    store = timed.store
+    await store.put_semaphore("queue:mail", MOST_UNITS, NOW, parse_claim_rate("2/0.3s", field="rate"))
+    runs = [run for name in ("a", "b") for run in await wanting(store, name, queue="mail", runs=2)]
+    limited = await wanting(store, "limited", "db", queue="mail", max_running=1)
+    await wanting(store, "elsewhere", queue="web", runs=3)
+    claimed = await worker.claim()
+    assert sorted(each.run.lane.partition("|")[0] for each in claimed if each.run.lane) == ["mail"] * 2 + ["web"] * 3
+    assert Counter(await line(store, [*runs, *limited])) == {None: 2, "semaphore:queue:mail": 3}
+    assert (await store.get_semaphore("queue:mail")).used == 0
+    await timed.go_on()
+    assert len(await worker.claim()) == 2
+    await store.put_semaphore("queue:mail", MOST_UNITS, NOW)
+    assert len(await worker.claim()) == 1
 
 
 async def test_a_clock_that_was_wrong_delays_no_more_than_a_period(timed: Timed, worker: Worker) -> None:

@@ -15,8 +15,13 @@ class PauseView(Outside, frozen=True, kw_only=True):
 
 
 class QueueView(Outside, frozen=True, kw_only=True):
-    """A queue, the number of its jobs, and the pauses that apply to it: its own, and that of everything."""
+    """A queue, the number of its jobs, and the pauses that apply to it: its own, and that of everything.
+
+    `taken` of its runs count for its `rate` now.
+    """
 
     name: str
     jobs: int
     pauses: tuple[PauseView, ...]
+    rate: str | None
+    taken: int | None

@@ -14,7 +14,7 @@ from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import Job
 from tokimori.model.lanes import units_apart
 from tokimori.model.run import Run, Skip
-from tokimori.model.semaphores import KEY_LINE, semaphore_of, wanted
+from tokimori.model.semaphores import KEY_LINE, is_rate_alone, semaphore_of, wanted
 from tokimori.model.transitions import BEFORE_START, RunState
 from tokimori.ports.documents import Documents
 from tokimori.ports.nodes import NodeRecord, Nodes
@@ -35,7 +35,7 @@ _MOST_SEMAPHORES = 10
 """So many semaphores of a job are looked at."""
 
 
-class WhyStore(Jobs, Runs, Nodes, Documents, Pausing, Pruning, Protocol):
+class WhyStore(Jobs, Runs, Nodes, Documents, Pausing, Pruning, SemaphoreTable, Protocol):
     """The part of the store that is asked."""
 
 
@@ -140,7 +140,7 @@ class WhyReader:
 
     async def _units_of(self, name: str) -> Units:
         try:
-            store = await self._opened()
+            store = self._store if is_rate_alone(name) else await self._opened()
             found = await store.get_semaphore(name)
             return await self._units_in(store, found)
         except NotFound:

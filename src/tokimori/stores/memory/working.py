@@ -11,7 +11,7 @@ from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, Lane, NodeId
 from tokimori.model.lanes import open_lanes
 from tokimori.model.run import Output
-from tokimori.model.semaphores import KEY_LINE, line_of
+from tokimori.model.semaphores import KEY_LINE, is_rate_alone, line_of
 from tokimori.model.settle import parked
 from tokimori.model.transitions import RunMove, RunState, move
 from tokimori.ports.nodes import NodeState
@@ -30,7 +30,7 @@ from tokimori.stores.memory.lines import (
 from tokimori.stores.memory.nodes import claimed, owned_by
 from tokimori.stores.memory.rates import made, rated_of, take
 from tokimori.stores.memory.tables import OutputRow, RunRow, Tables, in_line
-from tokimori.stores.rules.admission import Admission, candidate_of
+from tokimori.stores.rules.admission import Admission, candidate_of, in_queue
 from tokimori.stores.rules.claiming import MOST_EXAMINED, claimed_run, run_permit
 from tokimori.stores.rules.lines import CLAIMABLE, Freed, Key, LinePlace, turn_of
 from tokimori.stores.rules.rates import Rated
@@ -92,12 +92,13 @@ def _take(tables: Tables, claim: Claim, now: Moment) -> list[RunRow]:
     """Walk the ready runs in order: what fits is taken, what does not joins a line and passes on its other turns."""
     ready = heapq.merge(*(tables.ready.get(lane, ()) for lane in open_lanes(claim.lanes, tables.pauses)))
     admission, taken = Admission(MemoryLines(tables)), list[RunRow]()
+    rates = {name for name, each in tables.semaphores.items() if is_rate_alone(name) and each.rate is not None}
     for _, run_id in islice(ready, claim.skip, claim.skip + claim.limit + MOST_EXAMINED):
         if len(taken) == claim.limit:
             break
         row = tables.live[run_id]
         job = tables.job_of(row.run.incarnation)
-        if job is not None and admission.takes(candidate_of(row.run, job.definition)):
+        if job is not None and admission.takes(in_queue(candidate_of(row.run, job.definition), rates)):
             taken.append(row)
     for row in taken:
         row.claim_id = claim.id

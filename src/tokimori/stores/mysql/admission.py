@@ -11,15 +11,16 @@ from tokimori.clock import Moment
 from tokimori.model.encoding import definition_of
 from tokimori.model.ids import Incarnation, Lane, RunId
 from tokimori.model.job import Definition, units_here
+from tokimori.model.lanes import queue_of
 from tokimori.model.run import Run
-from tokimori.model.semaphores import KEY_LINE, line_of
+from tokimori.model.semaphores import KEY_LINE, line_of, rate_of_queue
 from tokimori.stores.mysql.limits import count_places, places_of
 from tokimori.stores.mysql.lines import TRY_LOCK, USED, counts_of, rates_in, running_of_keys
 from tokimori.stores.mysql.rates import known_of, take, write_turns
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
 from tokimori.stores.rows import PERMIT, permit_row
-from tokimori.stores.rules.admission import Admission, Candidate, candidate_of
+from tokimori.stores.rules.admission import Admission, Candidate, candidate_of, in_queue
 from tokimori.stores.rules.claiming import run_permit
 from tokimori.stores.rules.lines import Key, LinePlace
 from tokimori.stores.rules.rates import Rated
@@ -54,7 +55,7 @@ class MysqlLines(NamedTuple):
     """See `Lines`. Gates and semaphores that one claim has locked, and counts made behind the locks.
 
     `unknown`: semaphores that do not exist yet; runs that want them can't be claimed before. `strays` have still to
-    move to these lanes after a change of their job.
+    move to these lanes after a change of their job. `queues` are rates of queues.
     """
 
     gates: Mapping[Incarnation, _Gate] = MappingProxyType({})
@@ -64,11 +65,12 @@ class MysqlLines(NamedTuple):
     rates: Mapping[str, Rated] = MappingProxyType({})
     unknown: frozenset[str] = frozenset()
     strays: Mapping[RunId, Lane | None] = MappingProxyType({})
+    queues: frozenset[str] = frozenset()
 
     def candidate(self, run: Run) -> Candidate | None:
         """Return the run for its judgement. None: others hold its job or a semaphore, or it is unreadable here."""
         gate = self.gates.get(run.incarnation)
-        candidate = None if gate is None else candidate_of(run, gate.definition)
+        candidate = None if gate is None else in_queue(candidate_of(run, gate.definition), self.queues)
         if candidate is None or any(name not in self.semaphores for name, _ in candidate.units):
             return None
         return candidate
@@ -107,17 +109,19 @@ def writes_of(admission: Admission, locked: MysqlLines, taken: Mapping[RunId, Ru
         yield sql(joins, refused_by or None, runs)
 
 
-async def lock_lines(transaction: Transaction, found: Sequence[tuple[Run, int]]) -> MysqlLines:
+async def lock_lines(transaction: Transaction, found: Sequence[tuple[Run, int]], queues: frozenset[str]) -> MysqlLines:
     """Lock the gates and semaphores of these runs, each with its job's limit, read without a lock."""
     gates, keys, moved = await _open_gates(transaction, found)
     strays = dict(_strays(gates, moved, [run for run, _ in found])) if moved.rows else {}
     wanted = {inc: [name for name, _ in units_here(gate.definition, inc)] for inc, gate in gates.items()}
     names = {name for run, _ in found for name in wanted.get(run.incarnation, ())}
+    paced = {run.lane for run, _ in found if run.lane and rate_of_queue(queue_of(run.lane)) in queues}
+    names |= {rate_of_queue(queue_of(lane)) for lane in paced}
     if not names:
         return MysqlLines(gates, keys, strays=strays)
-    lanes = sorted({run.lane for run, _ in found if run.lane and wanted.get(run.incarnation)})
+    lanes = sorted({run.lane for run, _ in found if run.lane and wanted.get(run.incarnation)} | paced)
     semaphores, heads, rates, unknown = await _open_semaphores(transaction, sorted(names), lanes)
-    return MysqlLines(gates, keys, semaphores, heads, rates, unknown, strays)
+    return MysqlLines(gates, keys, semaphores, heads, rates, unknown, strays, queues)
 
 
 def _strays(

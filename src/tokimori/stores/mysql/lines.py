@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tokimori.model.ids import Incarnation, Lane, NodeId, PermitId, RunId
 from tokimori.model.lanes import Pause, open_lanes
-from tokimori.model.semaphores import DEFAULT_LIMIT, KEY_LINE, line_of, made_with
+from tokimori.model.semaphores import DEFAULT_LIMIT, KEY_LINE, QUEUE_RATES, line_of, made_with
 from tokimori.stores.mysql.faults import FAULTS, is_refusal
 from tokimori.stores.mysql.limits import Places, wake
 from tokimori.stores.mysql.rates import TURNS, Known, known_of, take, write_turns
@@ -37,6 +37,9 @@ MAKE_GATE = _INSERT_GATE.replace("INSERT", "INSERT IGNORE")
 PAUSED = "SELECT queue FROM tokimori_pauses"
 SHARED_PAUSED = f"{PAUSED} {SHARED} SKIP LOCKED"
 """The same until the claim ends; without the gate while a pause is under way, as a claim waits for no lock."""
+RATES_OF_QUEUES = sql(
+    f"SELECT name FROM tokimori_semaphores {BY_KEY} WHERE name > %s AND name < %s AND rate IS NOT NULL", *QUEUE_RATES
+)
 
 
 async def add_pause(transaction: Transaction, pause: Pause) -> Pause:

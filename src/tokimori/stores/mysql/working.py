@@ -20,7 +20,7 @@ from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores import rows
 from tokimori.stores.mysql import ending, family, limits, lines, moves
 from tokimori.stores.mysql.admission import MysqlLines, lock_lines, place_of, writes_of
-from tokimori.stores.mysql.lines import SHARED_PAUSED, claimable
+from tokimori.stores.mysql.lines import RATES_OF_QUEUES, SHARED_PAUSED, claimable
 from tokimori.stores.mysql.nodes import OWNED
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
@@ -138,8 +138,9 @@ async def _claim(transaction: Transaction, catch: _Catch, now: Moment) -> _Catch
     claim = catch.claim
     before = sql(f'{OWNED} AND r.node_id = %s AND r.claim_id = %s ORDER BY r."rank", r.id', claim.node, claim.id)
     catch, look, rest = await _look(transaction, catch)
-    asked = (sql(_ALIVE, claim.node), before, SHARED_PAUSED, look)
-    node, known, paused, ready = await transaction.ask(*asked)
+    asked = (sql(_ALIVE, claim.node), before, SHARED_PAUSED, RATES_OF_QUEUES, look)
+    node, known, paused, paced, ready = await transaction.ask(*asked)
+    rates = frozenset(name for (name,) in paced.rows)
     if not node.rows or known.rows:
         return catch._replace(taken=rows.all_claimed(known.rows) if node.rows else (), over=True)
     catch = catch._replace(claim=replace(claim, lanes=claimable(claim.lanes, paused)), freed=Freed())
@@ -147,7 +148,7 @@ async def _claim(transaction: Transaction, catch: _Catch, now: Moment) -> _Catch
     while True:
         found = [(rows.run_of(row[:RUN_COLUMNS]), row[RUN_COLUMNS]) for row in sorted(ready.rows, key=_in_line)]
         found = [(run, limit) for run, limit in found if run.lane in catch.claim.lanes]
-        locked = await lock_lines(transaction, found)
+        locked = await lock_lines(transaction, found, rates)
         if locked.unknown:
             return locked.unknown
         catch, writes = _admit(catch, rest, [run for run, _ in found], locked, now)

@@ -104,6 +104,7 @@ taken:<name>            zset    units that were taken of a rate, by moment: "sum
                                 in: delete_semaphore, rates
 wakes                   zset    semaphores whose line goes on by itself because of a rate, by when
                                 in: delete_semaphore, list_semaphores, prelude, promote, put_semaphore, turns
+paced                   set     queues that have a rate; in: claim, import_rows, put_semaphore
 holders:<name>          zset    what is held, by since: of a run "run/name", of a program its permit
                                 in: claim, delete_semaphore, lines, list_semaphores, turns
 lines:<name>            set     lanes that may have runs in line

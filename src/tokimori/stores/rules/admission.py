@@ -1,14 +1,15 @@
 """Admission of ready runs to a claim: the limits of their job and key, and their semaphores."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct, field
 
 from tokimori.model.ids import Incarnation, Lane, RunId
 from tokimori.model.job import Definition, limit_of, units_here
+from tokimori.model.lanes import queue_of
 from tokimori.model.run import Run
-from tokimori.model.semaphores import KEY_LINE, LIMIT_LINE, is_rate_alone, line_of
+from tokimori.model.semaphores import KEY_LINE, LIMIT_LINE, is_rate_alone, line_of, rate_of_queue
 from tokimori.model.transitions import RunState
 from tokimori.stores.rules.lines import Freed, Key, LinePlace, Turn, fits, must_join
 from tokimori.stores.rules.rates import Rated, Turns
@@ -40,6 +41,12 @@ def candidate_of(run: Run, definition: Definition) -> Candidate:
         max_per_key=definition.max_running_per_key,
         units=units_here(definition, run.incarnation),
     )
+
+
+def in_queue(run: Candidate, rates: Collection[str]) -> Candidate:
+    """Return the run, with a unit of the rate of its queue if that is among these."""
+    name = rate_of_queue(queue_of(run.lane or Lane("")))
+    return run._replace(units=sorted([*run.units, (name, 1)])) if name in rates else run
 
 
 class Lines(Protocol):

@@ -11,6 +11,7 @@ from tokimori.clock import Moment
 from tokimori.model.claim_rate import stored_rate
 from tokimori.model.ids import Incarnation, Lane, NodeId, RunId
 from tokimori.model.lanes import Pause, open_lanes
+from tokimori.model.semaphores import QUEUE_RATES, is_rate_alone
 from tokimori.stores.rows import PAUSE, marks, pause_of, pause_row
 from tokimori.stores.rules.lines import (
     MOST_SERVED,
@@ -38,6 +39,16 @@ def paused_queues(db: sqlite3.Connection) -> set[str]:
     return {queue for (queue,) in db.execute("SELECT queue FROM tokimori_pauses")}
 
 
+def stops_and_rates(db: sqlite3.Connection) -> tuple[set[str], set[str]]:
+    """Return the paused queues, and the semaphores that are rates of queues."""
+    found = {name for (name,) in db.execute(_STOPS_AND_RATES, QUEUE_RATES)}
+    rates = {name for name in found if is_rate_alone(name)}
+    return found - rates, rates
+
+
+_STOPS_AND_RATES = """
+SELECT queue FROM tokimori_pauses UNION ALL
+SELECT name FROM tokimori_semaphores WHERE name > ? AND name < ? AND rate IS NOT NULL"""
 TURN = (
     "incarnation, state, concurrency_key, blocked_on, "
     "(SELECT semaphores FROM tokimori_jobs WHERE incarnation = tokimori_runs.incarnation)"

@@ -4,7 +4,7 @@ import heapq
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import ExitStack, closing
 from functools import lru_cache
 from itertools import islice
@@ -15,16 +15,16 @@ from msgspec import Struct, field
 from tokimori.clock import Moment
 from tokimori.model.claim_rate import stored_rate
 from tokimori.model.ids import Incarnation, Lane, NodeId, RunId
-from tokimori.model.lanes import open_lanes
+from tokimori.model.lanes import open_lanes, queue_of
 from tokimori.model.run import Output, encode_details
-from tokimori.model.semaphores import is_rate_alone, made_with
+from tokimori.model.semaphores import is_rate_alone, made_with, rate_of_queue
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.semaphores import permit_of
 from tokimori.ports.working import LARGE, Change, Claim, Claimed, Verdict
 from tokimori.stores import rows
 from tokimori.stores.rows import ATTEMPT, CLAIMED, OUTPUT, Row, marks
-from tokimori.stores.rules.admission import Admission, Candidate
+from tokimori.stores.rules.admission import Admission, Candidate, in_queue
 from tokimori.stores.rules.claiming import MOST_EXAMINED
 from tokimori.stores.rules.lines import MOST_MOVED, Freed, Key, LinePlace
 from tokimori.stores.rules.rates import Rated, Turns
@@ -38,7 +38,6 @@ from tokimori.stores.sqlite.lines import (
     first_program,
     head_of,
     head_of_key,
-    paused_queues,
     running_of_key,
     units_in,
 )
@@ -110,6 +109,7 @@ SELECT r."rank", r.id, r.incarnation, j.max_running,
     coalesce(length(r.payload), 0)
 FROM tokimori_runs r LEFT JOIN tokimori_jobs j ON j.incarnation = r.incarnation
 WHERE r.state = 'ready' AND r.lane = ? ORDER BY r."rank", r.id"""
+_READY_BY_RATE = _READY.replace("WHEN r.concurrency_key IS NOT NULL OR j.semaphores IS NOT NULL", "WHEN true")
 _HEADS = """
 SELECT r."rank", r.id, r.lane FROM json_each(?) l JOIN tokimori_runs r ON r.id = (
     SELECT id FROM tokimori_runs WHERE state = 'ready' AND lane = l.value ORDER BY "rank", id LIMIT 1)"""
@@ -174,7 +174,8 @@ def _take(db: sqlite3.Connection, claim: Claim, now: Moment) -> bool:
     """Walk the ready runs in order: those that fit are claimed, the others join a line. Return if it was cut short."""
     known, taken, misplaced, large, is_cut = SqliteLines(db), list[RunId](), list[RunId](), 0, False
     admission, most = Admission(known), claim.limit + MOST_EXAMINED
-    with closing(_ready(db, claim.lanes, claim.skip)) as ready:
+    paused, rates = lines.stops_and_rates(db)
+    with closing(_ready(db, open_lanes(claim.lanes, paused), claim.skip, rates)) as ready:
         for seen, row in enumerate(ready):
             is_cut = seen == most or len(misplaced) == MOST_MOVED or large >= LARGE
             if is_cut or len(taken) == claim.limit:
@@ -183,7 +184,9 @@ def _take(db: sqlite3.Connection, claim: Claim, now: Moment) -> bool:
             large += size
             if moves:
                 misplaced.append(run_id)
-            elif (limit == 0 and stated is None) or admission.takes(known.candidate(row)):  # most have no constraint
+            elif (limit == 0 and stated is None) or admission.takes(
+                in_queue(known.candidate(row), rates)
+            ):  # most have no constraint
                 taken.append(run_id)
     db.executemany(FOLLOW, [(run_id,) for run_id in misplaced])
     db.execute(_TAKE, (claim.node, claim.id, json.dumps(taken)))
@@ -198,19 +201,24 @@ def _take(db: sqlite3.Connection, claim: Claim, now: Moment) -> bool:
     return is_cut
 
 
-def _ready(db: sqlite3.Connection, lanes: Sequence[Lane], skip: int) -> Generator[Ready, None, None]:
+def _ready(
+    db: sqlite3.Connection, lanes: Sequence[Lane], skip: int, rates: Collection[str]
+) -> Generator[Ready, None, None]:
     """Yield the ready runs of these lanes in one order, read as far as they are asked for."""
-    heads = db.execute(_HEADS, (json.dumps(open_lanes(lanes, paused_queues(db))),)).fetchall()
+    heads = db.execute(_HEADS, (json.dumps(lanes),)).fetchall()
     with ExitStack() as stack:
-        walks = [stack.enter_context(closing(_of_lane(db, *head))) for head in heads]
+        walks = [stack.enter_context(closing(_of_lane(db, *head, rates=rates))) for head in heads]
         runs = (row for row in heapq.merge(*walks) if len(row) > 2)
         yield from islice(runs, skip, None)
 
 
-def _of_lane(db: sqlite3.Connection, rank: int, run_id: RunId, lane: Lane) -> Generator[Row, None, None]:
+def _of_lane(
+    db: sqlite3.Connection, rank: int, run_id: RunId, lane: Lane, *, rates: Collection[str]
+) -> Generator[Row, None, None]:
     """Yield the place of its first ready run, and then the runs: a caller that stops there opens no cursor."""
     yield rank, run_id
-    with closing(db.execute(_READY, (lane,))) as cursor:
+    ready = _READY_BY_RATE if rate_of_queue(queue_of(lane)) in rates else _READY
+    with closing(db.execute(ready, (lane,))) as cursor:
         yield from cursor
 
 

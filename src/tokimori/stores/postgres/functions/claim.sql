@@ -27,13 +27,16 @@ DECLARE
     _wanting boolean;   -- some want semaphores, or have keys
     _all boolean;       -- whatever was found may be taken, as far as limits of jobs go
     _judged record;
+    _paced text[];      -- rates of queues
     _followed record;
     _gates bigint[] := '{}';  -- whose turn refused runs pass on
     _key_jobs bigint[] := '{}';
     _keys text[] := '{}';
     _names text[] := '{}';
 BEGIN
-    PERFORM FROM tokimori_nodes WHERE id = _node AND state = 'alive' FOR KEY SHARE SKIP LOCKED;
+    SELECT ARRAY(
+        SELECT name FROM tokimori_semaphores WHERE name > 'queue:' AND name < 'queue;' AND rate IS NOT NULL)
+    INTO _paced FROM tokimori_nodes WHERE id = _node AND state = 'alive' FOR KEY SHARE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN;
     END IF;
@@ -97,8 +100,10 @@ BEGIN
                 SELECT FROM unnest(_limited) AS l (incarnation) CROSS JOIN LATERAL (
                     SELECT FROM tokimori_runs WHERE state = 'running' AND incarnation = l.incarnation LIMIT 1) r);
         END IF;
+        _wanting := _wanting OR (cardinality(_paced) > 0 AND EXISTS (
+            SELECT FROM tokimori_runs WHERE id = ANY (_ids) AND 'queue:' || split_part(lane, '|', 1) = ANY (_paced)));
         IF _wanting THEN
-            _judged := tokimori_judge(_claim, _node, _ids, _free || _limited, _left, _now);
+            _judged := tokimori_judge(_claim, _node, _ids, _free || _limited, _paced, _left, _now);
             _took := _judged.took;
             _busy := _busy || _judged.busy;
             _gates := _gates || _judged.gates;

@@ -1,14 +1,14 @@
 -- Of candidates some of which want semaphores or have a key: how many are taken. They and the gates of `_jobs` are
 -- locked. One after the other, in order, each takes all that it wants, or stands in the line of what it lacks first.
--- `busy` are jobs that want what somebody else has locked: their runs stay ready. Whoever is behind a refused run in
+-- `_paced` are rates of queues. `busy` are jobs that want what somebody else has locked: their runs stay ready. Whoever is behind a refused run in
 -- its other lines may be next there: these are `gates`, `keys` (each of the job beside it) and `names`.
 CREATE OR REPLACE FUNCTION tokimori_judge(
-    _claim uuid, _node uuid, _ids uuid[], _jobs bigint[], _left integer, _now bigint, OUT took integer,
+    _claim uuid, _node uuid, _ids uuid[], _jobs bigint[], _paced text[], _left integer, _now bigint, OUT took integer,
     OUT busy bigint[], OUT gates bigint[], OUT key_jobs bigint[], OUT keys text[], OUT names text[])
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    _named text[] := tokimori_named(_jobs);
+    _named text[] := tokimori_named(_jobs) || _paced;
     _locked text[];
     _known text[];
     _barred text[];
@@ -29,7 +29,8 @@ BEGIN
     _known := ARRAY(SELECT name FROM tokimori_semaphores WHERE name = ANY (_named));
     _barred := ARRAY(SELECT n FROM unnest(_known) n WHERE n <> ALL (_locked));
     FOR _run IN
-        SELECT r.id, r.incarnation, r.lane, r.concurrency_key AS key, tokimori_named(ARRAY[r.incarnation]) AS wants
+        SELECT r.id, r.incarnation, r.lane, r.concurrency_key AS key, tokimori_named(ARRAY[r.incarnation])
+            || ARRAY(SELECT p FROM unnest(_paced) p WHERE p = 'queue:' || split_part(r.lane, '|', 1)) AS wants
         FROM unnest(_ids) AS c (id) JOIN tokimori_runs r ON r.id = c.id
         WHERE r.incarnation = ANY (_jobs) ORDER BY r."rank", r.id
     LOOP
@@ -50,7 +51,7 @@ BEGIN
         END IF;
         IF _rated IS NOT NULL THEN
             FOR _name, _weight IN
-                SELECT n, tokimori_weight(j.semaphores, n) FROM unnest(_run.wants) n
+                SELECT n, coalesce(tokimori_weight(j.semaphores, n), 1) FROM unnest(_run.wants) n
                 JOIN tokimori_jobs j ON j.incarnation = _run.incarnation WHERE _rated ? n
             LOOP
                 _passed := _passed || jsonb_build_object(_name, coalesce((_passed ->> _name)::bigint, 0) + _weight);

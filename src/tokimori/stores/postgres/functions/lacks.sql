@@ -16,7 +16,9 @@ BEGIN
                 WHERE b.incarnation = r.incarnation AND b.concurrency_key = r.concurrency_key AND b.state = 'blocked'
                     AND b.blocked_on = 'key' AND (b."rank", b.id) < (r."rank", r.id))) THEN 'key'
         ELSE (
-            SELECT 'semaphore:' || (w ->> 0) FROM jsonb_array_elements(j.semaphores::jsonb) WITH ORDINALITY AS s (w, n)
+            SELECT 'semaphore:' || (w ->> 0) FROM jsonb_array_elements(
+                coalesce(j.semaphores::jsonb, '[]') || CASE WHEN _rated ? ('queue:' || split_part(r.lane, '|', 1))
+                    THEN jsonb_build_array(jsonb_build_array('queue:' || split_part(r.lane, '|', 1), 1)) ELSE '[]' END) w
             WHERE (w ->> 0 NOT LIKE '%:%' AND (w ->> 1)::integer > coalesce(tokimori_unused(w ->> 0), 1))
                 OR (w ->> 1)::bigint > (_rated -> (w ->> 0) ->> 'left')::bigint
                 OR _rated -> (w ->> 0) ->> 'kept' <> r.lane
@@ -27,7 +29,7 @@ BEGIN
                 OR EXISTS (
                     SELECT FROM tokimori_permits p
                     WHERE p.semaphore = w ->> 0 AND p.waiting AND p."rank" <= r."rank")
-            ORDER BY n LIMIT 1)
+            ORDER BY (w ->> 0) COLLATE "C" LIMIT 1)
         END
     FROM tokimori_runs r JOIN tokimori_jobs j ON j.incarnation = r.incarnation WHERE r.id = _id);
 END $$;

@@ -84,6 +84,27 @@ local function state_of(name)
     return semaphore
 end
 
+-- Semaphores that a run wants, by name: those of its job, and the rate of its queue.
+local paced, wants = {}, {}
+for _, queue in ipairs(call('SMEMBERS', P .. 'paced')) do
+    paced[queue] = true
+end
+local function wants_of(run)
+    local queue, own = string.match(run.lane, '^[^|]*'), terms_of(run.inc).semaphores
+    if not paced[queue] then
+        return own
+    end
+    if not wants[run.inc] then
+        local all = {{'queue:' .. queue, 1}}
+        for _, each in ipairs(own) do
+            all[#all + 1] = each
+        end
+        table.sort(all, function(a, b) return a[1] < b[1] end)
+        wants[run.inc] = all
+    end
+    return wants[run.inc]
+end
+
 -- Whether somebody of its lane is before the run in that line. Whom this claim refused is before all that follow.
 local function is_behind(run, line)
     if firsts[line] == nil then
@@ -111,7 +132,7 @@ local function refusal(run, terms)
         or is_behind(run, line_of(run.inc, run.lane, 'key', run.key))) then
         return 'key'
     end
-    for _, wanted in ipairs(terms.semaphores) do
+    for _, wanted in ipairs(wants_of(run)) do
         if is_refused(run, wanted[1], wanted[2]) then
             return 'semaphore:' .. wanted[1]
         end
@@ -125,7 +146,7 @@ local function take(run, terms)
     if run.key then
         running[run.inc .. ':' .. run.key] = running[run.inc .. ':' .. run.key] + 1
     end
-    for _, wanted in ipairs(terms.semaphores) do
+    for _, wanted in ipairs(wants_of(run)) do
         local semaphore, rate = semaphores[wanted[1]], semaphores[wanted[1]].rate
         if not is_rate_alone(wanted[1]) then
             semaphore.used = semaphore.used + wanted[2]
@@ -142,7 +163,7 @@ local refused, misplaced = {}, {}
 local function refuse(run, constraint)
     run.constraint = constraint
     refused[#refused + 1] = run
-    for _, wanted in ipairs(terms_of(run.inc).semaphores) do
+    for _, wanted in ipairs(wants_of(run)) do
         local rate = semaphores[wanted[1]] and semaphores[wanted[1]].rate
         if rate then
             rate.passed = rate.passed + wanted[2]

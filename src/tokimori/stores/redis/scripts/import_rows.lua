@@ -15,6 +15,9 @@ local WRITE = {
     semaphores = function(name, limit, granted, rate)
         if not semaphore_of(name) then
             make_semaphore(name, limit, granted, rate)
+            if rate and string.match(name, '^queue:') then
+                call('SADD', P .. 'paced', string.sub(name, 7))
+            end
         end
     end,
     skips = keep_skip,

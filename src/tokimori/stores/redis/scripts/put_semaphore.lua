@@ -10,5 +10,9 @@ end
 call('HDEL', semaphore, 'rate', 'turn', 'kept', 'woken', 'until')
 call('HSET', semaphore, 'limit', ask.limit, unpack(ask.rate and {'rate', ask.rate} or {}))
 call('ZREM', P .. 'wakes', ask.name)
+local queue = string.match(ask.name, '^queue:(.+)$')
+if queue then
+    call(ask.rate and 'SADD' or 'SREM', P .. 'paced', queue)
+end
 serve_semaphore(ask.name)
 return 0
