@@ -80,12 +80,12 @@ async def work(fleet: Fleet, rate: str, period: int, most: int) -> None:
             if trouble and time.monotonic() > began + trouble[0]:
                 match trouble.pop(0):
                     case 2.0:
-                        fleet.kill(nodes[0])
-                        fleet.start_node()
+                        await asyncio.to_thread(fleet.kill, nodes[0])
+                        await asyncio.to_thread(fleet.start_node)
                     case 4.0:
-                        fleet.freeze(nodes[1])
+                        await asyncio.to_thread(fleet.freeze, nodes[1])
                     case _:
-                        fleet.thaw(nodes[1])
+                        await asyncio.to_thread(fleet.thaw, nodes[1])
             await asyncio.sleep(LOOK)
         for _ in range(300):
             await taken(store, fleet.url, ledger)
@@ -95,7 +95,9 @@ async def work(fleet: Fleet, rate: str, period: int, most: int) -> None:
             await asyncio.sleep(LOOK)
     assert len(runs) == RUNS
     assert {run.state for run in runs} == {RunState.SUCCEEDED}
-    assert sum(units for units, _ in ledger.values()) == sum(run.attempt for run in runs), "each claim took one unit"
+    if not fleet.url.startswith("redis"):  # there a ledger at rest is forgotten, with its sum
+        assert max(total for _, total in ledger.values()) == sum(run.attempt for run in runs), "each claim took a unit"
+    assert sum(units for units, _ in ledger.values()) == sum(run.attempt for run in runs), "a look came too late"
     assert windows(ledger, period) <= most
     last = max(ledger) - min(ledger)
     print(f"{len(runs)} runs, {sum(run.attempt for run in runs)} claims in {last / SECOND:.1f} s under {rate}")

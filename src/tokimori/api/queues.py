@@ -23,7 +23,7 @@ class QueueQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class RateRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many runs of a queue are claimed in any period (`100/1m`, `10/s smooth`, or `none`)."""
+    """The rate of a queue: its runs that are claimed in any period (`100/1m`, `10/s smooth`, or `none`)."""
 
     rate: str
 

@@ -22,7 +22,7 @@ from tokimori.ports.semaphores import Semaphore, SemaphoreTable
 from tokimori.ports.store import Jobs, RunFilter, Runs
 from tokimori.service.asking import MOST_LISTED, cancel_all, checked, retried
 from tokimori.service.given import flag_of
-from tokimori.service.operation import STATE, M, Part, operation
+from tokimori.service.operation import OUTCOME, STATE, M, Part, operation
 from tokimori.service.sight import OPEN, QUEUE, Sight
 from tokimori.service.store_time import Now
 from tokimori.service.views.outside import list_of, maybe
@@ -100,7 +100,7 @@ class Queues(Part[M]):
             return _paced(whole, {rate_of_queue(queue): await self._store.get_semaphore(rate_of_queue(queue))})
         return whole
 
-    @operation(Role.OPERATE, QUEUE, audit=STATE, event="changed")
+    @operation(Role.OPERATE, QUEUE, audit=OUTCOME, event="changed")
     async def set(self, queue: str, rate: str) -> Queue:
         """Set how many runs of the queue are claimed in any period, such as `100/1m`; ` smooth` behind it keeps them
         apart, and `none` takes the rate away. What was taken counts for the new rate. Raises `InvalidInput`.
@@ -123,10 +123,8 @@ class Queues(Part[M]):
         return [each for each in found if each.queue == EVERYTHING or sight.scope.owns_queue(each.queue)]
 
     async def _state(self, queue: str | None) -> object:
-        """Return the pause of the queue; of one with a rate also that."""
-        pauses = [pause for pause in await self.pauses() if pause.queue == (queue or EVERYTHING)] or None
-        rate = None if queue is None or queue in tuple(DOTS) else (await self.get(queue)).rate
-        return pauses if rate is None else {"rate": rate, "pauses": pauses}
+        """Return the pause of the queue."""
+        return [pause for pause in await self.pauses() if pause.queue == (queue or EVERYTHING)] or None
 
     @operation(Role.OPERATE, QUEUE, audit=STATE, event="paused", gives=PauseView.made)
     async def pause(self, queue: str | None = None, reason: str | None = None, *, now: bool = False) -> Pause:

@@ -8,7 +8,10 @@ SEMAPHORES = "/api/v2/semaphores"
 async def test_the_life_of_a_semaphore(door: Asker) -> None:
     """Made, shown, given another limit, listed and deleted."""
     made = await door.post(f"{SEMAPHORES}/api", {"limit": 5}, method="PUT")
-    assert (made.status, made.json) == (200, {"name": "api", "limit": 5, "used": 0, "waiting": 0, "holders": []})
+    plain = {"name": "api", "limit": 5, "used": 0, "waiting": 0, "holders": []}
+    assert (made.status, made.json) == (200, {**plain, "rate": None, "taken": None, "goes_on": None})
+    paced = await door.post(f"{SEMAPHORES}/api", {"rate": "3/1m"}, method="PUT")
+    assert (paced.json["limit"], paced.json["rate"], paced.json["taken"]) == (5, "3/m", 0)
     assert (await door.post(f"{SEMAPHORES}/api", {"limit": 2}, method="PUT")).json["limit"] == 2
     assert (await door.get(f"{SEMAPHORES}/api")).json["limit"] == 2
     await door.post(f"{SEMAPHORES}/b", {"limit": 1}, method="PUT")
