@@ -134,6 +134,8 @@ class Admission(Struct):
         rated = self._rated[name]
         kept_for = None if rated is None else rated.kept_for
         free = weight <= self._free[name] and kept_for in {None, run.lane}
+        if rated is not None and self._free[name] < weight <= rated.rate.units:
+            self._free[name] = 0  # what is left is kept for it
         place = LinePlace(run.rank, run.id, weight)
         return self._joins(line, place, fits=free, program=self._programs[name])
 

@@ -66,6 +66,10 @@ BEGIN
                             ELSE (_rated -> _name ->> 'left')::bigint - _weight END));
                 ELSE
                     names := names || _name;
+                    IF _lacks = 'semaphore:' || _name AND _weight > (_rated -> _name ->> 'left')::bigint
+                        AND _weight <= split_part(_rated -> _name ->> 'rate', '/', 1)::bigint THEN
+                        _rated := jsonb_set(_rated, ARRAY[_name, 'left'], '0');  -- what is left is kept for it
+                    END IF;
                 END IF;
             END LOOP;
         END IF;

@@ -118,6 +118,9 @@ local function is_refused(run, name, weight)
     local semaphore = state_of(name)
     local overtaken = semaphore.program and semaphore.program <= run.rank
     local rate = semaphore.rate
+    if rate and rate.left < weight and weight <= rate.units then
+        rate.left = 0 -- what is left is kept for it
+    end
     return overtaken or (not is_rate_alone(name) and semaphore.used + weight > semaphore.limit)
         or (rate and (weight > rate.left or (rate.kept and rate.kept ~= run.lane)))
         or is_behind(run, line_of(run.inc, run.lane, 'semaphore:' .. name))
