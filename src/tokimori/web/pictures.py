@@ -13,6 +13,7 @@ from tokimori.web.words import duration
 
 BARS: Final = 20
 """The last runs of a job that its line shows."""
+BARS_WIDE: Final = 144
 _STEP, _BASE, _MOST, _USUAL = 6, 18, 16, 8
 _BAR: Final = {RunState.SUCCEEDED: "ok", RunState.FAILED: "bad", RunState.RUNNING: "busy"}
 
@@ -61,6 +62,19 @@ def _said(runs: Sequence[Run]) -> str:
         return "no runs yet"
     states = [run.state for run in runs]
     return f"last {len(runs)}: " + ", ".join(f"{states.count(each)} {each}" for each in dict.fromkeys(states))
+
+
+def histogram(numbers: Sequence[int], most: int, says: str) -> Markup:
+    """Return failures by equal parts of a period, on a scale on which `most` is as high as the picture."""
+    wide = round(BARS_WIDE / max(len(numbers), 1), 2)
+    drawn = [
+        f'<rect class="f bad" x="{place * wide:g}" y="{24 - high:g}" width="{wide - 1:g}" height="{high:g}"/>'
+        for place, number in enumerate(numbers)
+        if number and (high := max(3, round(20 * number / max(most, 1))))
+    ]
+    picture = f'<svg class="bars" width="{BARS_WIDE}" height="25" role="img" aria-label="{escape(says)}">'
+    base = f'<title>{escape(says)}</title><path class="hl" d="M0 24.5h{BARS_WIDE}"/>'
+    return Markup(f"{picture}{base}{''.join(drawn)}</svg>")  # noqa: S704  numbers, and a text that is escaped
 
 
 def progress(elapsed: int, usual: int, late: int) -> Markup:

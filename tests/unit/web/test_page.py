@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from tests.unit.service.world import World
 from tests.unit.web.conftest import EVIL, NAMED, Tab, add, elements, fill_nouns
+from tokimori.model.cause import cause_id, cause_in
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.run import Output
@@ -21,7 +22,9 @@ async def filled(world: World, **fields: str) -> Sequence[str]:
     await world.work(Failed(error="no luck", exit_code=3))
     await fill_nouns(world)
     paths = [screen.path for screen in SCREENS]
-    parts = {"{job_id}": "hello", "{run_id}": run.id, "{act}": "jobs.pause?on=hello", **NAMED}
+    cause = cause_in((await world.service.runs.get(run.id)).run)
+    parts = {"{verb}": f"retry?cause={cause_id(str(cause))}"}
+    parts |= {"{job_id}": "hello", "{run_id}": run.id, "{act}": "jobs.pause?on=hello", **NAMED}
     for name, value in parts.items():
         paths = [path.replace(name, value) for path in paths]
     assert not any("{" in path for path in paths), "give the new parameter a value here"

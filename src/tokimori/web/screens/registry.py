@@ -6,7 +6,20 @@ from typing import Final
 
 from tokimori.web.doing import asking
 from tokimori.web.screen import Act, Screen
-from tokimori.web.screens import calendars, job, jobs, nodes, now, queues, run, runs, secrets, semaphores, tokens
+from tokimori.web.screens import (
+    calendars,
+    failures,
+    job,
+    jobs,
+    nodes,
+    now,
+    queues,
+    run,
+    runs,
+    secrets,
+    semaphores,
+    tokens,
+)
 
 _NOUNS: Final = (queues, semaphores, calendars, nodes, tokens, secrets)
 ACTS: Final[Mapping[str, Act]] = MappingProxyType(
@@ -18,6 +31,7 @@ SCREENS: Final[tuple[Screen, ...]] = (
     *job.SCREENS,
     *runs.SCREENS,
     *run.SCREENS,
+    *failures.SCREENS,
     *(screen for each in _NOUNS for screen in each.SCREENS),
     *asking(ACTS),
 )

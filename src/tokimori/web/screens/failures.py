@@ -1,0 +1,142 @@
+"""Failures by cause: how often, of which jobs, when, and what can be done with all of one cause at once."""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from markupsafe import Markup
+
+from tokimori.clock import DAY, HOUR, SECOND, Moment, format_moment, parse_moment
+from tokimori.errors import NotFound
+from tokimori.model.cause import ID
+from tokimori.model.ids import JobId
+from tokimori.service.asking import MOST_LISTED
+from tokimori.service.failures import FailureCause
+from tokimori.web.addresses import address, path
+from tokimori.web.doing import MOST_CHOSEN
+from tokimori.web.filters import chips, typed, words
+from tokimori.web.pictures import histogram
+from tokimori.web.screen import Screen, Shown
+from tokimori.web.screens import jobs, runs
+from tokimori.web.times import Time
+from tokimori.web.visit import Visit
+
+NAMES: Final = ("job", "queue", "owner", "label")
+NAMED: Final = 4
+"""So many jobs of a cause are named in its line."""
+
+
+class Span(NamedTuple):
+    """A period up to now, and into how many parts it is counted."""
+
+    length: int
+    buckets: int
+    says: str
+
+
+SPANS: Final = {
+    "1h": Span(HOUR, 12, "1 h, by 5 minutes"),
+    "24h": Span(DAY, 24, "24 h, by hour"),
+    "7d": Span(7 * DAY, 28, "7 days, by 6 hours"),
+    "30d": Span(30 * DAY, 30, "30 days, by day"),
+}
+
+
+class CauseRow(NamedTuple):
+    """A cause as the list shows it. `retry` and `pause` are the addresses that ask before they are done."""
+
+    cause: FailureCause
+    jobs: tuple[JobId, ...]
+    more: int
+    bars: Markup
+    first: Time
+    last: Time
+    to: str
+    sample: str | None
+    retry: str
+    pause: str
+
+
+async def show(visit: Visit) -> Shown:
+    """Return the causes of the failures of a period, the most frequent first."""
+    if (moved := typed(visit, NAMES)) is not None:
+        return moved
+    chosen, span = _span(visit)
+    until, looked = Moment(visit.now + SECOND), words(visit)  # all that ended until now
+    since = Moment(until - span.length)
+    found = await visit.service.runs.failures(
+        since=since, until=until, buckets=span.buckets, before=visit.one("before"), **_filters(visit)
+    )
+    causes = [each for each in found.causes if _has(each, looked)]
+    most = max((number for each in causes for number in each.histogram), default=1)
+    return {
+        "causes": [_row(visit, each, most, span, since) for each in causes],
+        "found": found,
+        "span": span,
+        "spans": [
+            (each.says.partition(",")[0], visit.link(span=name, before=None), name == chosen)
+            for name, each in SPANS.items()
+        ],
+        "chips": chips(visit, NAMES),
+        "more": None if found.next is None else visit.link(before=found.next),
+        "first": visit.link(before=None) if visit.one("before") else None,
+    }
+
+
+def _span(visit: Visit) -> tuple[str, Span]:
+    name = visit.one("span") or "24h"
+    return (name, SPANS[name]) if name in SPANS else ("24h", SPANS["24h"])
+
+
+def _filters(visit: Visit) -> dict[str, Any]:
+    one = {name: visit.one(name) for name in ("queue", "owner")}
+    return {"job_id": visit.one("job"), **one, "label": visit.all("label")}
+
+
+def _has(cause: FailureCause, looked: Sequence[str]) -> bool:
+    text = " ".join((cause.cause, cause.line, *cause.jobs)).casefold()
+    return all(word in text for word in looked)
+
+
+def _row(visit: Visit, cause: FailureCause, most: int, span: Span, since: Moment) -> CauseRow:
+    kept = [(name, value) for name in NAMES for value in visit.all(name)]
+    made = format_moment(Moment(min(since, cause.first - DAY)))
+    asked = [("cause", cause.id), ("since", format_moment(since)), *kept, ("back", visit.here)]
+    said = f"{cause.count} in {span.says}"
+    return CauseRow(
+        cause=cause,
+        jobs=cause.jobs[:NAMED],
+        more=cause.more_jobs + max(0, len(cause.jobs) - NAMED),
+        bars=histogram(cause.histogram, most, said),
+        first=visit.time(cause.first),
+        last=visit.time(cause.last),
+        to=address("/runs", [("cause", cause.id), ("since", made), *kept]),
+        sample=path("runs", cause.sample),
+        retry=address("/failures/retry", asked),
+        pause=address("/failures/pause", asked),
+    )
+
+
+async def ask(visit: Visit) -> Shown:
+    """Ask before all failures with one cause are retried, or all jobs that failed so are paused."""
+    act, cause = {"retry": RETRY, "pause": PAUSE}.get(visit.parts["verb"]), visit.one("cause") or ""
+    if act is None or not ID.match(cause):
+        raise NotFound("there is nothing of this kind to do with failures", field="verb", allowed="retry, pause")
+    given = visit.one("since")
+    since = Moment(visit.now - DAY) if given is None else parse_moment(given)
+    made = Moment(max(0, since - DAY))
+    found = await visit.service.runs.list(cause=cause, since=made, limit=MOST_LISTED, longest=0, **_filters(visit))
+    failed = [run for run in found if (run.ended or run.created) >= since]
+    named = dict.fromkeys(run.id if act is RETRY else run.job_id for run in failed)
+    if not named:
+        raise NotFound("no failure with this cause is left", field="cause", value=cause)
+    first = list(named)[:MOST_CHOSEN]
+    given = {field.name: "" for field in act.fields}
+    return {"act": act, "on": first, "back": visit.one("back"), "given": given, "told": None}
+
+
+RETRY: Final = next(act for act in runs.ACTS if act.name == "runs.retry")
+PAUSE: Final = next(act for act in jobs.ACTS if act.name == "jobs.pause")
+SCREENS: Final = (
+    Screen("/failures", "failures", "failures.html", show, leads=True),
+    Screen("/failures/{verb}", "failures", "ask.html", ask),
+)
