@@ -17,7 +17,6 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
 import msgspec
@@ -127,16 +126,15 @@ class App(AppFunctions):
         self.url = url
         self.ways = Ways(lambda: self.client)
         self._client: Client | None = None
-        self._lock = Lock()
+        self._made: dict[str | None, Client] = {}
         self._functions: dict[str, Requestable[..., Any, Any]] = {}
 
     @property
     def client(self) -> Client:
         """Return a client for the store, opened when it is first used: one for all threads of a process."""
-        with self._lock:
-            if self._client is None:
-                self._client = open_client(self.url, author=f"app {self.name}")
-            return self._client
+        if self._client is None:  # no lock: a child may be forked while another thread holds it
+            self._client = self._made.setdefault(self.url, open_client(self.url, author=f"app {self.name}"))
+        return self._client
 
     def take_places(self, number: int) -> None:
         """Note that this process runs so many functions at a time: those that wait for others leave one of them."""

@@ -104,6 +104,6 @@ def ground_on(
         foreseen=Foreseen(store.mark),
         durations=KnownDurations(),
         topics=Topics(store, random),
-        waits=Waits(store),
+        waits=Waits(store, stops),
         events=events_of(store, clock, random, now=time, job_of=partial(known_job, store), stops=stops),
     )

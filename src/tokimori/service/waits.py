@@ -19,6 +19,8 @@ LOOKS, LOOKS_AT_MARK = 0.05, 0.02
 """Seconds between two looks if no notices come; where a mark of the store says if anything has changed, at that."""
 RARELY = 2.0
 """Seconds between two looks at all waits beside notices: one may be missing."""
+STOPS_WITHIN = 0.5
+"""Seconds after which those who wait hear that their program stops."""
 MOST = 500
 """Runs in one look."""
 LONGEST_OUTAGE, AGAIN = 60.0, 0.5
@@ -40,10 +42,13 @@ class WaitStore(Endings, Protocol):
 
 
 class Waits:
-    """Waits of one program for the ends of runs, one reader for all of them. It belongs to one loop."""
+    """Waits of one program for the ends of runs, one reader for all of them. It belongs to one loop.
 
-    def __init__(self, store: WaitStore) -> None:
-        self._store = store
+    `stops` tells if the program is about to end: then nobody is kept waiting.
+    """
+
+    def __init__(self, store: WaitStore, stops: Callable[[], bool] = lambda: False) -> None:
+        self._store, self._stops = store, stops
         self._bells: dict[RunId, set[asyncio.Event]] = {}
         self._new: list[RunId] = []
         self._come = asyncio.Event()
@@ -60,7 +65,7 @@ class Waits:
             while True:
                 bell.clear()
                 run = await self._store.get_run(run_id)
-                if run.state in ENDS or loop.time() >= until:
+                if run.state in ENDS or loop.time() >= until or self._stops():
                     return run
                 with suppress(TimeoutError):
                     async with asyncio.timeout_at(until):
@@ -98,7 +103,9 @@ class Waits:
                 tells = self._store.expect(new, self._heard)
                 await asyncio.sleep(FIRST_LOOK)
             else:
-                await self._nap(max(0.0, turn - loop.time()))
+                await self._nap(min(STOPS_WITHIN, max(0.0, turn - loop.time())))
+                if self._stops():
+                    self._heard(list(self._bells))
             ids = new
             if loop.time() >= turn:
                 ids = list(dict.fromkeys(new + self._in_turn(tells=tells)))
@@ -141,6 +148,7 @@ async def wait_for_end(await_end: Callable[[str, float], Awaitable[Run]], run_id
     heard = loop.time()
     while True:
         left = LONGEST_WAIT if ends is None else max(0.0, ends - loop.time())
+        asked = loop.time()
         try:
             run = await await_end(run_id, min(LONGEST_WAIT, left))
         except StoreUnavailable:
@@ -154,3 +162,5 @@ async def wait_for_end(await_end: Callable[[str, float], Awaitable[Run]], run_id
         if left == 0:
             message = f"the run {run_id} is still {run.state} after {timeout} s"
             raise RunNotEnded(message, field="timeout", value=timeout, allowed="more time; the run goes on")
+        if loop.time() - asked < min(AGAIN, left):  # whoever was asked stops
+            await asyncio.sleep(min(AGAIN, left))

@@ -107,3 +107,14 @@ async def test_a_wait_has_an_end() -> None:
     assert (await these.ended(RunId("a"), 0)).state is RunState.RUNNING
     assert (await these.ended(RunId("a"), 0.001)).state is RunState.RUNNING
     assert (these._bells, these._work) == ({}, None)
+
+
+async def test_a_program_that_stops_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run is returned as it is: whoever waits asks another node."""
+    monkeypatch.setattr(waits, "STOPS_WITHIN", 0.0)
+    stops = False
+    shelf = Shelf(tells=True)
+    asked = asyncio.create_task(Waits(shelf, lambda: stops).ended(RunId("a"), 20))
+    await until(lambda: bool(shelf.looks))
+    stops = True
+    assert (await asked).state is RunState.RUNNING
