@@ -93,10 +93,12 @@ class Noun(NamedTuple):
     says: Sequence[Cell] = ()
     acts: Sequence[str] = ()
     on: str = ""
+    suffix: str = ""
     makes: Sequence[str] = ()
     warnings: Sequence[str] = ()
     facts: Sequence[tuple[str, Cell]] = ()
     boxes: Sequence[tuple[str, str]] = ()
+    diff: Sequence[tuple[str, str]] = ()
     filter: Filter | None = None
     more: str | None = None
     first: str | None = None

@@ -9,12 +9,18 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.unit.api.asgi import SECRET, Answer, Asker
+from tests.unit.examples import NEW_YEAR
+from tests.unit.service.test_tasks import build
 from tests.unit.service.world import World
 from tokimori.api.acting import Acting
 from tokimori.api.app import Health, create_app
+from tokimori.model.audit import KIND as AUDIT
+from tokimori.model.audit import Entry, encode_entry, name_of
+from tokimori.model.document import Document
 from tokimori.web.page import Page
 
 EVIL = "<script>alert(1)</script>\"'&"
+ENTRY = name_of(NEW_YEAR, lambda _: b"abcd")
 HEALTHY = Health(status="ok", node_id="n", store_reachable=True, version="1")
 
 
@@ -127,8 +133,15 @@ async def add(world: World, job_id: str = "hello", **fields: object) -> None:
     await world.add({"command": "echo hello", **fields}, job_id)
 
 
-NAMED = {"{queue}": "mail", "/semaphores/{name}": "/semaphores/three", "/calendars/{name}": "/calendars/holidays"} | {
-    "{node_id}": "01a1fe76-c901-7d5c-b9f7-4e869d9c8e52"
+NAMED = {
+    **{"{queue}": "mail", "/semaphores/{name}": "/semaphores/three", "/calendars/{name}": "/calendars/holidays"},
+    **{"{node_id}": "01a1fe76-c901-7d5c-b9f7-4e869d9c8e52", "/sets/{name:path}": "/sets/web", "{topic}": "orders"},
+    **{
+        "/expectations/{name}": "/expectations/nas",
+        "/notifiers/{name}": "/notifiers/ops",
+        "/tasks/{name}": "/tasks/etl",
+    },
+    **{"{entry_id}": ENTRY},
 }
 """The things of `fill_nouns`, by what stands for them in paths."""
 
@@ -139,6 +152,14 @@ async def fill_nouns(world: World, text: str = "for a test") -> None:
     await world.register(NAMED["{node_id}"], {"place": text[:200]})
     await service.queues.pause("mail", text[:4_000])
     await service.semaphores.set("three", 3)
-    await service.calendars.add("holidays", dates=["12-25"], weekdays=["sun"], description=text)
+    await service.calendars.add("holidays", dates=["12-25"], weekdays=["sun"], description=text[:400])
     await service.tokens.create("team", "read", queues=["mail"])
+    await service.expectations.set("nas", "1h", description=text[:400])
+    await service.expectations.ping("nas", "fail", text)
+    await service.jobs.add("notifier:ops", command=f"tell '{text[:60_000]}'", notifier={}, description=text[:400])
+    await service.channels.publish("orders", text[:60_000])
+    await service.sets.apply("web", {"of-a-set": {"command": "true", "queue": "mail"}})
+    await build(service, name="etl")
+    entry = Entry(at=NEW_YEAR, who=text, what="jobs.pause", of=text, before={"a": text}, after={"b": [1]})
+    await world.store.put_document(Document(kind=AUDIT, name=ENTRY, text=encode_entry(entry), version=1), None)
     await service.secrets.set("KEY", "hunter2", jobs=["hello"])

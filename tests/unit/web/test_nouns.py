@@ -1,5 +1,6 @@
 import pytest
 
+from tests.unit.service.test_tasks import build
 from tests.unit.service.world import World
 from tests.unit.web.conftest import EVIL, NAMED, Tab, add, elements, fill_nouns
 from tokimori.web.screens.registry import ACTS, SCREENS
@@ -73,7 +74,8 @@ async def test_whoever_only_reads_presses_nothing(world: World, place: str) -> N
         "/logout",
         "/do/zone",
     ]
-    assert "the role" in page.text or answer.status == 403
+    is_for_readers = place in ("/tasks", "/sets", "/sets/{name:path}")
+    assert "the role" in page.text or answer.status == 403 or is_for_readers
 
 
 async def test_filters_and_pages_stand_in_the_address(world: World, tab: Tab) -> None:
@@ -175,3 +177,78 @@ async def test_a_node_is_drained(world: World, tab: Tab) -> None:
 def test_every_act_has_a_screen_to_go_back_to() -> None:
     """Wherever an act came from, there is a list of its noun."""
     assert {f"/{act.noun}" for act in ACTS.values()} <= {screen.path for screen in SCREENS}
+
+
+async def test_what_runs_elsewhere_is_expected_and_reports(world: World, tab: Tab) -> None:
+    """It is made, it reports a failure with what it says, and it is forgotten."""
+    await tab.press("expectations.set", "nas", within="25h", description="the NAS")
+    assert "Report of nas kept" in (await tab.press("expectations.ping", "nas", report="fail", log="disk full")).text
+    page = await tab.show("/expectations/nas")
+    assert "disk full" in page.text
+    assert (await tab.show("/expectations?state=failed")).keys("expectation") == ["nas"]
+    assert (await tab.show("/expectations?state=good")).keys("expectation") == []
+    assert "25h" in (await tab.ask("/do/expectations.set?on=nas")).body.decode() or "90000s" in page.text
+    await tab.press("expectations.delete", "nas")
+    assert await world.service.expectations.list() == []
+
+
+async def test_a_notifier_is_made_tried_and_deleted(world: World, tab: Tab) -> None:
+    """It does one thing; jobs that name it stand on its page, and keep it."""
+    refused = elements(await tab.post("notifiers.add", "ops", url="https://example.org/hook", command="true"))
+    assert "a notifier does one thing" in refused.text
+    await tab.press(
+        "notifiers.add", "ops", command="./page.sh now", bundle="1m", quiet="22:00-07:00; sat,sun 00:00-24:00"
+    )
+    (job,) = await world.service.jobs.list(prefix="notifier:")
+    assert job.definition.notifier is not None
+    assert (job.definition.notifier.bundle, len(job.definition.notifier.quiet)) == (60, 2)
+    await add(world, notify={"failure": ["ops"]})
+    assert "hello" in (await tab.show("/notifiers/ops")).text
+    assert "tries ops" in (await tab.press("notifiers.test", "ops")).text
+    assert "jobs name it" in (await tab.press("notifiers.delete", "ops")).text
+    assert "ops deleted" in (await tab.press("notifiers.delete", "ops", force="yes")).text
+
+
+async def test_messages_are_published_and_read(world: World, tab: Tab) -> None:
+    """The newest first; older ones are a page behind; what is no JSON is said to be none."""
+    for number in range(53):
+        await world.service.channels.publish("orders", {"order": number})
+    assert (await tab.ask("/channels?q=orders")).headers["location"] == "/channels/orders"
+    page = await tab.show("/channels/orders")
+    assert len(page.keys("message")) == 50
+    (older,) = (link for link in page.links() if "after=" in link)
+    assert '{"order":0}' in (await tab.show(older)).text
+    assert "it is no JSON" in elements(await tab.post("channels.publish", "orders", message="{")).text
+    assert '"new"' in (await tab.press("channels.publish", "orders", message='"new"', back="/channels/orders")).text
+    await tab.press("channels.unsubscribe", "orders", name="billing")
+
+
+async def test_the_audit_log_says_what_it_was_before(world: World, tab: Tab) -> None:
+    """Changes are filtered by who, what, of and when; each has an address with its difference."""
+    await add(world)
+    await tab.press("jobs.pause", "hello", reason="a reason")
+    await tab.press("queues.pause", "mail")
+    page = await tab.show("/audit?what=jobs")
+    (entry,) = page.keys("entry")
+    change = await tab.show(f"/audit/{entry}")
+    assert '- "state": "enabled"' in change.text
+    assert '+ "reason": "a reason"' in change.text
+    assert "/jobs/hello" in change.links()
+    assert len((await tab.show("/audit?who=http")).keys("entry")) == 2
+    assert len((await tab.show("/audit?q=mail")).keys("entry")) == 1
+    assert (await tab.show("/audit?until=2020-01-01T00:00:00Z")).keys("entry") == []
+    assert (await tab.ask("/audit?since=never")).status == 422
+    assert (await tab.ask("/audit/nothing")).status == 404
+
+
+async def test_a_task_is_paused_and_rolled_back(world: World, tab: Tab) -> None:
+    """Its builds stand on its page, and the one before runs again."""
+    first, _ = await build(world.service, "1", "etl"), await build(world.service, "2", "etl")
+    assert len((await tab.show("/tasks/etl")).keys("build")) == 2
+    await tab.press("tasks.rollback", "etl", digest=str(first.record.current)[:8])
+    assert (await world.service.tasks.get("etl")).record.current == first.record.current
+    assert "keeps no such build" in (await tab.press("tasks.rollback", "etl", digest="zz")).text
+    await tab.press("tasks.pause", "etl")
+    assert (await tab.show("/tasks?state=paused")).keys("task") == ["etl"]
+    await tab.press("tasks.delete", "etl")
+    assert await world.service.tasks.list() == []

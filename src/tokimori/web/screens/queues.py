@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from tokimori.model.claim_rate import NO_RATE
 from tokimori.model.lanes import EVERYTHING
 from tokimori.service.queues import Queue
 from tokimori.service.service import Service
@@ -28,7 +29,8 @@ from tokimori.web.visit import Visit
 
 _NAMES: Final = {"state": ("paused", "open")}
 _COLUMNS: Final = (
-    *(Column("State", "pc"), Column("Queue", "pa"), Column("Jobs", "n pb"), Column("Paused", "n pd")),
+    *(Column("State", "pc"), Column("Queue", "pa"), Column("Jobs", "n pb"), Column("Rate", "n w2")),
+    Column("Paused", "n pd"),
     Column("By, and why", "wide pf"),
 )
 
@@ -50,11 +52,11 @@ async def show(visit: Visit) -> Shown:
             [Table("Queues", _COLUMNS, [_row(visit, each) for each in found], _EMPTY, _COMMAND)],
             acts=("queues.resume" if pauses else "queues.pause",),
             on=EVERYTHING,
+            suffix=" everything",
             warnings=[f"Everything is paused{_because(each.by, each.reason)}: no run starts." for each in pauses],
             filter=filters(visit, "Filter queues", _NAMES),
             more=page.more,
             first=page.first,
-            note="The button at the top is for everything, in every queue.",
         )
     }
 
@@ -71,6 +73,10 @@ def _state(queue: Queue) -> str:
     return "paused" if queue.pauses else "open"
 
 
+def _rate(queue: Queue) -> str:
+    return "" if queue.rate is None else f"{queue.taken or 0} of {queue.rate}"
+
+
 def _row(visit: Visit, queue: Queue) -> Row:
     own = next((each for each in queue.pauses if each.queue == queue.name), None)
     pause = own or next(iter(queue.pauses), None)
@@ -78,6 +84,7 @@ def _row(visit: Visit, queue: Queue) -> Row:
         state(_state(queue)),
         said(queue.name, to=path("queues", queue.name)),
         said(queue.jobs, to=address("/jobs", [("queue", queue.name)])),
+        said(_rate(queue)),
         when(visit, pause.since) if pause else Cell(),
         by(pause.by, pause.reason) if pause else Cell(),
     )
@@ -93,7 +100,7 @@ async def page(visit: Visit) -> Shown:
         "noun": Noun(
             name=plain(name),
             says=(state(_state(queue)), said(f"{queue.jobs} jobs", to=address("/jobs", [("queue", name)]))),
-            acts=("queues.resume" if is_own else "queues.pause",),
+            acts=("queues.resume" if is_own else "queues.pause", "queues.set"),
             on=name,
             warnings=[
                 f"{'Everything' if each.queue == EVERYTHING else 'The queue'} is paused since "
@@ -101,6 +108,7 @@ async def page(visit: Visit) -> Shown:
                 for each in queue.pauses
             ],
             facts=(
+                ("Rate", said(_rate(queue))),
                 ("Jobs", said(queue.jobs, to=address("/jobs", [("queue", name)]))),
                 ("Runs", said("all runs", to=address("/runs", [("queue", name)]))),
                 ("Ready", said("what waits", to=address("/runs", [("queue", name), ("state", "ready")]))),
@@ -108,6 +116,14 @@ async def page(visit: Visit) -> Shown:
             boxes=(("In a terminal", f"tokimori queue {'resume' if is_own else 'pause'} {plain(name)}"),),
         )
     }
+
+
+async def _set(service: Service, queue: str, given: Given) -> None:
+    await service.queues.set(queue, given.get("rate", NO_RATE))
+
+
+async def _known(service: Service, queue: str) -> Given:
+    return {"rate": (await service.queues.get(queue)).rate or ""}
 
 
 async def _pause(service: Service, queue: str, given: Given) -> None:
@@ -118,7 +134,9 @@ async def _resume(service: Service, queue: str, given: Given) -> None:
     await service.queues.resume(None if queue == EVERYTHING else queue)
 
 
+_RATE: Final = "how many of its runs start in any period, such as 100/1m; empty: any number"
 ACTS: Final = (
+    Act("queues.set", "Set rate of", "set", _set, fields=(Field("rate", "Rate", _RATE),), fill=_known),
     Act("queues.resume", "Resume", "resumed", _resume),
     Act(
         "queues.pause",

@@ -7,21 +7,30 @@ from typing import Final
 from tokimori.web.doing import asking
 from tokimori.web.screen import Act, Screen
 from tokimori.web.screens import (
+    audit,
     calendars,
+    channels,
+    expectations,
     failures,
     job,
     jobs,
     nodes,
+    notifiers,
     now,
     queues,
     run,
     runs,
     secrets,
     semaphores,
+    sets,
+    tasks,
     tokens,
 )
 
-_NOUNS: Final = (queues, semaphores, calendars, nodes, tokens, secrets)
+_NOUNS: Final = (
+    *(queues, semaphores, calendars, sets, tasks, expectations),
+    *(nodes, notifiers, channels, tokens, secrets, audit),
+)
 ACTS: Final[Mapping[str, Act]] = MappingProxyType(
     {act.name: act for each in (jobs.ACTS, runs.ACTS, *(each.ACTS for each in _NOUNS)) for act in each}
 )

@@ -19,7 +19,7 @@ _COLUMNS: Final = (
 _HELD: Final = (
     Column("Run or program", "pa"),
     Column("Units", "n pb"),
-    Column("Node", "wide pc"),
+    Column("Node", "wide pf"),
     Column("Since", "n pd"),
 )
 
