@@ -25,8 +25,8 @@ class Letter:
 
     @property
     def text(self) -> str:
-        """What it says."""
-        return str(self.message.get_content())  # type: ignore[attr-defined]
+        """What it says, in plain text."""
+        return str(self.message.get_body(("plain",)).get_content())  # type: ignore[attr-defined]
 
 
 @dataclass(slots=True)

@@ -216,11 +216,22 @@ class NotifyReader:
         moment, error = end.ended or end.written, shortened(end.error)
         return [
             (
-                Occasion(event=event, job_id=job.id, at=moment, run_id=end.id, error=error),
+                Occasion(
+                    event=event,
+                    job_id=job.id,
+                    at=moment,
+                    run_id=end.id,
+                    error=error,
+                    since=None if event is NotifyOn.SUCCESS else _since(trouble, moment),
+                ),
                 job.definition.notify.get(event, ()),
             )
             for event in events_at_end(job, end.state, moment, trouble)
         ]
+
+
+def _since(trouble: Trouble | None, at: Moment) -> Moment:
+    return at if trouble is None else trouble.began
 
 
 ALARMS = 100
@@ -271,7 +282,8 @@ class LastingTrouble:
             name, mark = JobId(alarm.name), f"{'job' if alarm.of_job else ELSEWHERE} {alarm.since}"
             self._alarms[name] = mark
             if overdue.get(name) != mark and (name in overdue or (len(overdue) < MOST and len(name) <= room)):
-                occasion = Occasion(event=NotifyOn.OVERDUE, job_id=name, at=now, error=_said(alarm))
+                since = _since(troubles.get(name), now)
+                occasion = Occasion(event=NotifyOn.OVERDUE, job_id=name, at=now, error=_said(alarm), since=since)
                 if names := await self._names(occasion, at, elsewhere=not alarm.of_job):
                     room -= 0 if name in overdue else len(name)
                     overdue[name] = mark
@@ -294,7 +306,7 @@ class LastingTrouble:
         trouble = troubles.get(job_id)
         if trouble is None or trouble.event is not NotifyOn.OVERDUE:
             return []
-        occasion = Occasion(event=NotifyOn.RECOVERY, job_id=job_id, at=now)
+        occasion = Occasion(event=NotifyOn.RECOVERY, job_id=job_id, at=now, since=trouble.began)
         note_trouble(troubles, occasion)
         return [(occasion, await self._names(occasion, at, elsewhere=elsewhere))]
 

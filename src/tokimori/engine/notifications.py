@@ -11,6 +11,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from tokimori.clock import SECOND, Moment
+from tokimori.engine.notification_mail import AddressOf, MailStore, mailed
 from tokimori.engine.notification_sources import KnownJobs, LastingTrouble, NotifyReader, NotifyReading
 from tokimori.errors import Conflict, NotFound, Refused, StoreError
 from tokimori.model.document import Document, new_version
@@ -35,7 +36,6 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.documents import Documents
 from tokimori.ports.ends import Endings
 from tokimori.ports.nodes import Pulse
-from tokimori.ports.store import Jobs, Runs
 
 log = logging.getLogger(__name__)
 
@@ -51,15 +51,18 @@ WRITTEN = 4.0
 """Seconds after which the progress is written although nothing has happened."""
 
 
-class NotifyingStore(Jobs, Runs, Documents, Endings, Protocol):
+class NotifyingStore(MailStore, Documents, Endings, Protocol):
     """Questions of notifying to the store."""
 
 
 class Messenger:
     """Notifying by one node, see the module. All times but moments are seconds of the caller's monotonic clock."""
 
-    def __init__(self, store: NotifyingStore, at: float, random: RandomBytes) -> None:
+    def __init__(
+        self, store: NotifyingStore, at: float, random: RandomBytes, address: AddressOf = lambda: None
+    ) -> None:
         self._store = store
+        self._address = address
         self._random = random
         self._known = KnownJobs(store)
         self._reader = NotifyReader(store, self._known)
@@ -191,7 +194,8 @@ class Messenger:
         while left:
             try:
                 job = await self._store.get_job(notifier_id(name))
-                await self._store.add_runs([_run(job, each, now) for each in left[:most]], now)
+                some = [await mailed(self._store, job, each, self._address) for each in left[:most]]
+                await self._store.add_runs([_run(job, each, now) for each in some], now)
                 left = left[most:]
             except (NotFound, Refused) as fault:
                 if fault.field != "max_waiting" or most == 1:

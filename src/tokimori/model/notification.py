@@ -2,9 +2,10 @@
 
 import hashlib
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from tokimori.clock import Moment, format_moment
@@ -25,7 +26,10 @@ OTHERS = "…"
 
 
 class Occasion(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Occasion: something that happened to a job at `at`. `what` identifies it, `cause` is that of a failed run."""
+    """Occasion: something that happened to a job at `at`. `what` identifies it, `cause` is that of a failed run.
+
+    `since` is when the trouble began to which it belongs.
+    """
 
     event: NotifyOn
     job_id: JobId
@@ -33,6 +37,7 @@ class Occasion(Struct, frozen=True, kw_only=True, omit_defaults=True):
     run_id: RunId | None = None
     error: str | None = None
     cause: str | None = None
+    since: Moment | None = None
 
     @property
     def what(self) -> str:
@@ -65,7 +70,11 @@ class NotifiedOccasion(Struct, frozen=True, kw_only=True):
 
 
 class Payload(Struct, frozen=True, kw_only=True):
-    """The payload of a notification's run."""
+    """The payload of a notification's run.
+
+    `threads` are the ids of the troubles of which it tells, and of which others told before; `begins` is that of the
+    one which it is the first to tell of.
+    """
 
     id: str
     notifier: str
@@ -79,6 +88,15 @@ class Payload(Struct, frozen=True, kw_only=True):
     run_id: str | None
     error: str | None
     runs: tuple[NotifiedOccasion, ...]
+    begins: str | UnsetType = UNSET
+    threads: tuple[str, ...] | UnsetType = UNSET
+
+
+def thread_of(notifier: str, occasion: Occasion) -> str | None:
+    """Return the id of what is told of one trouble of a job; None if it is not of a trouble."""
+    if occasion.since is None:
+        return None
+    return hashlib.sha256(f"{notifier} {occasion.job_id} {occasion.since}".encode()).hexdigest()[:32]
 
 
 def cause_of(occasion: Occasion, *, bundled: bool) -> str:
@@ -171,8 +189,21 @@ def payload_of(gathered: Gathered, new_id: str, notifier: Notifier) -> str:
         run_id=first.run_id,
         error=first.error,
         runs=tuple(map(_told, gathered.shown)),
+        **_threads(gathered),
     )
     return msgspec.json.encode(told).decode()
+
+
+def _threads(gathered: Gathered) -> dict[str, Any]:
+    ids = dict.fromkeys(filter(None, (thread_of(gathered.notifier, each) for each in gathered.shown)))
+    if gathered.count == 1 and ids and first_of(gathered.shown[0]):
+        return {"begins": next(iter(ids))}
+    return {"threads": tuple(ids)} if ids else {}
+
+
+def first_of(occasion: Occasion) -> bool:
+    """Return if the trouble begins with the occasion. A parking comes with the failure that has caused it."""
+    return occasion.since == occasion.at and occasion.event in (NotifyOn.FAILURE, NotifyOn.OVERDUE)
 
 
 _DID = {

@@ -63,11 +63,17 @@ class Notification(Struct, frozen=True, kw_only=True):
 
 
 class Trouble(Struct, frozen=True, omit_defaults=True):
-    """The last notified trouble of a job: when, which, and if its parking was notified."""
+    """The last notified trouble of a job: when, which, and if its parking was notified; `since`: of the first one."""
 
     at: Moment
     event: NotifyOn = NotifyOn.FAILURE
     parked: bool = False
+    since: Moment | None = None
+
+    @property
+    def began(self) -> Moment:
+        """Return when the job's trouble began."""
+        return self.at if self.since is None else self.since
 
 
 class Teller(Struct, frozen=True, kw_only=True):
@@ -185,7 +191,8 @@ def note_trouble(troubles: dict[JobId, Trouble], occasion: Occasion) -> None:
         case NotifyOn.FAILURE | NotifyOn.OVERDUE | NotifyOn.PARKED:
             parked = occasion.event is NotifyOn.PARKED or (known is not None and known.parked)
             at = occasion.at if known is None else max(known.at, occasion.at)
-            troubles[occasion.job_id] = Trouble(at, occasion.event, parked)
+            since = occasion.at if known is None else known.began
+            troubles[occasion.job_id] = Trouble(at, occasion.event, parked, since)
         case _:
             pass
 

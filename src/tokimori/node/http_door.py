@@ -160,7 +160,8 @@ async def http_door(
     await door.start()
     here = http.below_prefix(door.url)
     callbacks.guests.open(here)
-    callbacks.open(here if http.public_url is None else http.below_prefix(http.public_url), secrets()[0])
+    node.address = here if http.public_url is None else http.below_prefix(http.public_url)
+    callbacks.open(node.address, secrets()[0])
     try:
         with noted_door(settings.state_dir, here):
             async with vitals.watched(), followed(door.tls, http.tls_cert, http.tls_key):

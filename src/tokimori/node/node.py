@@ -69,6 +69,7 @@ class Node:
         load: Callable[[], float] = load_average,
         meter: Meter = UNMETERED,
     ) -> None:
+        self.address: str | None = None  # of its page, as people reach it
         self._store = store
         self._source = source or store
         self._executor = executor
@@ -126,7 +127,7 @@ class Node:
         self._orders = OrderFeed(self._store, self._random)
         self._saver = Saver(source, self._worker.work)
         self._overdue = Overdue(self._store, at, self._schedules)
-        self._messenger = Messenger(self._store, at, self._random)
+        self._messenger = Messenger(self._store, at, self._random, lambda: self.address)
         self._duties: tuple[Duty, ...] = (
             self._saver,
             self._overdue,

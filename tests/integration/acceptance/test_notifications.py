@@ -7,6 +7,7 @@ import hmac
 import json
 import os
 import signal
+import socket
 import threading
 import time
 from collections import defaultdict
@@ -19,6 +20,7 @@ from typing import Any
 import pytest
 
 from tests.integration.cli.conftest import Program, stop
+from tests.integration.http.site import Site
 from tests.integration.http.test_secrets import given
 from tests.programs.forked import Started
 from tests.servers.post_office import PostOffice
@@ -126,6 +128,52 @@ def test_a_failure_is_told_by_a_signed_request_an_e_mail_and_a_command(program: 
     assert [each.message["Subject"] for each in office.letters] == ["[failure] bad", "[recovery] bad"]
     assert "exit code 1" in office.letters[0].text
     assert json.loads((program.home / "told").read_text())["job_id"] == "bad"
+
+
+def test_an_e_mail_says_why_and_its_thread_ends_with_the_recovery(program: Program) -> None:
+    """Subject, text and HTML say what failed, where, how often, by which cause, what it wrote, and what mends it."""
+    assert given(program, "s3cr3t-of-ours\n", "secret", "set", "PASS").returncode == 0
+    script = f"""test -e {program.home}/ok && exit 0; n=0; while [ $n -lt 40 ]; do n=$((n+1)); echo step $n; done
+printf '\\033[31mno <b>room</b>\\033[0m on db-%s with %s\\n' $$ "$PASS"; exit 3"""
+    with post_office() as office:
+        letters = ("--email", "ops@example.org", "--smtp", office.address, "--sender", "cron@example.org")
+        program("notifier", "add", "mail", *letters, "--tls", "none")
+        program("job", "add", "bad", "--command", script, "--env", "PASS={{ secret.PASS }}", *_notify("mail"))
+        program.environment["TOKIMORI_HTTP_PUBLIC_URL"] = "https://t.example"
+        site = Site(program)
+        try:
+            for count in (1, 2):
+                program("job", "trigger", "bad", "--wait", code=1)
+                until(lambda count=count: len(office.letters) == count)  # type: ignore[misc]
+            (program.home / "ok").touch()
+            program("job", "trigger", "bad", "--wait")
+            until(lambda: len(office.letters) == 3)
+        finally:
+            assert site.stop() == 0
+    first, second, last = (each.message for each in office.letters)
+    host = socket.gethostname()
+    assert str(first["Subject"]) == f"bad failed on {host}: exit 3: no <b>room</b> on db-# with ***"
+    assert str(second["Subject"]).strip().startswith(f"bad failed on {host}, 2 times in a row: exit 3: no <b>room</b>")
+    assert str(last["Subject"]) == f"bad has recovered on {host}"
+    assert second["In-Reply-To"] == last["In-Reply-To"] == first["Message-ID"] != second["Message-ID"]
+    assert last["References"] == first["Message-ID"]
+    text, page = office.letters[0].text.replace("\r\n", "\n"), first.get_body(("html",)).get_content()  # type: ignore[attr-defined]
+    run = str(first["Tokimori-Run-Id"])
+    assert run not in text, "the run of the notification is not what it tells of"
+    for part in (
+        "step 40",
+        "step 12\n",
+        "attempt    1 of 1",
+        f"host       {host}",
+        "https://t.example/runs/",
+        "tokimori run retry ",
+    ):
+        assert part in text, part
+    assert "step 10\n" not in text
+    assert not {"s3cr3t-of-ours", "\033"} & set(text.split())
+    assert "s3cr3t-of-ours" not in office.letters[0].content.decode()
+    assert "no &lt;b&gt;room&lt;/b&gt; on db-" in page
+    assert "<b>" not in page
 
 
 def _notify(*names: str) -> list[str]:

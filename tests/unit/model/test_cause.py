@@ -32,6 +32,7 @@ def of_output(text: str, tail: bytes = b"") -> str:
         ("ValueError: [1, 2, 3] is bad", "ValueError: [#] is bad"),
         ("connect to fe80::1 failed", "connect to # failed"),
         ("std::bad_alloc", "std::bad_alloc"),
+        ("no <b>room</b> left", "no <b>room</b> left"),
     ],
 )
 def test_what_varies_is_taken_out(line: str, cause: str) -> None:

@@ -17,12 +17,15 @@ from tokimori.executors.facts import facts_of
 from tokimori.executors.http.addresses import Network, may_be_asked
 from tokimori.executors.keeper.kernel import is_short
 from tokimori.model.email import Email, Tls, server_of
+from tokimori.model.mail import parts_in
 from tokimori.model.outcome import Failed, Outcome, Succeeded
 from tokimori.model.templates import SECRETS, rendered
 from tokimori.ports.executor import AttemptTask
 
 _LONGEST_SUBJECT = 300
 """Characters."""
+_NOTIFIED = "{{ part.text }}"
+"""The text of an e-mail that is a notification, which brings its HTML, too."""
 _OWN_HEADERS = {
     "Tokimori-Job-Id": "job_id",
     "Tokimori-Run-Id": "run_id",
@@ -62,11 +65,18 @@ def _message(task: AttemptTask, target: Email, facts: Mapping[str, str], now: Mo
     message["To"] = ", ".join(target.to)
     message["Subject"] = _one_line(rendered(target.subject, facts))
     message["Date"] = format_datetime(to_datetime(now).replace(microsecond=0))
-    message["Message-ID"] = f"<{task.run_id}@{target.sender.partition('@')[2]}>"
+    parts, domain = parts_in(task.payload), target.sender.partition("@")[2]
+    message["Message-ID"] = f"<{parts.begins or task.run_id}@{domain}>"
+    if parts.threads:  # RFC 5322, 3.6.4: mail programs show it below what it is about
+        message["In-Reply-To"] = f"<{parts.threads[0]}@{domain}>"
+        message["References"] = " ".join(f"<{each}@{domain}>" for each in parts.threads)
     message["Auto-Submitted"] = "auto-generated"  # RFC 3834: nobody answers that he is on holiday
     for header, fact in _OWN_HEADERS.items():
         message[header] = facts[fact]
     message.set_content(rendered(target.text, facts).encode(errors="replace").decode(), cte="quoted-printable")
+    if parts.html is not None and target.text == _NOTIFIED:
+        html = parts.html.encode(errors="replace").decode()
+        message.add_alternative(html, subtype="html", cte="quoted-printable")
     return message
 
 
