@@ -158,9 +158,8 @@ async def http_door(
     )
     door = door_of(AccessLog(app, clock) if http.access_log else app, http)
     await door.start()
-    here = http.below_prefix(door.url)
+    here, node.address = (http.below_prefix(each) for each in (door.url, http.public_url or door.url))
     callbacks.guests.open(here)
-    node.address = here if http.public_url is None else http.below_prefix(http.public_url)
     callbacks.open(node.address, secrets()[0])
     try:
         with noted_door(settings.state_dir, here):
