@@ -41,9 +41,10 @@ def chart(bars: Sequence[Bar], usual: tuple[int, int] | None, marks: Sequence[Ma
         drawn.append(_drawn(bar, top))
     long = sorted((bar for bar in bars if bar.length is not None and bar.length > top), key=_longest)
     drawn += [_label(bar) for bar in long[:_MOST_NAMED]]
-    for mark in marks:
+    for number, mark in enumerate(marks):
         if 2 < mark.percent < 98:
-            drawn.append(f'<text class="m" x="{mark.percent:.2f}%" y="134">{escape(mark.says)}</text>')
+            odd = " odd" if number % 2 else ""
+            drawn.append(f'<text class="m{odd}" x="{mark.percent:.2f}%" y="134">{escape(mark.says)}</text>')
     picture = f'<svg width="100%" height="138" role="img" aria-label="{escape(says)}">{"".join(drawn)}</svg>'
     return Markup(f'<div class="chart">{picture}{_gutter(usual, top)}</div>')  # noqa: S704  numbers, texts escaped
 

@@ -30,23 +30,23 @@ class Kept:
         self._clock = clock
         self._answers: OrderedDict[Hashable, _Answer] = OrderedDict()
 
-    async def get(self, question: Hashable, find: Callable[[], Awaitable[_T]]) -> _T:
-        """Return the answer. Those who ask while it is looked for wait for the same one."""
+    async def get(self, question: Hashable, find: Callable[[], Awaitable[_T]], least: float = 0) -> _T:
+        """Return the answer, kept for `least` seconds at least. Who asks meanwhile waits for the same one."""
         known = self._answers.get(question)
         if known is None or (known.until is not None and self._clock.monotonic() >= known.until):
-            known = _Answer(asyncio.ensure_future(self._find(question, find)), None)
+            known = _Answer(asyncio.ensure_future(self._find(question, find, least)), None)
             self._answers[question] = known
             while len(self._answers) > MOST:
                 self._answers.popitem(last=False)
         answer: _T = await asyncio.shield(known.found)
         return answer
 
-    async def _find(self, question: Hashable, find: Callable[[], Awaitable[_T]]) -> _T:
+    async def _find(self, question: Hashable, find: Callable[[], Awaitable[_T]], least: float) -> _T:
         began, mine = self._clock.monotonic(), asyncio.current_task()
         lasts = 0.0
         try:
             found = await find()
-            lasts = min((self._clock.monotonic() - began) * SHARE, LONGEST)
+            lasts = max(min((self._clock.monotonic() - began) * SHARE, LONGEST), least)
             return found
         finally:
             known = self._answers.get(question)

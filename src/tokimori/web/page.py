@@ -5,6 +5,7 @@ import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Final
 from urllib.parse import parse_qs, urlencode
 
@@ -26,6 +27,7 @@ from tokimori.web.doing import act_named, chosen, done, refused
 from tokimori.web.kept import Kept
 from tokimori.web.reader import Reader
 from tokimori.web.screen import Act, Moved, Screen
+from tokimori.web.screens.now import badges
 from tokimori.web.screens.registry import ACTS, RAIL, SCREENS
 from tokimori.web.visit import EACH_JOB, Visit
 from tokimori.web.words import short
@@ -72,6 +74,7 @@ class Page:
         self._templates.globals |= {
             **{"static": self._address, "root": path_prefix, "name_of": name_of, "short": short, "path": path},
             **{"tone": lambda word: TONES.get(word, ""), "acts": ACTS, "rail": _rail(), "ask": _ask},
+            "badges": MappingProxyType(dict[str, int]()),
         }
         self._root = path_prefix
         self._compiled: asyncio.Future[None] | None = None
@@ -108,6 +111,7 @@ class Page:
         values: Mapping[str, object] = {"visit": visit, "here": screen.place}
         try:
             shown = await screen.show(visit)
+            values = {**values, "badges": await badges(visit)}
         except Bug:
             raise
         except TokimoriError as error:

@@ -1,6 +1,6 @@
 """Pictures of runs as SVG, made of numbers. Widths are percentages, so that they stretch without a script."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 from typing import Final, NamedTuple
 
@@ -14,6 +14,7 @@ from tokimori.web.words import duration
 BARS: Final = 20
 """The last runs of a job that its line shows."""
 BARS_WIDE: Final = 144
+MOST_TOLD: Final = 5
 _STEP, _BASE, _MOST, _USUAL = 6, 18, 16, 8
 _BAR: Final = {RunState.SUCCEEDED: "ok", RunState.FAILED: "bad", RunState.RUNNING: "busy"}
 
@@ -124,17 +125,27 @@ def strip(minutes: Sequence[Minute], now: Moment, marks: Sequence[Minute]) -> Ma
         if each.failed:
             red = round(each.failed * scale, 1)
             drawn.append(_bar("f bad", x, base - high, red))
-    failed = [each for each in minutes if each.failed]
-    for each in sorted(failed, key=lambda minute: -minute.failed)[:4]:
-        y = base - round(each.runs * scale, 1) - 5
-        drawn.append(f'<text class="bad t m halo" x="{_percent(each.at, since)}%" y="{y}">{each.failed} failed</text>')
-    drawn += [f'<text class="m" x="{_percent(each.at, since)}%" y="90">{escape(each.clock)}</text>' for each in marks]
+    drawn += list(_told(minutes, since, scale, base))
+    for number, each in enumerate(marks):
+        odd = " odd" if number % 2 else ""
+        drawn.append(f'<text class="m{odd}" x="{_percent(each.at, since)}%" y="90">{escape(each.clock)}</text>')
     drawn.append(
         '<line class="s acc" x1="50%" x2="50%" y1="6" y2="92"/><text class="acc t" x="50.5%" y="14">now</text>'
     )
     total, bad = sum(each.runs for each in minutes if each.at <= now), sum(each.failed for each in minutes)
     said = f"Runs by minute of the past hour and the next: {total} began, {bad} of them failed"
     return Markup(f'<svg width="100%" height="94" role="img" aria-label="{said}">{"".join(drawn)}</svg>')  # noqa: S704
+
+
+def _told(minutes: Sequence[Minute], since: int, scale: float, base: int) -> Iterator[str]:
+    """Yield how many failed in the worst minutes, none so near to another that one covers the other."""
+    told: list[Minute] = []
+    for each in sorted((each for each in minutes if each.failed), key=lambda minute: -minute.failed):
+        if len(told) < MOST_TOLD and all(abs(each.at - other.at) >= 10 * MINUTE for other in told):
+            told.append(each)
+            y = base - round(each.runs * scale, 1) - 5
+            place = f'x="{_percent(each.at, since)}%" y="{y}"'
+            yield f'<text class="bad t m halo" {place}>{each.failed} failed</text>'
 
 
 def _bar(kind: str, x: float, y: float, high: float, inner: str = "") -> str:

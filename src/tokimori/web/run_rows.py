@@ -1,5 +1,6 @@
 """Runs as lists and pages show them."""
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -77,6 +78,11 @@ def _says(run: Run) -> str:
         far = "" if run.details.progress is None else f"{run.details.progress:.0%} "
         return f"{far}{run.details.progress_text or ''}".strip()[:MOST_SAID]
     return "" if run.state is RunState.SUCCEEDED else cause(run)
+
+
+def is_stock(error: str) -> bool:
+    """Return whether the text of an error says no more than the exit code beside it."""
+    return re.fullmatch(r"exit code \d+", error) is not None
 
 
 def cause(run: Run) -> str:

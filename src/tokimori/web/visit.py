@@ -65,9 +65,10 @@ class Visit(NamedTuple):
         """Return the zone in which the times of a job with this zone are shown."""
         return zone if self.zone == EACH_JOB else self.zone or self.service.time_zone
 
-    async def lately(self, question: str, find: Callable[[], Awaitable[_T]]) -> _T:
+    async def lately(self, question: str, find: Callable[[], Awaitable[_T]], least: float = 0) -> _T:
         """Return what is found, or was found lately for another reader who sees the same jobs."""
-        return await (find() if self.kept is None else self.kept.get((question, self.reader.access.scope), find))
+        key = (question, self.reader.access.scope)
+        return await (find() if self.kept is None else self.kept.get(key, find, least))
 
     def time(self, moment: Moment, zone: str = "") -> Time:
         """Return the moment as it is shown; `zone` is that of its job."""

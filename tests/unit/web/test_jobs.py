@@ -28,6 +28,7 @@ async def test_the_store_is_asked_once_for_the_last_runs(world: World, tab: Tab)
     for name in ("first", "second", "third"):
         await add(world, name)
         await world.trigger(name)
+    await tab.show("/jobs")  # what the rail shows is kept for some seconds
     asked = world.count("last_runs"), world.count("list_runs")
     await tab.show("/jobs")
     assert [len(calls) for calls in asked] == [1, 0]
@@ -119,6 +120,9 @@ async def test_a_page_of_a_job(world: World, tab: Tab) -> None:
     await world.work(Failed(error="no luck", exit_code=3))
     page = await tab.show("/jobs/hello")
     assert "at 03:00, every day" in page.text and "Greets" in page.text
+    assert "The last run failed: exit 3: no luck. The next try is in 1 h." in page.text
+    assert "/runs?cause=exit%203%3A%20no%20luck" in page.links()
+    assert (await tab.show("/runs?cause=exit%203%3A%20no%20luck")).keys("run") == [run.id]
     assert page.acts() == ["jobs.trigger", "jobs.pause", "jobs.delete"]
     assert page.keys("run") == [run.id]
     await world.service.jobs.pause("hello", "tired")

@@ -161,3 +161,12 @@ async def test_few_questions_are_asked_however_many_jobs_there_are(world: World,
         del world.store.__dict__["get_job"], world.store.__dict__["list_jobs"]
         del world.store.__dict__["list_runs"], world.store.__dict__["last_runs"]
     assert counts[1] <= counts[0] + 4
+
+
+async def test_the_rail_counts_what_needs_somebody(world: World, tab: Tab) -> None:
+    """On every screen, anew after each act."""
+    await add(world)
+    run = await world.trigger("hello")
+    await world.service.runs.hold(run.id, "wait")
+    assert "Now 1 " in (await tab.show("/jobs")).text
+    assert "Now 1 " not in (await tab.press("runs.resume", run.id, back="/jobs")).text

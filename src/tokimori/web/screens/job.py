@@ -1,17 +1,21 @@
 """The page of a job, with its tabs."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import takewhile
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from tokimori.errors import InvalidInput, NotFound
 from tokimori.model.job import Job, JobState
+from tokimori.model.run import Run
+from tokimori.model.transitions import RunState
 from tokimori.service.reasons import AT_REST, Reason
 from tokimori.web.job_rows import calendars, job_row
 from tokimori.web.pictures import BARS
-from tokimori.web.run_rows import run_rows
+from tokimori.web.run_rows import LONGEST_SAID, cause, run_rows
 from tokimori.web.screen import Screen, Shown
 from tokimori.web.tabs import changes, definition, occurrences, runs, schedule
+from tokimori.web.times import Time
 from tokimori.web.visit import Visit
 
 TABS: Final[Mapping[str, Callable[[Visit, Job], Awaitable[Mapping[str, object]]]]] = MappingProxyType(
@@ -32,7 +36,7 @@ async def show(visit: Visit) -> Shown:
     tab = visit.one("tab") or "runs"
     if tab not in TABS:
         raise NotFound(f"a job has no tab {tab!r}", field="tab", value=tab, allowed=", ".join(TABS))
-    last = (await visit.service.runs.last([job.id], BARS, longest=0))[job.id]
+    last = (await visit.service.runs.last([job.id], BARS, longest=LONGEST_SAID))[job.id]
     alarm = {each.name for each in await visit.service.expectations.alarms(limit=100) if each.of_job}
     shown = {
         "job": job_row(visit, job, last, job.id in alarm),
@@ -40,6 +44,7 @@ async def show(visit: Visit) -> Shown:
         "tab": tab,
         "tabs": list(TABS),
         "why": await _why(visit, job),
+        "failing": _failing(visit, job, last),
         "calendars": calendars(job.definition),
         "acts_here": _acts(job),
         "last": (await run_rows(visit, last[:1]))[0] if last else None,
@@ -57,6 +62,31 @@ def _acts(job: Job) -> Sequence[str]:
             return ("jobs.resolve", "jobs.delete")
         case _:
             return ("jobs.trigger", "jobs.pause", "jobs.delete")
+
+
+class Failing(NamedTuple):
+    """Failures of a job in a row: their known number, their cause, and the newest of them."""
+
+    number: int
+    cause: str
+    is_more: bool
+    run_id: str
+    next: Time | None
+
+
+def _failing(visit: Visit, job: Job, last: Sequence[Run]) -> Failing | None:
+    """Return the failures of a job since its last good end; None if its newest end is none."""
+    ended = [run for run in last if run.state in (RunState.SUCCEEDED, RunState.FAILED)]
+    failed = list(takewhile(lambda run: run.state is RunState.FAILED, ended))
+    if not failed:
+        return None
+    return Failing(
+        number=len(failed),
+        cause=cause(failed[0]),
+        is_more=len(failed) == BARS,
+        run_id=failed[0].id,
+        next=job_row(visit, job, (), is_overdue=False).next,
+    )
 
 
 async def _why(visit: Visit, job: Job) -> Sequence[Reason]:

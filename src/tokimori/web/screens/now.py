@@ -37,6 +37,8 @@ ALL_OF: Final = MappingProxyType(
     {"jobs.resolve": "Resolve all…", "runs.retry": "Retry all…", "runs.resume": "Resume all…"}
 )
 ENDED_SHOWN: Final = 6
+BADGE_LASTS: Final = 5.0
+"""Seconds for which the numbers of the rail are kept."""
 QUARTER: Final = 15 * MINUTE
 LATE: Final = MINUTE
 """A run that is ready for longer is looked at: perhaps no node may run it."""
@@ -121,6 +123,13 @@ def _moved(visit: Visit) -> Moved | None:
     if job is not None and (to := path("jobs", job)) is not None:
         return Moved(to)
     return None
+
+
+async def badges(visit: Visit) -> Mapping[str, int]:
+    """Return how much needs somebody, by entry of the rail; it may be some seconds old."""
+    standing = await visit.lately("standing", lambda: _standing(visit), BADGE_LASTS)
+    needs = len(standing.parked) + len(standing.alarms) + len(standing.failed) + len(standing.runs[RunState.HELD])
+    return {"now": needs, "failures": len(standing.failed)}
 
 
 async def _standing(visit: Visit) -> Standing:

@@ -11,7 +11,7 @@ from tokimori.service.outputs import whole
 from tokimori.service.runs import AttemptDetails, RunDetails
 from tokimori.web.addresses import path
 from tokimori.web.pictures import Lane, Span, waterfall
-from tokimori.web.run_rows import run_row
+from tokimori.web.run_rows import cause, is_stock, run_row
 from tokimori.web.screen import Screen, Shown
 from tokimori.web.times import Time, lasted
 from tokimori.web.visit import Visit
@@ -53,7 +53,9 @@ async def show(visit: Visit) -> Shown:
         "run": run_row(visit, details),
         "said": run,
         "why": (await service.runs.why(run.id)).reasons if run.state in STANDING_STILL else (),
-        "due": visit.time(run.due, zone),
+        "due": visit.time(first_due(run) if run.state in ENDS else run.due, zone),
+        "cause": cause(run) if run.state is RunState.FAILED else "",
+        "error": None if run.error is not None and is_stock(run.error) else run.error,
         "started": None if run.started is None else visit.time(run.started, zone),
         "ended": None if run.ended is None else visit.time(run.ended, zone),
         "late": _late(details),
@@ -107,7 +109,7 @@ def _attempt(visit: Visit, each: AttemptDetails, zone: str) -> AttemptRow:
         ended=None if attempt.ended is None else visit.time(attempt.ended, zone),
         took=lasted(attempt.started, attempt.ended, visit.now, is_running=is_running),
         exit=_exit(attempt.exit_code, attempt.signal),
-        error=attempt.error or "",
+        error="" if attempt.error is None or is_stock(attempt.error) else attempt.error,
     )
 
 
