@@ -226,4 +226,4 @@ async def test_a_run_that_succeeded_has_no_cause(world: World, tab: Tab) -> None
     assert b"\x1b" not in answer.body
     page = elements(answer)
     assert "1 red 2 two 3 three" in page.text
-    assert "#L2" in page.links()
+    assert f"/runs/{run.id}?attempt=1&line=2#L2" in page.links()

@@ -1,15 +1,14 @@
 """The page of a run."""
 
-import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from tokimori.clock import Moment
-from tokimori.model.run import Output, Run, asked_by
+from tokimori.model.run import Run, asked_by
 from tokimori.model.transitions import BEFORE_START, ENDS, STANDING_STILL, RunState
-from tokimori.service.outputs import whole
 from tokimori.service.runs import AttemptDetails, RunDetails
 from tokimori.web.addresses import path
+from tokimori.web.log_view import log_view
 from tokimori.web.pictures import Lane, Span, waterfall
 from tokimori.web.run_rows import cause, is_stock, run_row
 from tokimori.web.screen import Screen, Shown
@@ -18,10 +17,6 @@ from tokimori.web.visit import Visit
 from tokimori.web.words import duration
 
 LANES_SHOWN: Final = 12
-LINES_SHOWN: Final = 2_000
-_ESCAPES: Final = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])|[\x00-\x08\x0b-\x1f\x7f]"
-)
 _TONES: Final = {"failed": "bad", "lost": "bad", "running": "busy"}
 
 
@@ -62,8 +57,7 @@ async def show(visit: Visit) -> Shown:
         "attempts": [_attempt(visit, each, zone) for each in details.attempts],
         "left_out": details.attempts_left_out,
         "number": number,
-        "lines": lines_of(output),
-        "size": 0 if output is None else output.size,
+        "log": await log_view(visit, output, zone, running=run.state not in ENDS and number == run.attempt),
         "fall": _fall(details, visit.now),
         "acts_here": _acts(run.state),
         "again": path("jobs", run.job_id) is not None and not details.is_job_deleted and run.state in ENDS,
@@ -117,14 +111,6 @@ def _exit(code: int | None, signal: int | None) -> str:
     if signal is not None:
         return f"signal {signal}"
     return "" if code is None else f"exit {code}"
-
-
-def lines_of(output: Output | None) -> Sequence[tuple[int, str]]:
-    """Return the last lines of an output with their numbers, without what moves a terminal's cursor or colours it."""
-    text = "" if output is None else whole(output).decode(errors="replace")
-    lines = _ESCAPES.sub("", text.replace("\r\n", "\n")).removesuffix("\n").split("\n") if text else []
-    first = max(0, len(lines) - LINES_SHOWN)
-    return list(enumerate(lines[first:], first + 1))
 
 
 class Fall(NamedTuple):

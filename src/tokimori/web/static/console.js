@@ -45,7 +45,7 @@ async function refresh() {
 
 function show(fresh) {
   const log = document.querySelector("[data-follow]");
-  const followed = log && log.scrollHeight - log.scrollTop - log.clientHeight < 8;
+  const followed = log && atEnd(log);
   document.title = fresh.title;
   for (const part of [".rail", ".top h1", "main"]) {
     const [old, now] = [document.querySelector(part), fresh.querySelector(part)];
@@ -54,6 +54,7 @@ function show(fresh) {
   for (const each of fresh.querySelectorAll("[data-toast]")) tell(document.importNode(each, true));
   if (followed && log.isConnected) log.scrollTop = log.scrollHeight;
   tidy();
+  tellTail();
 }
 
 function tellLive(on) {
@@ -179,16 +180,60 @@ function open(content) {
 async function go(address) {
   history.pushState(null, "", address);
   await refresh();
+  arrive();
 }
+
+function addressed(form) {
+  const action = new URL(form.action, location.href);
+  return `${action.origin}${action.pathname}?${new URLSearchParams([...new FormData(form)].filter(([, value]) => value !== ""))}`;
+}
+
+// The log: the line of the address or the end, following, and search as one types
+
+let typed = 0;
+
+function arrive() {
+  const [log, line] = [document.querySelector(".log"), location.hash.match(/^#L(\d+)$/)?.[1]];
+  const asked = new URLSearchParams(location.search);
+  if (!log) return;
+  if (line && asked.get("line") !== line) {
+    asked.set("line", line);
+    history.replaceState(null, "", `?${asked}${location.hash}`);
+    refresh().then(arrive);
+  } else if (asked.has("line")) log.querySelector(".hit")?.scrollIntoView({ block: "center" });
+  else if ("end" in log.dataset || log.querySelector(".hit")) {
+    const hit = log.querySelector(".hit");
+    log.scrollTop = hit ? hit.offsetTop - log.offsetTop - log.clientHeight / 2 : log.scrollHeight;
+  }
+  tellTail();
+}
+
+const atEnd = (log) => "end" in log.dataset && log.scrollHeight - log.scrollTop - log.clientHeight < 8;
+
+function tellTail() {
+  const [log, tail] = [document.querySelector(".log"), document.querySelector("[data-tail]")];
+  if (log && tail) tail.setAttribute("aria-pressed", atEnd(log));
+}
+
+document.addEventListener("scroll", tellTail, { capture: true, passive: true });
+document.addEventListener("input", ({ target }) => {
+  if (!target.matches("[data-live]")) return;
+  clearTimeout(typed);
+  typed = setTimeout(() => {
+    history.replaceState(null, "", addressed(target.form));
+    refresh().then(arrive);
+  }, 150);
+});
 
 const plain = (event) => event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
 
 document.addEventListener("click", (event) => {
-  const link = event.target.closest("a[data-ask], a[data-close]");
+  const link = event.target.closest("a[data-ask], a[data-close], a[data-soft], a[data-tail]");
   if (!link || !plain(event)) return;
   if (link.matches("[data-close]") && !dialog) return;
   event.preventDefault();
-  if (link.matches("[data-close]")) dialog.close();
+  if (link.matches("[data-soft], [data-tail]")) go(link.href);
+  else if (link.matches("[data-close]")) dialog.close();
   else question(link.href);
 });
 
@@ -200,15 +245,14 @@ document.addEventListener("submit", (event) => {
     send(form, submitter);
   } else if (form.matches("[data-soft], [data-ask]")) {
     event.preventDefault();
-    const pairs = [...new FormData(form)].filter(([, value]) => value !== "");
-    const address = `${action.origin}${action.pathname}?${new URLSearchParams(pairs)}`;
+    const address = addressed(form);
     if (form.matches("[data-ask]")) question(address);
     else go(address);
   }
 });
 
 document.addEventListener("change", (event) => {
-  if (event.target.matches(".filter select, .zone select")) event.target.form.requestSubmit();
+  if (event.target.matches(".filter select, .zone select, .seek [type=checkbox]")) event.target.form.requestSubmit();
   count();
 });
 document.addEventListener("reset", () => setTimeout(count));
@@ -268,7 +312,7 @@ const PLACES = { n: "now", j: "jobs", r: "runs", f: "failures", p: "plan" };
 const ACTS = { r: "jobs.trigger", p: "jobs.pause", c: "runs.cancel", t: "runs.retry" };
 const HELP = [
   ["g n, g j, g r, g f, g p", "now, jobs, runs, failures, plan"], ["/", "filter"], ["j k or arrows", "move in a table"],
-  ["Enter", "open"], ["x", "choose"], ["r p c t", "run, pause, cancel, retry"], ["Esc", "close, or back"], ["?", "these keys"],
+  ["f", "follow the output"], ["Enter", "open"], ["x", "choose"], ["r p c t", "run, pause, cancel, retry"], ["Esc", "close, or back"], ["?", "these keys"],
 ];
 let went = 0; // when `g` was pressed
 
@@ -279,6 +323,7 @@ function press(key) {
   else if (key === "k" || key === "ArrowUp") step(-1);
   else if (key === "ArrowLeft" || key === "ArrowRight") return aside(key === "ArrowLeft" ? -1 : 1);
   else if (key === "/") main.querySelector("[data-filter]")?.focus();
+  else if (key === "f") main.querySelector("[data-tail]")?.click();
   else if (key === "x") document.activeElement.closest("tr")?.querySelector("[type=checkbox]")?.click();
   else if (key === "?") help();
   else if (ACTS[key]) main.querySelector(`[data-act="${ACTS[key]}"]`)?.click();
@@ -327,4 +372,5 @@ const zones = document.querySelector(".zone select");
 if (zones && own && ![...zones.options].some((each) => each.value === own || each.textContent === own)) zones.add(new Option(`${own} (yours)`, own), 1);
 tellLive(true);
 tidy();
+arrive();
 timer = setTimeout(refresh, REFRESH);
