@@ -1,8 +1,8 @@
 """Writes docs/reference/job-fields.md from the one table of the fields of a job: `make docs`."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
+from docs.made.markdown import row
 from tokimori.cli.job_options import SPELLINGS
 from tokimori.model.job_fields import SECTIONS
 
@@ -24,14 +24,10 @@ def page() -> str:
             "",
             f"## {title}",
             "",
-            _row(("field", "option", "meaning", "unit", "default", "bound")),
+            row(("field", "option", "meaning", "unit", "default", "bound")),
             "|---" * 6 + "|",
         ]
         for path, each in fields.items():
             said = (each.meaning, each.unit, each.default_text, each.bound)
-            lines.append(_row((f"`{path}`", f"`{SPELLINGS[path]}`", *said)))
+            lines.append(row((f"`{path}`", f"`{SPELLINGS[path]}`", *said)))
     return "\n".join([*lines, ""])
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

@@ -141,7 +141,8 @@ def _signature(function: Any, signature: inspect.Signature | None = None) -> str
     except (TypeError, ValueError):
         return "()"
     shown = re.sub(r"<class '([\w.]+)'>", r"\1", LONG_PATH.sub("", shown))
-    shown = re.sub(r"<(?:object|function) .*?>", "…", LONG_PATH.sub("", shown)).replace("'", "")
+    shown = re.sub(r"<(?:object|function) .*?>", "…", LONG_PATH.sub("", shown))
+    shown = re.sub(r"(?<!= )'([^']*)'", r"\1", shown)  # a name that was written as a text; a default keeps its marks
     shown = re.sub(r"(\*\*\w+: )\*", r"\1", shown.replace("~_", ""))
     return re.sub(r"\((?:self|cls)(?:, /)?(?:, )?", "(", shown, count=1)
 
