@@ -115,7 +115,7 @@ SECRET_GUARDS = (
         NOBODY_IN,
         "a session that logged out is over wherever its cookie is",
         "api/secret.py",
-        "await self._sessions.end(*found[1:])",
+        "await self._sessions.end(*found[2:])",
         "pass",
         "tests/unit/api/test_login.py::test_a_session_that_logged_out_is_over_everywhere",
     ),
