@@ -121,8 +121,8 @@ async def test_a_page_of_a_job(world: World, tab: Tab) -> None:
     page = await tab.show("/jobs/hello")
     assert "at 03:00, every day" in page.text and "Greets" in page.text
     assert "The last run failed: exit 3: no luck. The next try is in 1 h." in page.text
-    assert "/runs?cause=exit%203%3A%20no%20luck" in page.links()
-    assert (await tab.show("/runs?cause=exit%203%3A%20no%20luck")).keys("run") == [run.id]
+    (alike,) = [link for link in page.links() if link.startswith("/runs?cause=")]
+    assert (await tab.show(alike)).keys("run") == [run.id]
     assert page.acts() == ["jobs.trigger", "jobs.pause", "jobs.delete"]
     assert page.keys("run") == [run.id]
     await world.service.jobs.pause("hello", "tired")
