@@ -15,7 +15,7 @@ from tests.integration.apps.conftest import until
 from tokimori.apps.app import App
 from tokimori.apps.running import Running
 from tokimori.apps.task import current_task
-from tokimori.errors import InvalidConfig, Refused
+from tokimori.errors import InvalidConfig, Refused, RunFailed
 from tokimori.model.lanes import SILENT_LABEL
 
 
@@ -86,6 +86,24 @@ async def test_an_asynchronous_program_may_hold_its_loop(app: App) -> None:
         until(lambda: state_of(app, run.id) == "succeeded")
         ended = app.client.runs.get(run.id)
         assert (ended.attempt, ended.lost) == (1, 0)
+    app.client.close()
+
+
+def test_a_run_waits_for_another_if_that_leaves_it_a_place(app: App) -> None:
+    """With one place it would wait for ever, and is refused in words; with two it gets the result."""
+
+    @app.job
+    def inner() -> int:
+        return 3
+
+    @app.job
+    def outer() -> int:
+        return inner.enqueue().result(timeout=20)
+
+    with app.running(concurrency=1), pytest.raises(RunFailed, match=r"last free place .* hold 0 of 1"):
+        outer.enqueue().result(timeout=30)
+    with app.running(concurrency=2):
+        assert outer.enqueue().result(timeout=30) == 3
     app.client.close()
 
 
