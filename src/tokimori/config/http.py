@@ -15,7 +15,19 @@ from tokimori.model.rate import parse_rate
 OWN_PATHS: Final = frozenset(
     (
         *("api", "callbacks", "healthz", "login", "logout", "readyz", "static", "webui"),
-        *("audit", "calendars", "channels", "do", "expectations", "failures", "find", "graph", "jobs", "nodes"),
+        *(
+            "audit",
+            "calendar.ics",
+            "calendars",
+            "channels",
+            "do",
+            "expectations",
+            "failures",
+            "find",
+            "graph",
+            "jobs",
+            "nodes",
+        ),
         *("notifiers", "plan", "queues", "runs", "secrets", "semaphores", "sets", "tasks", "tokens", "wall"),
     )
 )

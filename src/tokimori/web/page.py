@@ -27,6 +27,7 @@ from tokimori.web.doing import act_named, chosen, done, refused
 from tokimori.web.kept import Kept
 from tokimori.web.reader import Reader
 from tokimori.web.screen import Act, Moved, Screen
+from tokimori.web.screens import plan
 from tokimori.web.screens.now import badges
 from tokimori.web.screens.registry import ACTS, RAIL, SCREENS
 from tokimori.web.visit import EACH_JOB, Visit
@@ -96,6 +97,7 @@ class Page:
             Route("/do/{act}", self.act, methods=["POST"]),
             Route("/do/zone", self.choose_zone, methods=["POST"]),
             Route("/static/{name}", self.file),
+            Route("/calendar.ics", self.calendar),
         ]
 
     def _shower(self, screen: Screen) -> Callable[[Request], Awaitable[Response]]:
@@ -186,6 +188,12 @@ class Page:
         await self._ready()
         text = await asyncio.to_thread(self._templates.get_template(name).render, values)
         return HTMLResponse(text, status, headers={"cache-control": "no-store"})
+
+    async def calendar(self, request: Request) -> Response:
+        """Return the firings to come as a calendar."""
+        async with request.app.state.line:
+            text = await plan.calendar(self._visit(request))
+        return Response(text, media_type="text/calendar")
 
     async def choose_zone(self, request: Request) -> Response:
         """Keep the zone in which somebody wants to see times, in his browser."""

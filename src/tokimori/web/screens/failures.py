@@ -130,8 +130,8 @@ async def ask(visit: Visit) -> Shown:
     if not named:
         raise NotFound("no failure with this cause is left", field="cause", value=cause)
     first = list(named)[:MOST_CHOSEN]
-    given = {field.name: "" for field in act.fields}
-    return {"act": act, "on": first, "back": visit.one("back"), "given": given, "told": None}
+    empty = {field.name: "" for field in act.fields}
+    return {"act": act, "on": first, "back": visit.one("back"), "given": empty, "told": None}
 
 
 RETRY: Final = next(act for act in runs.ACTS if act.name == "runs.retry")

@@ -17,6 +17,7 @@ from tokimori.web.screens import (
     nodes,
     notifiers,
     now,
+    plan,
     queues,
     run,
     runs,
@@ -41,6 +42,7 @@ SCREENS: Final[tuple[Screen, ...]] = (
     *runs.SCREENS,
     *run.SCREENS,
     *failures.SCREENS,
+    *plan.SCREENS,
     *(screen for each in _NOUNS for screen in each.SCREENS),
     *asking(ACTS),
 )
