@@ -1,7 +1,8 @@
 -- Of candidates some of which want semaphores or have a key: how many are taken. They and the gates of `_jobs` are
 -- locked. One after the other, in order, each takes all that it wants, or stands in the line of what it lacks first.
--- `_paced` are rates of queues. `busy` are jobs that want what somebody else has locked: their runs stay ready. Whoever is behind a refused run in
--- its other lines may be next there: these are `gates`, `keys` (each of the job beside it) and `names`.
+-- `_paced` are rates of queues. `busy` are jobs that want what somebody else has locked: their runs stay ready. Whoever is
+-- behind a refused run in its other lines may be next there: these are `gates`, `keys` (each of the job beside it) and
+-- `names`.
 CREATE OR REPLACE FUNCTION tokimori_judge(
     _claim uuid, _node uuid, _ids uuid[], _jobs bigint[], _paced text[], _left integer, _now bigint, OUT took integer,
     OUT busy bigint[], OUT gates bigint[], OUT key_jobs bigint[], OUT keys text[], OUT names text[])
@@ -15,27 +16,41 @@ DECLARE
     _run record;
     _lacks text;
     _new text[];
-    _rated jsonb;         -- those with a rate, as this claim leaves them
-    _units jsonb := '{}'; -- what it takes of each
-    _passed jsonb := '{}'; -- the units that runs of this claim take or are refused, which may have been woken for them
-    _kept text[] := '{}'; -- those whose kept units are taken
-    _name text;
+    -- Of rates, as this claim leaves them: names, what is left, and so on; `_took` is what it takes, `_passed` the units
+    -- that its runs take or are refused, which may have been woken for them, `_given` whether kept ones are taken.
+    _rates text[] := '{}';
+    _texts text[];
+    _units bigint[];
+    _lefts bigint[];
+    _once boolean[];
+    _kept text[];
+    _took bigint[];
+    _passed bigint[];
+    _given boolean[];
+    _is_rated boolean;
     _weight bigint;
+    _line text;
+    _n integer;
+    _k integer;
 BEGIN
     took := 0; busy := '{}'; gates := '{}'; key_jobs := '{}'; keys := '{}'; names := '{}';
-    SELECT coalesce(array_agg(name), '{}'), CASE WHEN bool_or(rate IS NOT NULL) THEN tokimori_rated(array_agg(name)) END
-    INTO _locked, _rated FROM (
+    SELECT coalesce(array_agg(name), '{}'), bool_or(rate IS NOT NULL) INTO _locked, _is_rated FROM (
         SELECT name, rate FROM tokimori_semaphores WHERE name = ANY (_named) FOR NO KEY UPDATE SKIP LOCKED) s;
+    _new := CASE WHEN _is_rated THEN _locked ELSE '{}' END;
     _known := ARRAY(SELECT name FROM tokimori_semaphores WHERE name = ANY (_named));
     _barred := ARRAY(SELECT n FROM unnest(_known) n WHERE n <> ALL (_locked));
     FOR _run IN
         SELECT r.id, r.incarnation, r.lane, r.concurrency_key AS key, tokimori_named(ARRAY[r.incarnation])
-            || ARRAY(SELECT p FROM unnest(_paced) p WHERE p = 'queue:' || split_part(r.lane, '|', 1)) AS wants
+            || ARRAY(SELECT p FROM unnest(_paced) p WHERE p = 'queue:' || split_part(r.lane, '|', 1)) AS wants,
+            CASE WHEN j.semaphores LIKE '%:%' OR _is_rated THEN ARRAY(
+                SELECT (w ->> 1)::bigint FROM jsonb_array_elements(j.semaphores::jsonb) w
+                ORDER BY (w ->> 0) COLLATE "C") END AS weights
         FROM unnest(_ids) AS c (id) JOIN tokimori_runs r ON r.id = c.id
+        JOIN tokimori_jobs j ON j.incarnation = r.incarnation
         WHERE r.incarnation = ANY (_jobs) ORDER BY r."rank", r.id
     LOOP
         EXIT WHEN took = _left;
-        _lacks := tokimori_lacks(_run.id, _rated);
+        _lacks := tokimori_lacks(_run.id, _paced);
         IF NOT _run.wants <@ _locked THEN
             _new := ARRAY(
                 SELECT n FROM unnest(_run.wants) n
@@ -46,30 +61,43 @@ BEGIN
             END IF;
             _known := _known || _new;
             _locked := _locked || _new;
-            _rated := coalesce(_rated, '{}') || coalesce(tokimori_rated(_new), '{}');
-            _lacks := coalesce(_lacks, tokimori_lacks(_run.id, _rated));
         END IF;
-        IF _rated IS NOT NULL THEN
-            FOR _name, _weight IN
-                SELECT n, coalesce(tokimori_weight(j.semaphores, n), 1) FROM unnest(_run.wants) n
-                JOIN tokimori_jobs j ON j.incarnation = _run.incarnation WHERE _rated ? n
-            LOOP
-                _passed := _passed || jsonb_build_object(_name, coalesce((_passed ->> _name)::bigint, 0) + _weight);
-                IF _lacks IS NULL THEN
-                    _units := _units || jsonb_build_object(_name, coalesce((_units ->> _name)::bigint, 0) + _weight);
-                    IF _rated -> _name ->> 'kept' IS NOT NULL THEN
-                        _kept := _kept || _name;
-                        names := names || _name;
+        IF cardinality(_new) > 0 THEN
+            SELECT _rates || array_agg(name), _texts || array_agg(rate), _units || array_agg(units),
+                _lefts || array_agg("left"), _once || array_agg(once), _kept || array_agg(kept),
+                _took || array_agg(0::bigint), _passed || array_agg(0::bigint), _given || array_agg(false)
+            INTO _rates, _texts, _units, _lefts, _once, _kept, _took, _passed, _given FROM tokimori_rated(_new);
+            _new := '{}';
+        END IF;
+        IF cardinality(_rates) > 0 THEN
+            FOR _n IN 1 .. cardinality(_run.wants) LOOP
+                _k := array_position(_rates, _run.wants[_n]);
+                _weight := coalesce(_run.weights[_n], 1);
+                IF _weight > _lefts[_k] OR _kept[_k] <> _run.lane THEN
+                    _line := 'semaphore:' || _rates[_k];
+                    IF _lacks IS NULL OR (_lacks LIKE 'semaphore:%' AND _line <= _lacks COLLATE "C") THEN
+                        _lacks := _line;
+                        IF _weight > _lefts[_k] AND _weight <= _units[_k] THEN
+                            _lefts[_k] := 0;  -- what is left is kept for it
+                        END IF;
                     END IF;
-                    _rated := jsonb_set(_rated, ARRAY[_name], _rated -> _name || jsonb_build_object(
-                        'kept', NULL, 'left', CASE WHEN (_rated -> _name ->> 'once')::boolean THEN 0
-                            ELSE (_rated -> _name ->> 'left')::bigint - _weight END));
-                ELSE
-                    names := names || _name;
-                    IF _lacks = 'semaphore:' || _name AND _weight > (_rated -> _name ->> 'left')::bigint
-                        AND _weight <= split_part(_rated -> _name ->> 'rate', '/', 1)::bigint THEN
-                        _rated := jsonb_set(_rated, ARRAY[_name, 'left'], '0');  -- what is left is kept for it
-                    END IF;
+                END IF;
+            END LOOP;
+            FOR _n IN 1 .. cardinality(_run.wants) LOOP
+                _k := array_position(_rates, _run.wants[_n]);
+                CONTINUE WHEN _k IS NULL;
+                _weight := coalesce(_run.weights[_n], 1);
+                _passed[_k] := _passed[_k] + _weight;
+                IF _lacks IS NOT NULL THEN
+                    names := names || _rates[_k];
+                    CONTINUE;
+                END IF;
+                _took[_k] := _took[_k] + _weight;
+                _lefts[_k] := CASE WHEN _once[_k] THEN 0 ELSE _lefts[_k] - _weight END;
+                IF _kept[_k] IS NOT NULL THEN
+                    _given[_k] := true;
+                    _kept[_k] := NULL;
+                    names := names || _rates[_k];
                 END IF;
             END LOOP;
         END IF;
@@ -96,9 +124,11 @@ BEGIN
             keys := keys || _run.key;
         END IF;
     END LOOP;
-    IF _rated IS NOT NULL THEN
-        PERFORM tokimori_take(u.key, _rated -> u.key ->> 'rate', u.value::bigint) FROM jsonb_each_text(_units) u;
-        UPDATE tokimori_semaphores SET woken = greatest(0, woken - p.value::bigint), kept = kept AND name <> ALL (_kept)
-        FROM jsonb_each_text(_passed) p WHERE name = p.key AND (woken > 0 OR kept);
+    IF cardinality(_rates) > 0 THEN
+        PERFORM tokimori_take(u.name, u.rate, u.took) FROM unnest(_rates, _texts, _took) AS u (name, rate, took)
+        WHERE u.took > 0;
+        UPDATE tokimori_semaphores SET woken = greatest(0, woken - p.units), kept = kept AND NOT p.given
+        FROM unnest(_rates, _passed, _given) AS p (rated, units, given)
+        WHERE name = p.rated AND (woken > 0 OR kept);
     END IF;
 END $$;

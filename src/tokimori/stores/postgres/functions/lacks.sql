@@ -1,7 +1,7 @@
 -- The line in which a ready run has to stand: '' its job's, 'key' its key's, 'semaphore:NAME'. NULL: it fits. The gate
--- of a job with a limit, and that of a run with a key, are locked alone, and so are its semaphores. `_rated` are those with
--- a rate (`rated.sql`), as the claim leaves them.
-CREATE OR REPLACE FUNCTION tokimori_lacks(_id uuid, _rated jsonb) RETURNS text LANGUAGE plpgsql STABLE AS $$
+-- of a job with a limit, and that of a run with a key, are locked alone, and so are its semaphores. `_paced` are rates of
+-- queues. How much a rate has left the claim knows.
+CREATE OR REPLACE FUNCTION tokimori_lacks(_id uuid, _paced text[]) RETURNS text LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
     RETURN (SELECT CASE
@@ -17,11 +17,9 @@ BEGIN
                     AND b.blocked_on = 'key' AND (b."rank", b.id) < (r."rank", r.id))) THEN 'key'
         ELSE (
             SELECT 'semaphore:' || (w ->> 0) FROM jsonb_array_elements(
-                coalesce(j.semaphores::jsonb, '[]') || CASE WHEN _rated ? ('queue:' || split_part(r.lane, '|', 1))
+                coalesce(j.semaphores::jsonb, '[]') || CASE WHEN 'queue:' || split_part(r.lane, '|', 1) = ANY (_paced)
                     THEN jsonb_build_array(jsonb_build_array('queue:' || split_part(r.lane, '|', 1), 1)) ELSE '[]' END) w
             WHERE (w ->> 0 NOT LIKE '%:%' AND (w ->> 1)::integer > coalesce(tokimori_unused(w ->> 0), 1))
-                OR (w ->> 1)::bigint > (_rated -> (w ->> 0) ->> 'left')::bigint
-                OR _rated -> (w ->> 0) ->> 'kept' <> r.lane
                 OR EXISTS (
                     SELECT FROM tokimori_runs b
                     WHERE b.state = 'blocked' AND b.blocked_on = 'semaphore:' || (w ->> 0) AND b.lane = r.lane

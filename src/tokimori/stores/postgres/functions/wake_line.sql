@@ -7,7 +7,10 @@ DECLARE
     _before bigint;
 BEGIN
     IF EXISTS (SELECT FROM tokimori_semaphores WHERE name = _name AND rate IS NOT NULL) THEN
-        PERFORM tokimori_wake_in_turn(_name);
+        IF EXISTS (SELECT FROM tokimori_heads(_name))
+            OR EXISTS (SELECT FROM tokimori_semaphores WHERE name = _name AND wakes IS NOT NULL) THEN
+            PERFORM tokimori_wake_in_turn(_name);
+        END IF;
     ELSIF _left > 0 THEN
         SELECT "rank" INTO _before FROM tokimori_permits WHERE semaphore = _name AND waiting
         ORDER BY "rank", id LIMIT 1;
