@@ -100,7 +100,7 @@ class Queues(Part[M]):
             return _paced(whole, {rate_of_queue(queue): await self._store.get_semaphore(rate_of_queue(queue))})
         return whole
 
-    @operation(Role.OPERATE, QUEUE, audit=OUTCOME, event="changed")
+    @operation(Role.OPERATE, QUEUE, gives=QueueView.made, audit=OUTCOME, event="changed")
     async def set(self, queue: str, rate: str) -> Queue:
         """Set how many runs of the queue are claimed in any period, such as `100/1m`; ` smooth` behind it keeps them
         apart, and `none` takes the rate away. What was taken counts for the new rate. Raises `InvalidInput`.
