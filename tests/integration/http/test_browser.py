@@ -18,6 +18,8 @@ from tokimori.client.client import Client
 
 PATIENCE = 20_000
 """Milliseconds."""
+# Playwright has a loop of its own in this thread, which waits while a test does something else.
+pytestmark = pytest.mark.filterwarnings("ignore:a blocking call holds up:RuntimeWarning")
 
 
 @pytest.fixture(scope="module")
