@@ -12,6 +12,7 @@ from tokimori.web.screens import (
     channels,
     expectations,
     failures,
+    graph,
     job,
     jobs,
     nodes,
@@ -43,6 +44,7 @@ SCREENS: Final[tuple[Screen, ...]] = (
     *run.SCREENS,
     *failures.SCREENS,
     *plan.SCREENS,
+    *graph.SCREENS,
     *(screen for each in _NOUNS for screen in each.SCREENS),
     *asking(ACTS),
 )

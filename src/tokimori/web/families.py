@@ -1,0 +1,123 @@
+"""Families of jobs as layered graphs: which are together, where each job stands, and the picture. Pure."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from markupsafe import Markup, escape
+
+from tokimori.model.dependents import Edge
+from tokimori.model.ids import JobId
+
+WIDE, HIGH, STEP, ROW, TOP = 178, 42, 228, 56, 24
+"""Sizes of a node, how far columns and rows are from each other, and the place of a family's name."""
+MOST_LETTERS: Final = 24
+
+
+class Node(NamedTuple):
+    """A job as the picture shows it: where it leads, a word, a tone and a sign of its last outcome, and more of it."""
+
+    id: JobId
+    to: str | None
+    word: str
+    tone: str
+    sign: str
+    more: str
+
+
+def families(edges: Sequence[Edge]) -> Sequence[Sequence[Edge]]:
+    """Return the edges of each family, of jobs that are connected: the largest first."""
+    head: dict[JobId, JobId] = {}
+
+    def of(job: JobId) -> JobId:
+        while head.setdefault(job, job) != job:
+            head[job] = head[head[job]]
+            job = head[job]
+        return job
+
+    for edge in edges:
+        head[of(edge.parent)] = of(edge.child)
+    found: dict[JobId, list[Edge]] = {}
+    for edge in edges:
+        found.setdefault(of(edge.parent), []).append(edge)
+    return sorted(found.values(), key=lambda each: (-len(each), min(each)))
+
+
+def layers(edges: Sequence[Edge]) -> Sequence[Sequence[JobId]]:
+    """Return the jobs of a family in columns: each behind all of its parents, and near to them."""
+    parents: dict[JobId, list[JobId]] = {}
+    children: dict[JobId, list[JobId]] = {}
+    for parent, child in dict.fromkeys((edge.parent, edge.child) for edge in sorted(edges)):
+        parents.setdefault(child, []).append(parent)
+        children.setdefault(parent, []).append(child)
+    jobs = sorted({*parents, *children})
+    left = {job: len(parents.get(job, ())) for job in jobs}
+    ready, depth = [job for job in jobs if not left[job]], dict.fromkeys(jobs, 0)
+    while ready:
+        job = ready.pop()
+        for child in children.get(job, ()):
+            depth[child] = max(depth[child], depth[job] + 1)
+            left[child] -= 1
+            ready += [child] if not left[child] else []
+    columns: list[list[JobId]] = [[] for _ in range(max(depth.values(), default=0) + 1)]
+    for job in jobs:
+        columns[depth[job]].append(job)
+    place: dict[JobId, float] = {}
+    for column in columns:
+        near: dict[JobId, float] = {}
+        for job in column:
+            above = [place[each] for each in parents.get(job, ()) if each in place]
+            near[job] = sum(above) / len(above) if above else 0.0
+        column.sort(key=lambda job: (near[job], job))
+        place |= {job: row - (len(column) - 1) / 2 for row, job in enumerate(column)}
+    return columns
+
+
+def picture(edges: Sequence[Edge], node_of: Callable[[JobId], Node], root: str) -> Markup:
+    """Return a family from left to right. Edges that were not taken are dotted; addresses begin with `root`."""
+    columns = layers(edges)
+    most = max(len(column) for column in columns)
+    wide, high = STEP * (len(columns) - 1) + WIDE + 4, ROW * most + 4
+    spots = {
+        job: (STEP * x, round(2 + ROW * (row + (most - len(column)) / 2) + (ROW - HIGH) / 2))
+        for x, column in enumerate(columns)
+        for row, job in enumerate(column)
+    }
+    drawn = [*_edges(edges, spots, node_of)]
+    drawn += [_node(node_of(job), spots[job], root) for column in columns for job in column]
+    said = f"{len(spots)} jobs, from {columns[0][0]}"
+    return Markup(  # noqa: S704  numbers, and texts that are escaped
+        f'<svg width="{wide}" height="{high}" role="group" aria-label="{escape(said)}">{"".join(drawn)}</svg>'
+    )
+
+
+def _edges(
+    edges: Sequence[Edge], spots: Mapping[JobId, tuple[int, int]], node_of: Callable[[JobId], Node]
+) -> Iterator[str]:
+    for edge in sorted(edges):
+        (left, above), (right, below) = spots[edge.parent], spots[edge.child]
+        x, y, to, end = left + WIDE, above + HIGH // 2, right - 4, below + HIGH // 2
+        tone = node_of(edge.parent).tone
+        taken = {"success": tone == "green", "failure": tone == "bad"}.get(edge.on.value, tone in ("green", "bad"))
+        middle = (x + to) / 2
+        says = f"<title>{escape(f'{edge.child} after {edge.parent}, on {edge.on}')}</title>"
+        way = f"M{x} {y}C{middle} {y} {middle} {end} {to} {end}"
+        yield f'<path class="s q{"" if taken else " dash"}" d="{way}">{says}</path>'
+        yield f'<path class="f q" d="M{right} {end}l-6-3.5v7z"/>'
+        if edge.on.value != "success":
+            yield f'<text class="e halo" x="{right - 8}" y="{end - 6}">on {escape(edge.on.value)}</text>'
+
+
+def _node(node: Node, spot: tuple[int, int], root: str) -> str:
+    x, y = spot
+    name = node.id if len(node.id) <= MOST_LETTERS else f"{node.id[: MOST_LETTERS - 1]}…"
+    said = "" if node.tone == "q" else f"{node.tone} t"
+    texts = (
+        f'<rect class="node" x="{x}" y="{y}" width="{WIDE}" height="{HIGH}" rx="6"/>'
+        f'<rect class="f {node.tone}" x="{x}" y="{y}" width="4" height="{HIGH}" rx="2"/>'
+        f'<text class="k" x="{x + 13}" y="{y + 17}">{escape(name)}</text>'
+        f'<text class="{said}" x="{x + 13}" y="{y + 33}">{node.sign} {escape(node.word)}'
+        f'<tspan class="sub"> {escape(node.more)}</tspan></text>'
+    )
+    title = f"<title>{escape(f'{node.id}: {node.word} {node.more}'.strip())}</title>"
+    inner = f"{title}{texts}"
+    return f"<g>{inner}</g>" if node.to is None else f'<a href="{escape(root + node.to)}">{inner}</a>'

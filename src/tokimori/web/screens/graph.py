@@ -1,0 +1,109 @@
+"""Families of jobs: what runs after what, with the last outcome of each."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from markupsafe import Markup
+
+from tokimori.model.dependents import Edge
+from tokimori.model.ids import JobId
+from tokimori.model.run import Run
+from tokimori.model.transitions import RunState
+from tokimori.service.graph import around, how
+from tokimori.web.addresses import path
+from tokimori.web.families import Node, families, picture
+from tokimori.web.filters import words
+from tokimori.web.pictures import took
+from tokimori.web.screen import Screen, Shown
+from tokimori.web.visit import Visit
+from tokimori.web.words import distance, duration
+
+SHOWN, MOST_DRAWN = 10, 300
+"""So many families on a page, and so many edges of one that are drawn: of more those nearest to its first job."""
+SIGNS: Final = {
+    RunState.SUCCEEDED: ("green", "✓"),
+    RunState.FAILED: ("bad", "!"),
+    RunState.RUNNING: ("busy", "▸"),
+    RunState.BLOCKED: ("amber", "⊘"),
+    RunState.HELD: ("violet", "◆"),
+    RunState.SKIPPED: ("q", "»"),
+    RunState.CANCELLED: ("q", "×"),
+    RunState.READY: ("q", "○"),
+}
+
+
+class Family(NamedTuple):
+    """A family: its name, how it is drawn for a prefix of addresses, and the same as lines."""
+
+    name: str
+    jobs: int
+    draw: Callable[[str], Markup]
+    lines: Sequence[tuple[Node, str]]
+    left_out: int
+
+
+async def show(visit: Visit) -> Shown:
+    """Return the families in which the words of the filter are, the largest first."""
+    edges, looked = await visit.service.jobs.graph(), words(visit)
+    found = await asyncio.to_thread(families, edges)
+    found = [each for each in found if _has(each, looked)]
+    skipped = next((place for place, each in enumerate(found) if str(_first(each)) == visit.one("after")), -1) + 1
+    page = [_few(each) for each in found[skipped : skipped + SHOWN]]
+    nodes = await _nodes(visit, {end for few, _ in page for edge in few for end in (edge.parent, edge.child)})
+    rest = len(found) > skipped + SHOWN
+    return {
+        "families": [_family(few, left, nodes) for few, left in page],
+        "count": len(found),
+        "jobs": len({end for each in found for edge in each for end in (edge.parent, edge.child)}),
+        "more": visit.link(after=str(_first(found[skipped + SHOWN - 1]))) if rest else None,
+        "first": visit.link(after=None) if visit.one("after") else None,
+    }
+
+
+def _has(edges: Sequence[Edge], looked: Sequence[str]) -> bool:
+    names = {end.casefold() for edge in edges for end in (edge.parent, edge.child)} if looked else set()
+    return not looked or any(all(word in name for word in looked) for name in names)
+
+
+def _first(edges: Sequence[Edge]) -> JobId:
+    """Return the first job that runs after none."""
+    return min({edge.parent for edge in edges} - {edge.child for edge in edges}, default=edges[0].parent)
+
+
+def _few(edges: Sequence[Edge]) -> tuple[Sequence[Edge], int]:
+    few = edges if len(edges) <= MOST_DRAWN else around(edges, _first(edges), MOST_DRAWN)
+    return few, len(edges) - len(few)
+
+
+async def _nodes(visit: Visit, jobs: set[JobId]) -> Mapping[JobId, Node]:
+    """Return each of these jobs with its newest run."""
+    ids, last = sorted(jobs), dict[JobId, Sequence[Run]]()
+    for first in range(0, len(ids), 500):
+        last |= await visit.service.runs.last(ids[first : first + 500], 1, longest=0)
+    return {job: _node(visit, job, next(iter(last.get(job, ())), None)) for job in ids}
+
+
+def _node(visit: Visit, job: JobId, run: Run | None) -> Node:
+    to = path("jobs", job)
+    if run is None:
+        return Node(job, to, "no run yet", "q", "◌", "")
+    tone, sign = SIGNS.get(run.state, ("q", "◌"))
+    length, at = took(run), run.ended or run.started or run.due
+    is_good = length is not None and run.state is RunState.SUCCEEDED
+    return Node(job, to, run.state.value, tone, sign, duration(length or 0) if is_good else distance(at, visit.now))
+
+
+def _family(edges: Sequence[Edge], left_out: int, nodes: Mapping[JobId, Node]) -> Family:
+    after: dict[JobId, list[str]] = {}
+    for edge in sorted(edges):
+        after.setdefault(edge.parent, [])
+        after.setdefault(edge.child, []).append(f"{edge.parent} {how(edge)}")
+    in_order = sorted(after.items(), key=lambda each: (bool(each[1]), each))
+    lines = [(nodes[job], ", ".join(said)) for job, said in in_order]
+    name = f"{_first(edges)} and {len(after) - 1} related" if len(after) > 1 else str(_first(edges))
+    return Family(name, len(after), partial(picture, edges, nodes.__getitem__), lines, left_out)
+
+
+SCREENS: Final = (Screen("/graph", "graph", "graph.html", show, leads=True),)

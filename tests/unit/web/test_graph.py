@@ -1,0 +1,66 @@
+import re
+
+from tests.unit.service.world import World
+from tests.unit.web.conftest import Tab, add
+from tokimori.model.access_token import Role
+from tokimori.model.dependents import Edge, On
+from tokimori.model.ids import JobId
+from tokimori.model.outcome import Failed, Succeeded
+from tokimori.web.families import Node, families, layers, picture
+
+
+def edges(*pairs: str) -> list[Edge]:
+    """Edges of texts such as `a>b`."""
+    ends = [tuple(map(JobId, pair.split(">"))) for pair in pairs]
+    return [Edge(parent, child, On.SUCCESS, 0, child) for parent, child in ends]
+
+
+def test_each_job_stands_behind_all_of_its_parents() -> None:
+    """A long way and a short one to the same job: the long one counts."""
+    assert layers(edges("a>b", "a>c", "b>d", "c>d", "a>d")) == [["a"], ["b", "c"], ["d"]]
+    assert layers(edges("a>z", "b>y")) == [["a", "b"], ["z", "y"]]
+
+
+def test_families_are_told_apart() -> None:
+    """Jobs that are connected by whatever way are one; the largest family is first."""
+    found = families(edges("x>y", "a>b", "c>b", "c>d"))
+    assert [len(each) for each in found] == [3, 1]
+    many = edges(*(f"j{n:04}>j{n + 1:04}" for n in range(3_000)))
+    assert len(families(many)) == 1 and len(layers(many)) == 3_001
+
+
+def test_names_are_text_in_the_picture() -> None:
+    """Whatever a job is called by older versions."""
+    drawn = picture(
+        [Edge(JobId("<b>"), JobId("<i>"), On.SUCCESS, 0, JobId("<i>"))],
+        lambda job: Node(job, "/jobs/<u>", "<s>", "q", "·", "<b>"),
+        "/p",
+    )
+    assert not re.search("<[bisu]>", drawn) and 'href="/p/jobs/&lt;u&gt;"' in drawn
+
+
+async def test_families_show_the_last_outcome_of_each_job(world: World, tab: Tab) -> None:
+    """As a picture whose nodes lead to the jobs, and as a list."""
+    await add(world, "extract")
+    await add(world, "load", parents=[{"job": "extract"}])
+    await add(world, "alarm", parents=[{"job": "load", "on": "failure"}])
+    await add(world, "alone")
+    await world.trigger("extract")
+    await world.work(Succeeded())
+    await world.work(Failed(error="no luck"))
+    page = await tab.show("/graph")
+    assert "1 family of 3 jobs" in page.text and "alone" not in page.text
+    assert page.links().count("/jobs/load") == 2
+    assert "✓ succeeded" in page.text and "! failed" in page.text and "load on failure" in page.text
+    assert "No family matches" in (await tab.show("/graph?q=nothing")).text
+    assert "1 family" in (await tab.show("/graph?q=ALARM")).text
+
+
+async def test_a_reader_sees_families_within_his_queue_alone(world: World) -> None:
+    """Edges to jobs that he does not see are left out."""
+    await add(world, "first", queue="mine")
+    await add(world, "second", queue="mine", parents=[{"job": "first"}])
+    await add(world, "hidden", queue="other", parents=[{"job": "first"}])
+    token = await world.service.tokens.create("eve", Role.READ, queues=["mine"])
+    page = await Tab(world, token.text).show("/graph")
+    assert "1 family of 2 jobs" in page.text and "hidden" not in page.text
