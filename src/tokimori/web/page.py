@@ -94,6 +94,11 @@ class Page:
         """Return the paths of the screens, of what is done on them, and of the files."""
         return [
             *(Route(screen.path, self._shower(screen)) for screen in SCREENS),
+            *(
+                Route(f"/do/form{screen.path}", self._shower(screen), methods=["GET", "POST"])
+                for screen in SCREENS
+                if screen.take
+            ),
             Route("/do/{act}", self.act, methods=["POST"]),
             Route("/do/zone", self.choose_zone, methods=["POST"]),
             Route("/static/{name}", self.file),
@@ -112,15 +117,18 @@ class Page:
         visit = self._visit(request)
         values: Mapping[str, object] = {"visit": visit, "here": screen.place}
         try:
-            shown = await screen.show(visit)
+            if screen.take is not None and request.method == "POST":
+                shown = await screen.take(visit, _fields((await request.body()).decode(errors="replace")))
+            else:
+                shown = await screen.show(visit)
             values = {**values, "badges": await badges(visit)}
         except Bug:
             raise
         except TokimoriError as error:
             return await self._drawn(request, {**values, "error": error}, "error.html", error.status)
         if isinstance(shown, Moved):
-            return RedirectResponse(shown.to, 303)
-        return await self._drawn(request, {**values, **shown}, screen.template)
+            return self._told(RedirectResponse(shown.to, 303), shown.told)
+        return await self._drawn(request, {**values, **shown}, screen.template, int(str(shown.get("status", 200))))
 
     def _visit(self, request: Request) -> Visit:
         query = _fields(request.url.query)
@@ -164,6 +172,13 @@ class Page:
             return await self._answered(request, act, told, form, given)
         back = None if told.bad else act.back
         response = RedirectResponse(back or own_address(given.get("back")) or f"/{act.noun}", 303)
+        return self._told(response, told)
+
+    def _told(self, response: Response, told: toasts.Toast | None) -> Response:
+        """Return the response with what the next page is to tell."""
+        if told is None:
+            return response
+        self._kept.forget()
         response.set_cookie(
             toasts.COOKIE,
             toasts.sealed(told, self._key().encode()),

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tokimori.service.service import Service
+from tokimori.web.toasts import Toast
 from tokimori.web.visit import Visit
 
 
@@ -11,6 +12,7 @@ class Moved(NamedTuple):
     """The answer of a screen that is to be found at another address."""
 
     to: str
+    told: Toast | None = None
 
 
 Shown = Mapping[str, object] | Moved
@@ -28,6 +30,8 @@ class Screen(NamedTuple):
     template: str
     show: Callable[[Visit], Awaitable[Shown]]
     leads: bool = False
+    take: Callable[[Visit, Mapping[str, Sequence[str]]], Awaitable[Shown]] | None = None
+    """Takes the form that the screen is; its answer may have a `status`."""
 
 
 class Field(NamedTuple):

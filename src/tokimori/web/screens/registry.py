@@ -14,6 +14,7 @@ from tokimori.web.screens import (
     failures,
     graph,
     job,
+    job_form,
     jobs,
     nodes,
     notifiers,
@@ -39,6 +40,7 @@ ACTS: Final[Mapping[str, Act]] = MappingProxyType(
 SCREENS: Final[tuple[Screen, ...]] = (
     *now.SCREENS,
     *jobs.SCREENS,
+    *job_form.SCREENS,
     *job.SCREENS,
     *runs.SCREENS,
     *run.SCREENS,

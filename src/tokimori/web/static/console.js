@@ -40,7 +40,7 @@ async function refresh() {
     if (mine !== newest) return;
     tellLive(false);
   }
-  if (!document.hidden) timer = setTimeout(refresh, REFRESH);
+  if (!document.hidden && !main.querySelector("[data-still]")) timer = setTimeout(refresh, REFRESH); // nobody types there
 }
 
 function show(fresh) {
@@ -208,6 +208,13 @@ function arrive() {
   tellTail();
 }
 
+async function look(form) {
+  const mine = ++newest;
+  const response = await ask(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)) });
+  const fresh = (await parsed(response)).getElementById("look");
+  if (mine === newest && fresh) morph(document.getElementById("look"), fresh);
+}
+
 const atEnd = (log) => "end" in log.dataset && log.scrollHeight - log.scrollTop - log.clientHeight < 8;
 
 function tellTail() {
@@ -217,6 +224,11 @@ function tellTail() {
 
 document.addEventListener("scroll", tellTail, { capture: true, passive: true });
 document.addEventListener("input", ({ target }) => {
+  const form = target.closest("[data-still]");
+  if (form) {
+    clearTimeout(typed);
+    typed = setTimeout(() => look(form).catch(() => tellLive(false)), 300);
+  }
   if (!target.matches("[data-live]")) return;
   clearTimeout(typed);
   typed = setTimeout(() => {
@@ -240,7 +252,7 @@ document.addEventListener("click", (event) => {
 document.addEventListener("submit", (event) => {
   const { target: form, submitter } = event;
   const action = new URL(submitter?.getAttribute("formaction") || form.action, location.href);
-  if (form.method === "post" && form.className !== "zone" && action.pathname.startsWith(`${root}/do/`)) {
+  if (form.method === "post" && !form.matches(".zone, [data-still]") && action.pathname.startsWith(`${root}/do/`)) {
     event.preventDefault();
     send(form, submitter);
   } else if (form.matches("[data-soft], [data-ask]")) {
@@ -361,7 +373,7 @@ document.addEventListener("keydown", (event) => {
   if (press(event.key)) event.preventDefault();
 });
 
-document.addEventListener("visibilitychange", () => document.hidden || refresh());
+document.addEventListener("visibilitychange", () => document.hidden || main.querySelector("[data-still]") || refresh());
 addEventListener("popstate", async () => {
   await refresh();
   for (const form of document.forms) form.reset(); // to what the address says, not what was typed since
@@ -373,4 +385,4 @@ if (zones && own && ![...zones.options].some((each) => each.value === own || eac
 tellLive(true);
 tidy();
 arrive();
-timer = setTimeout(refresh, REFRESH);
+if (!main.querySelector("[data-still]")) timer = setTimeout(refresh, REFRESH);
