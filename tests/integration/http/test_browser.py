@@ -119,6 +119,16 @@ def test_jobs_are_paused_with_a_reason_and_taken_back(page: Page, site: Site, cl
     assert client.jobs.get("steps-a").state == "enabled"
 
 
+def test_eighteen_jobs_are_in_view(page: Page, site: Site, client: Client) -> None:
+    """At 1440 × 900 pixels, in five groups."""
+    for n in range(25):
+        client.jobs.add(f"view{n // 4}-{n:02}", noop=True, schedule="@yearly")
+    page.goto(f"{site.url}jobs?q=view")
+    seen = "rows => rows.filter(row => row.getBoundingClientRect().bottom <= innerHeight).length"
+    assert page.locator("tr[data-key^='job ']").evaluate_all(seen) >= 18
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_the_keyboard_alone_does_it(page: Page, site: Site, client: Client) -> None:
     """A table is one stop of Tab; keys go to a place, filter, move, open, ask, and answer; focus comes back."""
     for name in ("keys-a", "keys-b", "keys-c"):
