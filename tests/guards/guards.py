@@ -314,8 +314,8 @@ GUARDS: tuple[Guard, ...] = (
         LIMIT,
         "on MariaDB, who counts the units of a semaphore for a claim is alone",
         "stores/mysql/lines.py",
-        "WHERE name IN (%s) ORDER BY name FOR UPDATE SKIP LOCKED",
-        "WHERE name IN (%s) ORDER BY name",
+        "ORDER BY name FOR UPDATE SKIP LOCKED",
+        "ORDER BY name",
         f"{MARIADB}::test_a_claim_goes_around_a_semaphore_that_is_being_taken",
     ),
     Guard(

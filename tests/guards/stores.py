@@ -75,7 +75,7 @@ STORE_GUARDS: tuple[Guard, ...] = (
         _sqlite("planning.py", "ON CONFLICT (incarnation, origin) DO NOTHING", ""),
         _postgres("functions/*.sql", "ON CONFLICT DO NOTHING;\n    IF _skips", ";\n    IF _skips"),
         _mariadb("planning.py", '"ON DUPLICATE KEY UPDATE tokimori_runs.id = tokimori_runs.id"', '""'),
-        _redis("lines.lua", "born.origin, born.id) == 0 then", "born.origin, born.id) == 2 then"),
+        _redis("turns.lua", "born.origin, born.id) == 0 then", "born.origin, born.id) == 2 then"),
     ),
     *_everywhere(
         ONCE,
@@ -340,8 +340,8 @@ STORE_GUARDS: tuple[Guard, ...] = (
         "more units than there are left are not taken",
         "test_semaphores.py::test_a_run_holds_as_many_units_as_it_wants",
         _rules("admission.py", "weight <= self._free[name]", "True"),
-        _postgres("functions/*.sql", "WHERE (w ->> 1)::integer > coalesce(tokimori_unused(w ->> 0), 1)", "WHERE false"),
-        _redis("claim.lua", " or semaphore.used + weight > semaphore.limit", ""),
+        _postgres("functions/*.sql", "(w ->> 1)::integer > coalesce(tokimori_unused(w ->> 0), 1)", "false"),
+        _redis("claim.lua", " or (not is_rate_alone(name) and semaphore.used + weight > semaphore.limit)", ""),
     ),
     *_everywhere(
         LIMIT,
@@ -434,7 +434,7 @@ STORE_GUARDS: tuple[Guard, ...] = (
         "a claim takes from no lane of a paused queue",
         "test_pauses.py::test_a_paused_queue_waits",
         _memory("working.py", "open_lanes(claim.lanes, tables.pauses)", "claim.lanes"),
-        _sqlite("working.py", "json.dumps(open_lanes(lanes, paused_queues(db)))", "json.dumps(lanes)"),
+        _sqlite("working.py", "open_lanes(claim.lanes, paused), claim.skip", "claim.lanes, claim.skip"),
         _postgres("working.py", "tokimori_open_lanes($3)", "$3"),
         _mariadb("working.py", "claimable(claim.lanes, paused)", "claim.lanes"),
         _redis("claim.lua", "open_lanes(ask.lanes)", "ask.lanes"),

@@ -22,8 +22,8 @@ SURVIVORS: tuple[Survivor, ...] = (
     ),
     Survivor(
         "stores/rules/admission.py",
-        "place, free = LinePlace(run.rank, run.id, weight)",
-        "place, free = LinePlace(run.rank, run.id, None)",
+        "place = LinePlace(run.rank, run.id, weight)",
+        "place = LinePlace(run.rank, run.id, None)",
         "the same",
     ),
     Survivor(
