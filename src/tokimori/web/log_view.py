@@ -70,18 +70,20 @@ def _view(visit: Visit, output: Output, zone: str, running: bool) -> LogView:
     count = len(timed)
     sought, line = (visit.one("find") or "")[:200], line_asked(visit)
     look_for = re.compile(re.escape(sought), re.IGNORECASE) if sought else None
-    pieces = list(read(text for _, text in timed))
-    found = [n for n, each in enumerate(pieces, 1) if look_for and look_for.search("".join(part.text for part in each))]
+    texts = [text for _, text in timed]
+    found = _matching(texts, look_for)
     only = bool(look_for and visit.one("only"))
     places: Sequence[int] = found if only else range(1, count + 1)
     at = line if line in found else None if line or not found else found[-1]
     first = _first(places, line_asked(visit, "from"), line or at)
     last = min(len(places), first + SHOWN)
     here = line or at or 0
+    shown = places[first:last]
+    wanted = frozenset(shown)  # what is not shown is read for its colours alone, and not kept
+    pieces = {n: each for n, each in enumerate(read(texts[: max(wanted, default=0)]), 1) if n in wanted}
     return LogView(
         lines=[
-            ShownLine(n, *_times(timed[n - 1][0], zone), list(marked(pieces[n - 1], look_for)), n == here)
-            for n in islice(places, first, last)
+            ShownLine(n, *_times(timed[n - 1][0], zone), list(marked(pieces[n], look_for)), n == here) for n in shown
         ],
         total=count,
         size=output.size,
@@ -98,6 +100,14 @@ def _view(visit: Visit, output: Output, zone: str, running: bool) -> LogView:
         before=_to(visit, next((n for n in reversed(found) if n < here), None)),
         after=_to(visit, next((n for n in found if n > here), None)),
     )
+
+
+def _matching(texts: Sequence[str], sought: re.Pattern[str] | None) -> Sequence[int]:
+    """Return the numbers of the lines in which it stands."""
+    if sought is None:
+        return ()
+    lines = ("".join(piece.text for piece in each) for each in read(texts))
+    return [n for n, line in enumerate(lines, 1) if sought.search(line)]
 
 
 def _first(places: Sequence[int], begin: int | None, line: int | None) -> int:
