@@ -33,7 +33,12 @@ from tokimori.web.screens.registry import ACTS, RAIL, SCREENS
 from tokimori.web.visit import EACH_JOB, Visit
 from tokimori.web.words import short
 
-KINDS = {"console.css": "text/css", "console.js": "text/javascript", "tokimori.svg": "image/svg+xml"}
+KINDS = {
+    "console.css": "text/css",
+    "console.js": "text/javascript",
+    "palette.js": "text/javascript",
+    "tokimori.svg": "image/svg+xml",
+}
 _FOR_EVER = {"cache-control": "public, max-age=31536000, immutable"}
 MOST_FIELDS: Final = 1_000
 ZONE: Final = "tokimori-zone"

@@ -3,6 +3,7 @@ import pytest
 from tests.unit.service.test_tasks import build
 from tests.unit.service.world import World
 from tests.unit.web.conftest import EVIL, NAMED, Tab, add, elements, fill_nouns
+from tokimori.model.outcome import Failed
 from tokimori.web.screens.registry import ACTS, SCREENS
 
 PLACES = [screen.path for screen in SCREENS if screen.template == "noun.html"]
@@ -252,3 +253,37 @@ async def test_a_task_is_paused_and_rolled_back(world: World, tab: Tab) -> None:
     assert (await tab.show("/tasks?state=paused")).keys("task") == ["etl"]
     await tab.press("tasks.delete", "etl")
     assert await world.service.tasks.list() == []
+
+
+async def test_the_wall_says_the_worst_first(world: World, tab: Tab) -> None:
+    """Large, with the worst first, the moment of its data, and nothing to press."""
+    await add(world)
+    await world.trigger("hello")
+    await world.work(Failed(error="no luck"))
+    page = await tab.show("/wall")
+    assert page.acts() == []
+    assert not list(page.named("form"))
+    assert page.text.index("overdue") < page.text.index("failing") < page.text.index("running")
+    assert "as of" in page.text
+    assert "no luck" in page.text
+
+
+async def test_the_palette_finds_jobs_runs_places_and_verbs(world: World, tab: Tab) -> None:
+    """By beginnings, words and the end of a run's id; what somebody may not do or see is not suggested."""
+    for job_id, queue in (("etl-load", "a"), ("etl-extract", "b"), ("mail", "a")):
+        await add(world, job_id, queue=queue)
+    run = await world.trigger("etl-load")
+    page = await tab.show("/find?q=etl")
+    assert [link for link in page.links() if link.startswith("/jobs/")] == ["/jobs/etl-extract", "/jobs/etl-load"]
+    assert "Run etl-extract…" in page.text
+    assert f"/runs/{run.id}" in (await tab.show(f"/find?q={run.id[-8:]}")).links()
+    assert "/semaphores" in (await tab.show("/find?q=sem")).links()
+    assert "New token…" in (await tab.show("/find?q=token")).text
+    assert "Nothing is called so" in (await tab.show("/find?q=zzz")).text
+    eve = Tab(world, (await world.service.tokens.create("eve", "read", queues=["b"])).text)
+    text = (await eve.show("/find?q=etl")).text
+    assert "etl-extract" in text
+    assert "etl-load" not in text
+    assert "Run etl" not in text
+    assert f"/runs/{run.id}" not in (await eve.show(f"/find?q={run.id[-8:]}")).links()
+    assert "New token" not in (await eve.show("/find?q=token")).text

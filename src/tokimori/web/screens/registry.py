@@ -12,6 +12,7 @@ from tokimori.web.screens import (
     channels,
     expectations,
     failures,
+    find,
     graph,
     job,
     job_form,
@@ -28,6 +29,7 @@ from tokimori.web.screens import (
     sets,
     tasks,
     tokens,
+    wall,
 )
 
 _NOUNS: Final = (
@@ -48,9 +50,11 @@ SCREENS: Final[tuple[Screen, ...]] = (
     *plan.SCREENS,
     *graph.SCREENS,
     *(screen for each in _NOUNS for screen in each.SCREENS),
+    *wall.SCREENS,
     *asking(ACTS),
+    find.screen(lambda: ACTS, lambda: [name for group in RAIL for name in group if name in _LEADING]),
 )
-RAIL: Final = (
+RAIL: Final[tuple[tuple[str, ...], ...]] = (
     ("now", "jobs", "runs", "failures"),
     ("plan", "graph"),
     ("queues", "semaphores", "calendars", "sets", "tasks", "expectations"),
@@ -58,3 +62,4 @@ RAIL: Final = (
     ("wall",),
 )
 """The entries of the rail in groups; those are drawn that have a screen."""
+_LEADING: Final[frozenset[str]] = frozenset(screen.place for screen in SCREENS if screen.leads)

@@ -29,6 +29,7 @@ async function refresh() {
     const address = location.href.split("#")[0];
     const headers = seen.tag && seen.address === address ? { "if-none-match": seen.tag } : {};
     const response = await ask(address, { headers });
+    if (response.status >= 500 && document.body.matches(".wall")) throw new Error("no signal");
     const fresh = response.status === 304 ? null : await parsed(response);
     if (mine !== newest) return;
     if (fresh) {
@@ -58,6 +59,7 @@ function show(fresh) {
 }
 
 function tellLive(on) {
+  document.body.classList.toggle("silent", !on);
   const text = on ? "live" : "the node does not answer; trying again";
   if (live.textContent.trim() === text) return; // said only when it changes
   const sign = document.createElement("span");
@@ -240,12 +242,13 @@ document.addEventListener("input", ({ target }) => {
 const plain = (event) => event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
 
 document.addEventListener("click", (event) => {
-  const link = event.target.closest("a[data-ask], a[data-close], a[data-soft], a[data-tail]");
+  const link = event.target.closest("a[data-ask], a[data-close], a[data-soft], a[data-tail], a[data-find]");
   if (!link || !plain(event)) return;
   if (link.matches("[data-close]") && !dialog) return;
   event.preventDefault();
   if (link.matches("[data-soft], [data-tail]")) go(link.href);
   else if (link.matches("[data-close]")) dialog.close();
+  else if (link.matches("[data-find]")) import(link.dataset.find).then(({ palette }) => palette(link.href, { ask, parsed, open, tellFault }));
   else question(link.href);
 });
 
