@@ -1,5 +1,6 @@
 """Whatever can be said of a job can be said by the program, over HTTP and in Python alike, and is shown."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -42,6 +43,7 @@ SAID: dict[str, tuple[str, object]] = {
     "--late-after=7": ("late_after", 7.0),
     "--grace=8": ("grace", 8.0),
     "--max-running=5": ("max_running", 5),
+    "--rate-limit=10/1m": ("rate_limit", "10/1m"),
     "--max-waiting=6": ("max_waiting", 6),
     "--semaphore=api": ("semaphores", ["api"]),
     "--concurrency-key=north": ("concurrency_key", "north"),
@@ -124,6 +126,12 @@ def test_every_field_is_said_here() -> None:
     assert {name for name, _ in RETRY.values()} == {each.name for each in msgspec.structs.fields(Retry)}
 
 
+def add_in_python(url: str, values: dict[str, Any]) -> None:
+    """Add a job as a program does that waits."""
+    with open_client(url) as client:
+        client.jobs.add("python", **values)
+
+
 @asynccontextmanager
 async def door(url: str) -> AsyncIterator[aiohttp.ClientSession]:
     """The HTTP door of a store."""
@@ -171,8 +179,7 @@ async def test_all_doors_keep_the_same(
             assert answer.status == 201, await answer.text()
         async with http.get(f"/api/v2/jobs/{name}") as answer:
             seen = await answer.json()
-    with open_client(url) as client:
-        client.jobs.add("python", **values)
+    await asyncio.to_thread(add_in_python, url, values)
     shown = {each: program.json("job", "show", each) for each in (name, "http", "python")}
     for field, value in values.items():
         assert [view[field] for view in (*shown.values(), seen)] == [value] * 4, field

@@ -57,10 +57,10 @@ async def test_json_comes_back_by_every_door(full: Program) -> None:
         assert (await door.post("/api/v2/jobs", job)).status == 201
     assert {job["id"]: defined(job) for job in (await door.get("/api/v2/jobs")).json} == before
 
-    with tokimori.open("memory:", time_zone="Asia/Tokyo") as client:
+    async with tokimori.open_async("memory:", time_zone="Asia/Tokyo") as client:
         for job in exported:
-            client.jobs.add(job.pop("id"), **job)
-        definitions = [job.definition for job in client._run(lambda behind: behind._inside.jobs.list())]
+            await client.jobs.add(job.pop("id"), **job)
+        definitions = [job.definition for job in await client._inside.jobs.list()]
     assert definitions == [job.definition for job in await world.service.jobs.list()]
 
 

@@ -21,7 +21,7 @@ def test_a_queue_from_the_command_line(program: Program) -> None:
     with open_client(f"sqlite://{program.database}") as client:
         (pause,) = client.queues.pauses()
         assert (pause.queue, pause.reason) == ("mail", "repairs")
-        assert client.queues.list()[0].pauses == client.jobs.pauses("report") == (pause,)
+        assert client.queues.list()[0].pauses == tuple(client.jobs.pauses("report")) == (pause,)
         assert client.queues.resume("mail") == pause
         assert client.queues.pause("mail").reason is None
         assert client.queues.pause(reason="fire").queue == "*"

@@ -20,7 +20,7 @@ def test_a_run_is_found_by_how_its_id_begins(program: Program) -> None:
     assert all(run in several["message"] for run in runs)
     assert program.error("run", "show", "ffffffff", code=3)["code"] == "not_found"
     for text in (runs[0][:7], "job", "01a2126g"):
-        assert program.error("run", "show", text, code=2)["allowed"].startswith("a run's id, or how it begins")
+        assert program.error("run", "show", text, code=2)["allowed"].startswith("a run's id, or 8 or more of its")
 
 
 def test_runs_are_listed_since_so_long_ago(program: Program) -> None:

@@ -5,7 +5,6 @@ import pytest
 from tests.integration.cli.conftest import Program
 from tokimori.client.client import open as open_client
 from tokimori.clock import parse_moment
-from tokimori.service.views.schedules import ExplanationView
 
 AFTER = "2026-11-21T00:00:00Z"
 
@@ -30,7 +29,7 @@ def test_every_door_explains_alike(program: Program) -> None:
     text, zone = "*/7 9 13 * 5; every 2 days", "Asia/Tokyo"
     shown = program.json("schedule", "explain", text, "--timezone", zone, "-n", "3", "--after", AFTER)
     with open_client("memory:") as client:
-        asked = ExplanationView.made(client.schedules.explain(text, zone, 3, parse_moment(AFTER)))
+        asked = client.schedules.explain(text, zone, 3, parse_moment(AFTER))
     assert (shown["sentence"], tuple(shown["warnings"])) == (asked.sentence, asked.warnings)
     assert [each["local"] for each in shown["moments"]] == [each.local for each in asked.moments]
     following = program.json("job", "next", text, "--timezone", zone, "-n", "3", "--after", AFTER)

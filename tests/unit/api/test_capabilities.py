@@ -59,6 +59,7 @@ ONLY_HERE: Mapping[str, str] = MappingProxyType(
         "db check": "who changes tables opens the store",
         "db copy": "no node may work while it copies",
         **{f"context {what}": "contexts are a file of this user" for what in ("add", "use", "list")},
+        "app check": "the code of an app is in a folder of this user",
         "init": "a workspace is a folder of this user",
         "task create": "the source of a task is in a folder of this user",
         "task run": "it runs here, and no node takes part",
