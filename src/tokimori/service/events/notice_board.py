@@ -144,8 +144,8 @@ class NoticeBoard:
     def _position(self, number: int) -> str:
         return f"{self._id}.{number}"
 
-    def _place_of(self, after: str | None) -> tuple[str, int]:
-        found = None if after is None else _POSITION.match(after)
+    def _place_of(self, after: object) -> tuple[str, int]:
+        found = _POSITION.match(after) if isinstance(after, str) else None
         if after is not None and found is None:
             allowed = "the position of a notice, such as a7570e74.3"
             message = f"after: {after!r} is no position of a notice"
