@@ -39,7 +39,7 @@ asyncio.run(main())
     )
     assert done.stdout.splitlines() == [
         "Failed(error=\"user 'root': only a node that runs as root can change users\", exit_code=None, signal=None, "
-        "final=False)",
+        "final=False, wait=None)",
         "Succeeded(exit_code=0, result=None)",
     ], done.stderr
 

@@ -30,7 +30,7 @@ CREATE DATABASE jobs; CREATE DATABASE barred; CREATE DATABASE half;
 GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX ON jobs.* TO ann@'127.0.0.1', stern@'127.0.0.1';
 GRANT SELECT ON half.* TO ann@'127.0.0.1';
 """
-STATEMENTS = 22
+STATEMENTS = 23
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,9 @@ class Known(NamedTuple):
             in_the_way = now
         elif window.used + wanted > rate.units:
             upto = self.total + wanted - rate.units
-            in_the_way = next((moment for moment, total in self.first if total >= upto), self.first[-1][0])
+            # The first ones were asked for a moment after the window: all of them may have left it by then.
+            last = self.first[-1][0] if self.first else Moment(now - rate.period)
+            in_the_way = next((moment for moment, total in self.first if total >= upto), last)
         return opens_at(rate, window, in_the_way, now, before)
 
     def after(self, units: int) -> "Known":
