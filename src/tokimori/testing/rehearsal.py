@@ -12,20 +12,22 @@ import asyncio
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Coroutine, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, redirect_stdout
 from datetime import timedelta
+from functools import partial
 from inspect import iscoroutinefunction
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from types import TracebackType
-from typing import Self, TextIO, cast
+from typing import Any, Self, TextIO, TypeVar, cast
 
 from tokimori.apps.app import App
 from tokimori.apps.attempt import RunningAttempt
 from tokimori.apps.places import Places
 from tokimori.apps.streams import RunStream
+from tokimori.apps.task import task_in_hand
 from tokimori.apps.ways import Ways
 from tokimori.client.asynchronous import AsyncClient, client_on
 from tokimori.client.client import Client
@@ -49,6 +51,7 @@ from tokimori.testing.manual import ManualNode, WrittenEnd
 MOST_OF_A_DRAIN = timedelta(days=366)
 """A drain that has not ended after so much time on the rehearsal's clock never will."""
 _NEW_YEAR = "2026-01-01T00:00:00Z"
+_T = TypeVar("_T")
 
 
 class Rehearsal:
@@ -66,7 +69,7 @@ class Rehearsal:
         self._seed = seed
         self._stack = ExitStack()
         self._number = 0
-        self._turn = Lock()
+        self._turn = RLock()
 
     def __enter__(self) -> Self:
         if self.app._client is not None:
@@ -79,7 +82,8 @@ class Rehearsal:
         with ExitStack() as stack:
             self._runs_dir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tokimori-rehearsal-")))
             self._threads = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="rehearsal"))
-            self._runner, self._loop = stack.enter_context(asyncio.Runner()), asyncio.Runner()
+            self._runner, self._loop = asyncio.Runner(), asyncio.Runner()
+            stack.callback(self._here, self._runner.close)
             stack.callback(lambda: self._threads.submit(self._loop.close).result())
             self._threads.submit(lambda: self._loop.run(self.app.hooks.start())).result()
             stack.callback(lambda: self._threads.submit(lambda: self._loop.run(self.app.hooks.stop())).result())
@@ -89,7 +93,7 @@ class Rehearsal:
             )
             self.client = Client(self._new_client)
             stack.callback(self.client.close)
-            self._runner.run(self._join())
+            self._run(self._join())
             self.app._client = self.client
             stack.callback(setattr, self.app, "_client", None)
             self.app.ways.places, self.app.ways.pass_time = Places(1), self._await
@@ -127,7 +131,7 @@ class Rehearsal:
         span = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
         if span < timedelta(0):
             raise InvalidInput("time goes on only", field="seconds", value=span.total_seconds(), allowed="0 or more")
-        self._runner.run(self.node.pass_time(span.total_seconds()))
+        self._run(self.node.pass_time(span.total_seconds()))
 
     def run_due(self) -> None:
         """Run what is due now."""
@@ -153,6 +157,24 @@ class Rehearsal:
         with self._turn:  # of several threads that wait
             self._pass_until_ended({RunId(run_id)}, MOST_OF_A_DRAIN.total_seconds() if seconds is None else seconds)
 
+    def _run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+        """Return what the node does: one thread after the other. Raises `Refused` in a function that it runs."""
+        if task_in_hand() is not None:
+            coroutine.close()
+            message = "a function that the rehearsal runs can't let time pass, nor look at its runs"
+            raise Refused(message, field="app", value=self.app.name, allowed="the test itself")
+        with self._turn:
+            return self._here(partial(self._runner.run, coroutine))
+
+    def _here(self, act: Callable[[], _T]) -> _T:
+        """Return what the act does, in a thread of its own if an event loop runs in this one: in a test that awaits."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return act()
+        with ThreadPoolExecutor(1) as aside:
+            return aside.submit(act).result()
+
     def _pass_until_ended(self, waited_for: Set[RunId], seconds: float) -> Run | None:
         """Let time pass until these have ended, at most so long; return one that has not."""
         end, step = self.node.clock.now() + int(seconds * SECOND), SECOND
@@ -169,7 +191,7 @@ class Rehearsal:
 
     def runs(self, job: str | None = None) -> Sequence[Run]:
         """Return all runs, or those of a job, by the moments for which they were scheduled or asked for."""
-        found = [run for run in self._runner.run(self.node.runs()) if job is None or run.job_id == job]
+        found = [run for run in self._run(self.node.runs()) if job is None or run.job_id == job]
         return sorted(found, key=lambda run: (run.nominal, run.id))
 
     def _carry_out(self, task: AttemptTask) -> Outcome | WrittenEnd:
