@@ -24,7 +24,7 @@ class Allowed(Struct, frozen=True, kw_only=True):
     hosts: tuple[str, ...] = ()
 
     def check(self, target: Target | Unreadable, role: Role) -> None:
-        """Refuse what a job may not do that comes from somebody of this role. Raises `Forbidden`."""
+        """Refuse a job whose actions exceed the caller's role. Raises `Forbidden`."""
         match target:
             case Command():
                 self._check_user(target.user, role)

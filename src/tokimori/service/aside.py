@@ -17,6 +17,6 @@ class Aside:
         self._turn = asyncio.Lock()
 
     async def compute(self, work: Callable[[], _T]) -> _T:
-        """Return what the work, a pure function, returns or raises."""
+        """Run the work, a pure function, and return its result. Its errors are raised here."""
         async with self._turn:
             return await asyncio.to_thread(work)

@@ -33,9 +33,9 @@ AT_ONCE = 200
 async def retried(
     act: Callable[[], Awaitable[_T]], *again: type[Exception], wanted: Callable[[], bool] = lambda: True
 ) -> _T:
-    """Call `act` again after these errors, while that is `wanted`.
+    """Retry `act` after these errors while `wanted` agrees.
 
-    It starts from what the store says now, so a lost reply does no harm.
+    Each try starts from the store's present state, so a lost reply does no harm.
     """
     for _ in range(MOST_TRIES - 1):
         try:
@@ -47,7 +47,9 @@ async def retried(
 
 
 async def cancel_all(cancel: Callable[[str, str], Awaitable[object]], runs: Sequence[Run], reason: str) -> int:
-    """Cancel these runs, some at a time; how many there still were. After an error nothing goes on behind it."""
+    """Cancel these runs, some at a time, and return the number of those that had not ended. After an error no further
+    call is running.
+    """
     found = 0
     for start in range(0, len(runs), AT_ONCE):
         asked = (cancel(run.id, reason) for run in runs[start : start + AT_ONCE])

@@ -68,7 +68,7 @@ async def record(
     event: str | None = None,
     queues: Mapping[str, Sequence[str]] = NO_QUEUES,
 ) -> None:
-    """Write that something was changed. It is done by now, so a store that can't keep this is told of in the log."""
+    """Record a change that is already made. A store that refuses the entry is reported in the log."""
     try:
         at = await audit._now()
         entry = Entry(at=at, who=audit._author, what=what, of=of, before=shown(before), after=shown(after), event=event)
@@ -79,11 +79,11 @@ async def record(
 
 
 async def _write(audit: "Audit[Any]", entry: Entry) -> None:
-    """Keep the entry under a name that bears the moment of its writing, whatever the moment of the change is.
+    """Store the entry under the moment at which it is written, not that of the change.
 
-    Who reads events looks for what was written `LATEST` ago at most. A writer that was frozen, or waited for its turn,
-    may come later: then the entry is written anew, and the first one goes behind it: an error between both leaves one.
-    Where somebody has seen the first one it is told of once more, with the same id.
+    Readers of events look back `LATEST` at most. A writer that was frozen may write later than that. It then writes the
+    entry again and deletes the first one, in this order, so that an error leaves at least one. A reader that has seen
+    the first one receives the event twice, with the same id.
     """
     at, mark, late = entry.at, audit._random(4), None
     for _ in range(MOST_TRIES):

@@ -59,7 +59,7 @@ CarryOut = Callable[[Change], Awaitable[Any]]
 
 
 def audited(service: Service) -> Service:
-    """Return the same service; what is changed through it is in the audit log."""
+    """Return a service that records every change in the audit log."""
     carry_out = partial(carried_out, service.jobs, service.audit)
 
     def part_of(kind: type[Part[Any]]) -> Part[Any]:
@@ -121,7 +121,7 @@ async def carried_out(jobs: Jobs[Inside], audit: Audit[Inside], change: Change) 
 
 
 async def _queues(jobs: Jobs[Inside], kind: str, subject: object, *found: object) -> Mapping[str, Sequence[str]]:
-    """Return the queues of what a change is about, by job id: as it was and is, or else as its job is now."""
+    """Return the queues of the changed jobs, by job id: before and after the change, else those of now."""
     known: dict[str, list[str]] = {}
     for each in found:
         for job_id, queue in _told_queues(kind, subject, each):
@@ -149,7 +149,7 @@ def _told_queues(kind: str, subject: object, found: object) -> Iterator[tuple[st
 
 
 async def _queues_of(jobs: Jobs[Inside], ids: Iterable[str]) -> Mapping[str, Sequence[str]]:
-    """Return the queues of these jobs, of those that there are."""
+    """Return the queues of these jobs. Unknown jobs are left out."""
     known: dict[str, Sequence[str]] = {}
     for job_id in ids:
         with suppress(NotFound, InvalidInput, StoreError):
@@ -158,7 +158,7 @@ async def _queues_of(jobs: Jobs[Inside], ids: Iterable[str]) -> Mapping[str, Seq
 
 
 async def _seen(change: Change, subject: object) -> object:
-    """Return the state of a thing; None if there is none. A store that is away fails no change."""
+    """Return the present state of a thing; None if there is none. A store that does not answer fails no change."""
     with suppress(NotFound, InvalidInput):
         try:
             return await change.look(subject)
@@ -186,7 +186,7 @@ async def _record_several(jobs: Jobs[Inside], audit: Audit[Inside], change: Chan
 
 
 def _changed(done: Applied | Imported) -> Sequence[tuple[str, str, str]]:
-    """Return the changed things: their part ("" for jobs), what became of them, and their names."""
+    """Return the changed things: their part ("" for jobs), the outcome, and their names."""
     if isinstance(done, Imported):
         return [("", "added", name) for name in done.added]
     parts = {"": done, "calendars": done.calendars, "queues": done.queues, "semaphores": done.semaphores}
@@ -203,7 +203,7 @@ def _changed(done: Applied | Imported) -> Sequence[tuple[str, str, str]]:
 
 
 def _by_part(named: Sequence[tuple[str, str, str]]) -> Mapping[str, Any]:
-    """Jobs by what became of them, and beside them the same of resources."""
+    """Return jobs and other resources, by part and outcome."""
     told: dict[str, Any] = {}
     for part, became, name in named:
         of = told.setdefault(part, {}) if part else told
@@ -229,7 +229,7 @@ def _named(kind: str, subject: object) -> str:
 
 
 def _outcome(result: object, kwargs: Mapping[str, object]) -> object:
-    """Return what became of a request that does not change what it names."""
+    """Return the outcome of a request that does not change the thing that it names."""
     match result:
         case Run():
             return {"run": result.id}

@@ -60,9 +60,9 @@ class Backfills:
     async def make(
         self, job_id: str, first: Moment, last: Moment, max_running: int, *, bounds: Bounds, dry_run: bool
     ) -> Backfill:
-        """Make the runs for which there is room; the state afterwards. Raises `Refused` for a paused or parked job.
+        """Make runs while there is room, and return the state afterwards. Runs are made in batches.
 
-        They are made some at a time. Whoever pauses or parks the job, or cancels the backfill, ends that.
+        Pausing or parking the job, or cancelling the backfill, stops that. Raises `Refused` for a paused or parked job.
         """
         checked("max_running", max_running, MOST_RUNNING, least=0)
         backfill = await self.look(job_id, first, last, bounds)
@@ -82,7 +82,7 @@ class Backfills:
     async def cancel(self, job_id: str, first: Moment, last: Moment, bounds: Bounds) -> Backfill:
         """Cancel the runs of the backfill that have not started, and order the others to end.
 
-        A program that is still making runs sees that and stops; the runs that it made meanwhile are cancelled too.
+        A program that is still making runs stops, and its newest runs are cancelled too.
         """
         quiet = False
         while True:
@@ -98,7 +98,7 @@ class Backfills:
 
 
 def was_cancelled(before: Backfill, after: Backfill) -> bool:
-    """Return whether somebody cancelled the backfill between two looks at it."""
+    """Return whether the backfill was cancelled between two readings."""
     return _cancelled(after) > _cancelled(before)
 
 
@@ -130,7 +130,7 @@ def _run(job: Job, nominal: Moment, now: Moment, number: int, random: RandomByte
 
 
 async def _all(calls: Iterable[Awaitable[Run]]) -> list[Run]:
-    """Wait for every call, even if one of them fails: after an error nothing goes on in the background."""
+    """Wait for every call, even if one of them fails, so that none runs on in the background."""
     results = await asyncio.gather(*calls, return_exceptions=True)
     raise_first(results)
     return [each for each in results if isinstance(each, Run)]

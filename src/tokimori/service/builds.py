@@ -33,7 +33,7 @@ UPLOADS, PIECES = DocumentKind(UPLOAD, encode_upload, decode_upload), DocumentKi
 
 
 class Uploads:
-    """Builds that somebody makes, in pieces that nobody else sees or changes until they are whole."""
+    """Unfinished uploads of builds, in pieces. Only the uploader sees them until the build is complete."""
 
     def __init__(self, store: DocumentStore, random: RandomBytes, by: str | None) -> None:
         self._uploads = Documents(store, UPLOADS, random)
@@ -45,7 +45,7 @@ class Uploads:
         return bool(await self._uploads.list(upload_name(self._by, task, digest)))
 
     async def begin(self, task: str, digest: str, now: Moment) -> Upload:
-        """Let him make a build. Raises `Refused` if he makes too many."""
+        """Begin an upload for the caller. Raises `Refused` if it has too many unfinished ones."""
         if len(await self._uploads.list(upload_name(self._by))) >= MOST_UPLOADS:
             message = f"build: {MOST_UPLOADS} builds are being uploaded already: finish one, or wait for a day"
             raise Refused(message, field="build", value=digest, allowed=f"at most {MOST_UPLOADS} at a time")
@@ -58,19 +58,19 @@ class Uploads:
         await self._pieces.put(f"{upload_name(self._by, task, digest)}.{number:04}", piece)
 
     async def pieces(self, task: str, digest: str) -> dict[int, str]:
-        """Return the pieces that there are, by their numbers."""
+        """Return the uploaded pieces by number."""
         name = f"{upload_name(self._by, task, digest)}."
         return {int(each.name[-4:]): each.text async for each in self._pieces.each(name)}
 
     async def end(self, task: str, digest: str) -> None:
-        """Forget it, with its pieces."""
+        """Delete an upload with its pieces."""
         name = upload_name(self._by, task, digest)
         await retried(lambda: self._pieces.delete_all(f"{name}."), Conflict, StoreUnavailable)
         await self._uploads.discard(name)
 
 
 def checked_place(task: str, digest: str, number: int, piece: str) -> None:
-    """Refuse what can't be a piece of a build. Raises `InvalidInput`."""
+    """Refuse a number or text that can't be a piece of a build. Raises `InvalidInput`."""
     checked("number", number, MOST_PIECES - 1, least=0)
     check_task_name(task)
     check_digest(digest)
@@ -107,7 +107,7 @@ class Builds:
         await self._delete(f"{build_name(task, digest)}.")
 
     async def delete_all(self, task: str) -> None:
-        """Delete all pieces of a task, those that nobody made a build of, too."""
+        """Delete all pieces of a task, unfinished uploads included."""
         await self._delete(build_name(task, ""))
 
     async def _delete(self, prefix: str) -> None:
@@ -115,7 +115,7 @@ class Builds:
 
 
 async def is_whole(builds: Builds, name: str, digest: str, number: int, piece: str) -> bool:
-    """Check if the piece is there, as it was built; False if somebody has tampered with the build."""
+    """Return whether the piece exists and fits its digest."""
     with suppress(NotFound):
         pieces = await builds.pieces(name, digest)
         if number < len(pieces) and pieces[number] == piece:
@@ -128,7 +128,7 @@ async def is_whole(builds: Builds, name: str, digest: str, number: int, piece: s
 
 
 async def complete(builds: Builds, uploads: Uploads, name: str, build: BuildRecord) -> None:
-    """Keep what was uploaded, if it is what was said: in any case the upload has come to its end."""
+    """Store the uploaded build if it fits its digest. The upload ends in either case."""
     uploaded = await uploads.pieces(name, build.digest)
     try:
         kept = [] if uploaded.keys() >= set(range(build.pieces)) else await builds.pieces(name, build.digest)

@@ -206,7 +206,7 @@ async def _page(
     ids: Sequence[str] | None,
     check: Callable[..., str],
 ) -> tuple[Sequence[Any], str | None]:
-    """Return the things that are meant, and where the next ones begin. Of ids those that are not there are left out."""
+    """Return one page of the selected things, and the position of the next page. Unknown ids are left out."""
     if ids is None:
         found = await listed(**given)
         return list(found), found.next
@@ -242,7 +242,7 @@ async def _preview(
 async def _carried_out(
     verb: StrEnum, page: Sequence[Any], act: Callable[[Any], Awaitable[object]], rest: str | None
 ) -> Bulk:
-    """Carry out the order for each thing. If the store is away, nothing goes on: what is done is done."""
+    """Carry out the order for each thing. Stop where the store does not answer; finished changes stay."""
     done: dict[str, object] = {}
     kept: dict[str, str] = {}
     left, unchanged = list(page), 0

@@ -65,7 +65,7 @@ async def _read_again(calendars: Documents[Calendar], calendar: Calendar) -> Cal
 
 
 async def restore(calendars: Documents[Calendar], calendar: Calendar) -> None:
-    """Add a deleted calendar again, unless there is another one of its name by now."""
+    """Add a deleted calendar again, unless its name is in use."""
     with suppress(AlreadyExists):
         await calendars.add(calendar.name, calendar)
 
@@ -84,7 +84,7 @@ class CalendarStore(DocumentStore, Jobs, Protocol):
 class Calendars(Part[M]):
     """Named days off. `refresh` makes a job take over the days of its calendars.
 
-    Every method may raise `StoreError`; those that name a calendar raise `NotFound` where there is none.
+    Every method may raise `StoreError`; one that names an unknown calendar raises `NotFound`.
     """
 
     noun, word = "calendars", "calendar"
@@ -117,10 +117,9 @@ class Calendars(Part[M]):
     async def update(self, name: str, /, **changes: Unpack[CalendarArguments]) -> Calendar:
         """Change fields of a calendar; None empties a field. All jobs that use it take over the new days.
 
-        Occurrences up to now are decided by the old days. Fields that somebody else changes at the same time keep that
-        change. After an interruption call it again: jobs that have the new days already stay as they are. Raises
-        `InvalidInput`, `Conflict` while others keep changing it, at last `Refused` for jobs that can't take over its
-        days.
+        Occurrences up to now are decided by the old days. Fields that another caller changes at the same time keep that
+        change. After an interruption call it again: jobs with the new days stay as they are. Raises `InvalidInput`,
+        `Conflict` while others keep changing it, at last `Refused` for jobs that can't take over its days.
         """
         return await self._change(name, lambda known: changed_calendar(known, changes))
 

@@ -49,7 +49,7 @@ class Topics:
         """By topic and number: who waits behind a number that was never given hinders nobody."""
 
     async def wait(self, topic: str, after: int, seconds: float) -> None:
-        """Return once there is a message behind that number, or after so many seconds. May raise `StoreError`."""
+        """Wait for a message after that number, for `seconds` at most. May raise `StoreError`."""
         clock = asyncio.get_running_loop().time
         ends = clock() + seconds
         while (left := ends - clock()) > 0:
@@ -70,7 +70,7 @@ class Topics:
 
 
 def _heard_of(look: asyncio.Task[bool]) -> None:
-    """Whoever still waits is told of its error; where nobody does, it is no matter."""
+    """Mark the look's error as seen. Each waiting caller raises it; without one it concerns nobody."""
     if not look.cancelled():
         look.exception()
 
@@ -89,7 +89,7 @@ LONGEST_KEY = 255
 
 
 class FoundMessages(Struct, frozen=True, kw_only=True):
-    """Messages in order, and behind which number to go on. `gap`: some of those before them are not kept any more."""
+    """Messages in order, and the number after which to go on. `gap`: some earlier messages are no longer stored."""
 
     messages: Sequence[Message]
     after: int
@@ -110,10 +110,11 @@ class Channels(Part[M]):
 
     @operation(Role.OPERATE, WHOLE, doing="Using a channel", gives=MessageView.made)
     async def publish(self, topic: str, message: Any, key: str | None = None) -> Message:
-        """Publish what JSON can hold, at most 64 KiB; it is kept when this returns, behind all that was published.
+        """Publish a JSON value of at most 64 KiB.
 
-        Where the store does not answer, it may have been published or not: who publishes it again with the same `key`
-        lets subscribers know. Raises `InvalidInput`, and `Conflict` while too many publish at the same moment.
+        When this returns, the message is stored after all earlier ones. If the store does not answer, it may or may not
+        be published. Publish it again with the same `key`, so that subscribers can recognise the repetition. Raises
+        `InvalidInput`, and `Conflict` while too many publish at the same moment.
         """
         checked_topic, body = check_topic("topic", topic), check_message(json_of("message", message))
         now = await self._now()
@@ -131,10 +132,11 @@ class Channels(Part[M]):
         wait: Span = 0.0,
         limit: int = MOST_READ,
     ) -> FoundMessages:
-        """Return the messages behind the number `after`; it waits for the first so many seconds.
+        """Return the messages after the number `after`.
 
-        By default those that the subscriber `name` has not acknowledged: of a new one all that are kept. Without a name
-        those to come. Raises `InvalidInput`.
+        Wait for the first one for `wait` seconds. By default these are the messages that the subscriber `name` has not
+        acknowledged; a new subscriber gets all that are stored. Without a name only new messages are returned. Raises
+        `InvalidInput`.
         """
         checked_topic, most = check_topic("topic", topic), checked("limit", limit, MOST_READ)
         seconds = min(LONGEST_WAIT, seconds_of("wait", wait))
@@ -163,10 +165,11 @@ class Channels(Part[M]):
 
     @operation(Role.OPERATE, WHOLE, doing="Using a channel")
     async def acknowledge(self, topic: str, name: str, number: int) -> int:
-        """Acknowledge all messages up to that number; return up to which the subscriber has by now.
+        """Acknowledge all messages up to that number, and return the highest number that the subscriber has
+        acknowledged.
 
-        An earlier number changes nothing, nor does one of a topic of which nothing is kept any more: later messages
-        have greater numbers. Raises `InvalidInput`, also for a number that no message has yet.
+        A lower number changes nothing, nor does a number of a topic without messages: later messages have greater
+        numbers. Raises `InvalidInput`, also for a number above the newest message.
         """
         checked_topic, known = check_topic("topic", topic), check_subscriber(name)
         wanted = checked("number", number, LARGEST_NUMBER, least=0)
@@ -196,10 +199,10 @@ class Channels(Part[M]):
     async def subscribe(
         self, topic: str, name: str | None = None, after: int | None = None
     ) -> AsyncGenerator[Message, None]:
-        """Yield the messages of the topic, for ever: those behind the number `after`, else as `read` says.
+        """Yield the messages of the topic without end: those after the number `after`, else those that `read` returns.
 
-        With a `name` it is kept how far this has got: a message is acknowledged when the next one is asked for, so that
-        each comes at least once, also after a crash. Who has left off comes back to the message at which he did.
+        With a `name` the position is stored. A message is acknowledged when the next one is requested, so each arrives
+        at least once, also after a crash. A subscriber that returns goes on at the message at which it stopped.
         """
         done, found = 0, await self.read(topic, after, name)
         try:

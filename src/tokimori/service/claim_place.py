@@ -60,10 +60,10 @@ class ClaimStore(WorkSource, MemberStore, Parkings, Protocol):
 
 
 class ClaimPlace:
-    """Claims of workers, and the runs that they have in hand. Every method that waits may raise `StoreError`.
+    """Claims of workers, and the runs that they hold. Every method that waits may raise `StoreError`.
 
-    `may_give`: whether runs may still be given out; `most_waiting`: how many workers may wait at a time. `timekeeper`:
-    what makes runs of what is due while somebody claims; a place within a node needs none.
+    `may_give`: whether runs may still be given out. `most_waiting`: the number of workers that may wait at a time.
+    `timekeeper` makes the due runs while a worker claims; within a node it is None.
     """
 
     def __init__(
@@ -136,9 +136,7 @@ class ClaimPlace:
         return await self._settle(held, said, outcome, f"`{said}` was said of it", output=output)
 
     def access_token_of(self, key: Key) -> str | None:
-        """Return the name of the access token with which it was claimed here, where there was one and that is still
-        known.
-        """
+        """Return the name of the access token that claimed the run here; None if there was none, or it is forgotten."""
         return self._hands.access_token_of(key)
 
     @property
@@ -147,7 +145,7 @@ class ClaimPlace:
         return len(self._hands)
 
     async def close(self, reason: str = "the node that its worker asks stops") -> None:
-        """Give out no more, hand back what is in hand, which counts for nothing, and leave."""
+        """Stop giving out runs, release those that are held without counting their attempts, and leave."""
         self._closed, self._patient_until = True, self._clock.monotonic() + FAREWELL
         self.wake()
         for some in _some_at_a_time(self._hands):
@@ -205,7 +203,7 @@ class ClaimPlace:
             return [held for each in claimed if (held := await self._accept(each, wish)) is not None]
 
     async def _look(self) -> None:
-        """Know what there is, what is due by now included."""
+        """Read which runs are ready, after making those that are due."""
         member, lookout = self._membership, self._lookout
         if lookout.stale:
             await lookout.look(member.now, self._clock.monotonic())
@@ -315,11 +313,11 @@ class ClaimPlace:
         return bool(self._bells) or len(self._hands) > 0
 
     def has_unreported(self) -> bool:
-        """See `Holder`: whether somebody's time may be over before the next beat."""
+        """See `Holder`. Return whether a worker's time may end before the next beat."""
         return self._hands.next_over <= self._clock.monotonic() + TICK_IDLE
 
     async def report(self) -> None:
-        """See `Holder`: take away what nobody has said a word about, and hand back what nobody has."""
+        """See `Holder`. Take away runs without a heartbeat, and release runs that no worker holds."""
         if self._timekeeper is not None and await self._timekeeper.reap(self._membership):
             self.wake()
         at = self._clock.monotonic()
@@ -357,7 +355,7 @@ class ClaimPlace:
             bell.set()
 
     def lapsed(self) -> None:
-        """See `Holder`: nothing is claimed until the store answers again; what is in hand is fenced by its token."""
+        """See `Holder`. Claim nothing until the store answers again. Runs that are held are fenced by their tokens."""
 
     def gone(self) -> None:
         """See `Holder`."""

@@ -9,12 +9,11 @@ from tokimori.service.in_hand import InHand
 
 
 class ClaimedRun(Struct, frozen=True, kw_only=True):
-    """A run that a worker has, with the `token` under which it says what becomes of it.
+    """A run that a worker holds, with the `token` under which it reports the outcome.
 
-    `type` is the name of the function that its job wants; `schedule`, `delay` and `time_zone` are those of the job when
-    the run was claimed. Where the worker says nothing for `alive_time` seconds, or
-    works beyond the `deadline` (the job's time-out), the run is taken away. `traceparent` is where the run stands in a
-    trace (W3C Trace Context).
+    `type` is the name of the job's function. `schedule`, `delay` and `time_zone` are those of the job when the run was
+    claimed. A run without a heartbeat for `alive_time` seconds, or beyond its `deadline` (the job's time-out), is taken
+    away. `traceparent` is where the run stands in a trace (W3C Trace Context).
     """
 
     run_id: RunId

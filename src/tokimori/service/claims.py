@@ -71,14 +71,13 @@ class Claims(Part[M]):
     ) -> Sequence[ClaimedRun]:
         """Take up to `limit` ready runs of jobs whose function is one of these types; wait for the first one.
 
-        `types` None: of whatever function; `queue`: only jobs of this queue. A program that claims in its own store
-        needs no node: it makes runs of what is due itself.
+        `types` None: every function; `queue`: only jobs of this queue. A program that claims in its own store needs no
+        node: it makes the due runs itself.
 
-        None may come in time: then the list is empty. `alive_time`: for how long a run stays without a heartbeat.
-        `worker` is a name for people. `labels` are those that jobs ask for. The same `id` (a UUID) again gives the same
-        runs, as far as they are in hand: so whoever lost the answer asks again.
-
-        Raises `InvalidInput`, and `Refused` where too many wait or are in hand, or the node stops.
+        The list is empty if none was ready in time. `alive_time`: the seconds that a run stays without a heartbeat.
+        `worker` is a name for people. `labels` are compared with those that jobs require. A repeated `id` (a UUID)
+        returns the same runs as long as they are held, so a lost answer can be requested again. Raises `InvalidInput`,
+        and `Refused` if too many workers wait, too many runs are held, or the node stops.
         """
         drawn = ClaimId(self._random(16).hex())
         wish = wish_of(
@@ -105,8 +104,8 @@ class Claims(Part[M]):
     async def finish(self, run_id: str, token: int, *, result: object = None, output: str | None = None) -> RunState:
         """End an attempt as succeeded; return the state of the run. `result` becomes the payload of the run's children.
 
-        A text stays as it is, everything else is written as JSON. What is said again changes nothing. Raises
-        `ClaimLost` where the run is no longer the worker's.
+        A text stays as it is, everything else is written as JSON. A repeated call changes nothing. Raises `ClaimLost`
+        if the worker no longer holds the run.
         """
         return await self._place.end(key_of(run_id, token), "finish", Succeeded(result=result_of(result)), output)
 
@@ -124,17 +123,17 @@ class Claims(Part[M]):
     async def retry(
         self, run_id: str, token: int, *, after: Span | None = None, at: When | None = None, output: str | None = None
     ) -> RunState:
-        """End an attempt, to be tried again `after` so many seconds, or `at` a moment. Else as `finish`."""
+        """End an attempt as failed, and retry it `after` some seconds, or `at` a moment. Otherwise it is like `finish`."""
         return await self._place.end(key_of(run_id, token), "retry", retry_of(after, at), output)
 
     @operation(Role.OPERATE, CLAIM)
     async def release(self, run_id: str, token: int) -> RunState:
-        """Somebody else is to do it: the attempt does not count. Else as `finish`."""
+        """Release the run for another worker; the attempt does not count. Otherwise it is like `finish`."""
         return await self._place.end(key_of(run_id, token), "release", Released("its worker released it", asked=True))
 
     @operation(Role.OPERATE, CLAIM)
     async def hold(self, run_id: str, token: int, *, reason: str = "its worker asks for a person") -> RunState:
-        """Ask for a person to look at it before it goes on (`tokimori run resume`). Else as `finish`."""
+        """Hold the run until a person resumes it (`tokimori run resume`). Otherwise it is like `finish`."""
         return await self._place.end(key_of(run_id, token), "hold", Hold(said_text("reason", reason)))
 
 

@@ -126,7 +126,9 @@ async def _check_idle(source: Store, target: Store) -> None:
 
 
 async def _check_other(source: Store, target: Store) -> None:
-    """Refuse to copy a store onto itself, however its URLs are spelt: what is written there is not to be here."""
+    """Refuse to copy a store onto itself, however its URLs are spelt. A mark that is written to the target must not
+    appear in the source.
+    """
     kind, name, text = UNFINISHED.kind, "probe", token_hex(16)
     with suppress(NotFound):  # of a copy that was killed
         old = await retried(partial(target.get_document, kind, name), StoreUnavailable)
@@ -209,7 +211,7 @@ def _limit(kind: Kind) -> int:
 
 
 async def _copy_kind(source: Store, target: Store, kind: Kind, tell: Tell) -> tuple[int, int]:
-    """Copy one kind of rows: how many there are, and how many of them were written."""
+    """Copy one kind of rows; return the number of its rows, and of those that were written."""
     after: Key | None = None
     done = written = 0
     async for rows in _pages(source, kind):

@@ -22,7 +22,7 @@ from tokimori.service.resource_kinds import Kind, State, state_after
 class Owned(Struct, frozen=True, kw_only=True):
     """Declaration of a resource by a set; `left`: digests of the states in which the set has left it.
 
-    There are two of them while it is being changed.
+    It has two of them while a change is under way.
     """
 
     name: str
@@ -82,7 +82,7 @@ class ResourceStep(NamedTuple):
 
     @property
     def changes(self) -> bool:
-        """Tell if anything is to be written for it."""
+        """Return whether the step writes anything."""
         if self.fate is Fate.UNCHANGED and self.known is not None:
             return self.known.left != (digest_of_fields(self.state),)
         return self.fate not in (Fate.KEPT, Fate.REFUSED)
@@ -121,14 +121,14 @@ class Declarations:
         return [*steps, *(_gone(wish, found[name], owned[name], in_use.get(name)) for name in known)]
 
     async def states(self, set_name: str | None) -> Mapping[str, State]:
-        """Return the resources that a set declares; None: all that there are."""
+        """Return the resources that a set declares; None: all resources."""
         if set_name is None:
             return await self.kind.all()
         owned = await self._owned()
         return await self.kind.states([name for name, each in owned.items() if each.set == set_name])
 
     async def carry_out(self, set_name: str, step: ResourceStep) -> None:
-        """Do it, for this set. Raises `Conflict` where somebody has changed it meanwhile."""
+        """Carry out a step of this set. Raises `Conflict` if the resource was changed at the same time."""
         documents = await self._documents()
         if step.known is not None and step.fate in (Fate.REMOVED, Fate.FORGOTTEN):
             await self._disown(documents, step, step.known)
@@ -148,7 +148,7 @@ class Declarations:
         return {each.name: each for each in await (await self._documents()).list(self._key(""))}
 
     async def _own(self, documents: Documents[Owned], known: Owned | None, owned: Owned) -> None:
-        """Put it in place of what was known. Of several that do so at the same time one gets through."""
+        """Replace the known declaration under compare-and-set: of concurrent writers one succeeds."""
 
         def follow(found: Owned) -> Owned:
             if found != known:
@@ -164,7 +164,7 @@ class Declarations:
             raise self._taken(owned.name) from None
 
     async def _disown(self, documents: Documents[Owned], step: ResourceStep, known: Owned) -> None:
-        """Remove it, unless another set declares it by now; who has removed it meanwhile has done it."""
+        """Remove the declaration, unless another set declares the resource. One that is gone counts as removed."""
         try:
             document = await documents.find(self._key(known.name))
         except NotFound:
@@ -187,7 +187,7 @@ class Declarations:
 
 
 def changes_of(steps: Sequence[ResourceStep]) -> Changes:
-    """Return the steps, by what becomes of the resources."""
+    """Return the steps by outcome."""
     names = {fate: tuple(step.name for step in steps if step.fate is fate) for fate in Fate}
     return Changes(
         added=names[Fate.ADDED],

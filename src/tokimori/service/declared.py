@@ -56,11 +56,10 @@ class _At(NamedTuple):
 
 
 async def declare(jobs: Jobs[Inside], declared: Declared) -> Sequence[str]:
-    """Add new jobs, update changed ones, and report, pause or delete vanished ones. What to tell people, in lines.
+    """Add new jobs, update changed ones, and report, pause or delete vanished ones. Return lines for people.
 
-    Several nodes may do so at the same time: who has to change something takes a turn, and the others wait for it. A
-    job that somebody has edited since stays as it is. Raises `StoreError`, `Conflict` where others
-    don't come to an end, and `InvalidInput` for a job that can't be added.
+    Nodes that declare at the same time take turns to write. A job that was edited since its declaration stays as it is.
+    Raises `StoreError`, `Conflict` if another turn does not end, and `InvalidInput` for a job that can't be added.
     """
 
     async def act() -> Sequence[str]:
@@ -76,7 +75,7 @@ async def declare(jobs: Jobs[Inside], declared: Declared) -> Sequence[str]:
 
 
 async def _declare(at: _At, documents: Documents[DeclaredDigests], declared: Declared) -> Sequence[str]:
-    """Do it in this turn, which begins with the first change."""
+    """Declare the jobs in this turn, which begins with the first change."""
     parts = await documents.list(f"{declared.app}/")
     known = {job_id: digest for part in parts for job_id, digest in part.jobs.items()}
     newest = _newest(parts)
@@ -110,7 +109,7 @@ def _newest(parts: Sequence[DeclaredDigests]) -> str:
 
 
 def _outdated(declared: Declared, newest: str) -> str | None:
-    """Return what to tell people if a newer version of the app has declared its jobs: they follow that one."""
+    """Return a line for people if a newer version of the app has declared its jobs, which then follow that version."""
     if version_order(declared.version) >= version_order(newest):
         return None
     mine = f"version {declared.version}" if declared.version else "which has no version,"
@@ -123,8 +122,8 @@ def _outdated(declared: Declared, newest: str) -> str | None:
 async def foretell(jobs: Jobs[Inside], declared: Declared) -> Sequence[tuple[str, str, str]]:
     """Return what `declare` would do: a mark, the id of a job and a sentence, for each job that does not stay.
 
-    The marks are `+` for a new job, `~` for a changed one, `-` for one that the code does not declare any more, and `!`
-    for what stays as it is and is not what the code says. Nothing is changed.
+    The marks are `+` for a new job, `~` for a changed one, `-` for one that the code no longer declares, and `!` for
+    one that stays although the code differs. Nothing is changed.
     """
     ground, told = jobs._ground, list[tuple[str, str, str]]()
     parts = await Documents(ground.store, APPS, ground.random).list(f"{declared.app}/")
@@ -152,7 +151,7 @@ async def foretell(jobs: Jobs[Inside], declared: Declared) -> Sequence[tuple[str
 
 
 def _on_vanishing(job: Job, declared: Declared, known: str | None) -> str:
-    """Return what becomes of a job that the app does not declare any more."""
+    """Return a word for the fate of a job that the app no longer declares."""
     what = f"job {job.id} is not declared by the app {declared.app} any more"
     if job.definition.declared is not None or digest_of(job.definition) != known:
         return f"{what}, but was edited by hand or is of a set: it stays as it is"
@@ -171,7 +170,9 @@ def _on_vanishing(job: Job, declared: Declared, known: str | None) -> str:
 
 
 async def _remember(documents: Documents[DeclaredDigests], app: str, changes: Mapping[str, str | None]) -> None:
-    """Keep what was declared, and forget what is None; what another node has declared meanwhile stays known."""
+    """Store the digests of declared jobs, and delete those that are None. Digests that another node stored at the same
+    time stay.
+    """
     parts: dict[str, dict[str, str | None]] = {}
     for job_id, digest in changes.items():
         parts.setdefault(_part_of(app, job_id), {})[job_id] = digest
@@ -201,7 +202,7 @@ async def _change(documents: Documents[DeclaredDigests], part: str, changes: Map
 
 
 async def _put(at: _At, job_id: str, said: Mapping[str, Any], wanted: str, known: str | None) -> str | None:
-    """Bring one job up to what is declared; a line for people where it is left alone."""
+    """Update one job to its declaration; return a line for people if it stays as it is."""
 
     async def act() -> str | None:
         try:
@@ -220,17 +221,13 @@ async def _put(at: _At, job_id: str, said: Mapping[str, Any], wanted: str, known
 
 
 def _declared_elsewhere(job: Job, said: Mapping[str, Any]) -> str | None:
-    """Return the digest of what a program with the app has added as it asked for a run, if nobody has edited that
-    since.
-    """
+    """Return the digest of a job that another program of the app added with its request, if it is unedited since."""
     theirs = (job.version, job.definition.owner, job.definition.target)
     return digest_of(job.definition) if theirs == (1, said["owner"], Function(name=said.get("function", ""))) else None
 
 
 def _changes(job: Job, said: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the patch that makes the job's fields those that are said: what is not said any more gets its default
-    back.
-    """
+    """Return the patch that gives the job the declared fields. Fields that are no longer declared get their defaults."""
     old = dict[str, Any](fields_of(job.definition))
     changes: dict[str, Any] = {name: None for name in old if name not in said and name != "time_zone"}
     for name, value in without_count(said).items():
@@ -274,7 +271,7 @@ async def _vanish(at: _At, job_id: str, declared: Declared, now_known: dict[str,
 
 
 def check_vanished(word: str) -> Vanished:
-    """Return the word, if it says what becomes of vanished jobs. Raises `InvalidInput`."""
+    """Return the word if it is one of `Vanished`. Raises `InvalidInput`."""
     if word not in ("report", "pause", "delete"):
         raise InvalidInput(
             f"prune: {word!r} is not allowed", field="prune", value=word, allowed="report, pause, delete"

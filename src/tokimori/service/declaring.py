@@ -74,7 +74,7 @@ def changes_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Fie
 
 
 def _flat(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the fields, those of mappings (`retry`, `env`) each by itself."""
+    """Yield the fields, with one entry for each key of a mapping (`retry`, `env`)."""
     for name, value in msgspec.to_builtins(dict(fields)).items():
         if isinstance(value, Mapping):
             yield from ((f"{name}.{key}", each) for key, each in value.items())

@@ -112,7 +112,7 @@ def runs_remaining_in(fields: Mapping[str, object], otherwise: int | None = None
 
 
 def job_fields_of(job: Job) -> JobArguments:
-    """Return the fields of the job as it is now, without defaults: a job added with them goes on alike."""
+    """Return the present fields of the job without defaults. A job that is added with them behaves alike."""
     fields = fields_of(job.definition)
     if job.runs_remaining is not None:
         fields["runs_remaining"] = job.runs_remaining
@@ -187,7 +187,7 @@ def _others(kind: str, target: Target) -> dict[str, object]:
 def patched(definition: Definition, changes: Mapping[str, object], *, time_zone: str = "UTC") -> Definition:
     """Return the definition after a JSON merge patch (RFC 7396) of its fields; a null brings the default back.
 
-    A change to another kind of target drops the fields of the old one. What a foreign API was told stays.
+    A change to another kind of target drops the fields of the old one. Fields that a foreign API stored stay.
 
     Raises `InvalidInput`, and `Refused` for a definition that can't be read, because its content would be lost.
     """
@@ -202,7 +202,7 @@ def patched(definition: Definition, changes: Mapping[str, object], *, time_zone:
 
 
 def with_memory_of(definition: Definition, old: Definition) -> Definition:
-    """Return the definition with what the old one remembers and is no field: the words of others."""
+    """Return the definition with the texts of foreign formats that the old one carries and that are no fields."""
     remembered = {name: getattr(old, name) for name in ("foreign", "declared", "moved", "fired_ahead")}
     return msgspec.structs.replace(definition, **remembered)
 
@@ -213,7 +213,7 @@ def is_said(job: Job, said: Mapping[str, object], time_zone: str) -> bool:
 
 
 def replacing(job: Job, said: Mapping[str, object]) -> dict[str, object]:
-    """Return the merge patch after which a job has these fields, and the defaults of all others."""
+    """Return the merge patch that gives a job these fields, and all others their defaults."""
     old = dict[str, object](job_fields_of(job))
     changes: dict[str, object] = dict.fromkeys(old.keys() - said.keys())
     for name, value in said.items():
@@ -339,7 +339,7 @@ def _words(path: str) -> str:
 
 
 def _number_or_word(path: str) -> str:
-    """Return what is allowed in a field that takes a number, or a word in its place."""
+    """Return the allowed values of a field that takes a number or a word."""
     *before, name = path.split(".")
     hints = [get_type_hints(kind).get(name) for kind in _kinds_at(".".join(before))]
     words = [

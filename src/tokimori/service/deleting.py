@@ -64,7 +64,7 @@ async def delete_some(
 async def _delete_these(
     writer: JobWriter, asked: DeletedJobs, wish: "_Wish", first: JobId | None, most: int
 ) -> DeletedJobs:
-    """Delete these jobs, and those that run after them. Of too many the rest is left to the next piece."""
+    """Delete these jobs and their descendants, up to a bound. The rest is left to the next call."""
     below = _below((await writer.store.family()).edges)
     jobs: list[Job] = []
     kept: dict[str, str] = {}

@@ -99,7 +99,8 @@ class Documents(Generic[Value]):
             after = page[-1].name
 
     async def change(self, name: str, change: Callable[[Value], Value]) -> Value:
-        """Replace the value of a document by what `change` makes of it; made anew if others change it meanwhile.
+        """Replace the value of a document by the result of `change`. If another caller changes it first, `change` is
+        called again.
 
         Raises `NotFound`, what `change` raises, and `Conflict` while others keep changing it.
         """
@@ -125,7 +126,7 @@ class Documents(Generic[Value]):
         await retried(lambda: self._store.delete_document(*asked), StoreUnavailable)
 
     async def put(self, name: str, value: Value) -> None:
-        """Keep the value under that name, whatever there is."""
+        """Store the value under that name, and replace any other."""
         await retried(lambda: self._add_or_change(name, value), NotFound)
 
     async def _add_or_change(self, name: str, value: Value) -> None:
@@ -135,7 +136,7 @@ class Documents(Generic[Value]):
             await self.change(name, lambda _: value)
 
     async def discard(self, name: str) -> None:
-        """Delete the document of that name, whatever it says; it is no error if there is none."""
+        """Delete the document of that name, whatever its value; it is no error if there is none."""
         with suppress(NotFound):
             await retried(lambda: self._discard(name), Conflict)
 

@@ -29,7 +29,7 @@ class JobDurations(Part[M]):
     async def durations(self, job_ids: Sequence[str]) -> Mapping[JobId, Durations]:
         """Return how long runs of each of these jobs (at most 100) take, from their newest runs, at most 50 of each.
 
-        An answer may be 30 seconds old. A job that there is not has no runs. Raises `InvalidInput`.
+        An answer may be 30 seconds old. An unknown job has no runs. Raises `InvalidInput`.
         """
         ids, now = _checked(job_ids), self._ground.clock.monotonic()
         known = {each: self._ground.durations.of(each, now) for each in ids}
@@ -40,7 +40,7 @@ class JobDurations(Part[M]):
 
     @durations.within
     async def _durations_within(self, sight: Sight, job_ids: Sequence[str]) -> Mapping[JobId, Durations]:
-        """Return those of jobs in scope, from runs in scope."""
+        """Return the durations of jobs in scope, from runs in scope."""
         ids = _checked(job_ids)
         for each in ids:
             await sight.check_there(each)

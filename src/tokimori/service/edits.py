@@ -31,7 +31,7 @@ def tag_of(job: Job) -> str:
 
 
 def check_tag(job: Job, tags: Collection[str] | None) -> None:
-    """Refuse an edit of a job as it is no more; None: of the job, whatever it is. Raises `Outdated`."""
+    """Refuse an edit of an outdated job, by its tags; None: any. Raises `Outdated`."""
     if tags is not None and tag_of(job) not in tags:
         raise Outdated(
             f"Somebody changed the job {job.id} since you read it: it has version {job.version} now. Read it again.",
@@ -81,9 +81,9 @@ def new_job(
 
 
 def kept_since(job: Job, since: Moment, not_before: Moment | None = None) -> Job:
-    """Return a new job of which all is still to be decided that its schedule names from `since` on.
+    """Return a new job whose occurrences from `since` on are undecided.
 
-    Nothing of it is decided before `not_before`.
+    None is decided before `not_before`.
     """
     through = Moment(since - 1)
     schedule = schedule_of(job.definition, job.anchor, job.id, job.days_off)
@@ -145,7 +145,7 @@ def paused(job: Job, now: Moment, reason: str | None, by: str | None) -> Job:
 
 
 def is_due(job: Job, now: Moment) -> bool:
-    """Return whether there are occurrences of the job to decide."""
+    """Return whether the job has undecided occurrences up to now."""
     return job.state is JobState.ENABLED and job.next_due is not None and job.next_due <= now
 
 

@@ -68,9 +68,9 @@ class Expectations(Part[M]):
     async def set(self, name: str, within: Span, *, description: str | None = None) -> Expectation:
         """Expect something elsewhere to report a good end (`ping`) at least every `within` seconds.
 
-        Another time replaces the one before; what was reported stays, and so does the description unless one is given
-        ("" for none). Of a job say `expect_within` instead. Raises `InvalidInput`, and `Refused` for a job of which
-        something is expected.
+        A new time replaces the old one; reports stay, and so does the description unless one is given ("" for none).
+        For a job use its field `expect_within` instead. Raises `InvalidInput`, and `Refused` for a job that has this
+        field.
         """
         checked_id, seconds = _new_name(name), seconds_within(within)
         if description is not None:
@@ -124,21 +124,21 @@ class Expectations(Part[M]):
         await self._take_back(checked_id)
 
     async def _state(self, name: str) -> object:
-        """Return what is expected, without what was reported."""
+        """Return the expectation without its reports."""
         known = await self.get(name)
         return {"within": known.within, "description": known.description, "queue": known.queue}
 
     async def _queue_of(self, name: str) -> str | None:
-        """Return the queue of the job of which something is expected. Raises `NotFound`."""
+        """Return the queue of the job with this expectation. Raises `NotFound`."""
         known = await self.get(name)
         return known.queue if known.of_job else None
 
     @operation(Role.PING, EXPECTATION, gives=ExpectationView.made)
     async def ping(self, name: str, report: str = "ok", log: str | None = None) -> Expectation:
-        """Report of something elsewhere, or of a job from outside: `ok`, `start` or `fail`; `log` is what it wrote.
+        """Report `ok`, `start` or `fail` of something elsewhere, or of a job from outside; `log` is its output.
 
-        A good end takes back its alarm, a failure raises one within seconds. Raises `InvalidInput`, and `NotFound`
-        if nothing is expected.
+        A good end clears the alarm, a failure raises one within seconds. Raises `InvalidInput`, and `NotFound` without
+        an expectation.
         """
         checked_id, said = check_job_id(name, field="name"), chosen(Report, "report", report)
         check_text("log", "" if log is None else log)
@@ -168,7 +168,7 @@ class Expectations(Part[M]):
         return await by_id(sight, self.alarms, lambda alarm: alarm.name, sees, after=after, limit=limit)
 
     async def _alarm(self, name: str) -> Alarm | None:
-        """Return the alarm of this name, if there is one."""
+        """Return the alarm of this name; None if there is none."""
         try:
             return await self._alarms.get(name)
         except NotFound:

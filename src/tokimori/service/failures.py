@@ -40,8 +40,8 @@ MOST_CAUSES, JOBS_NAMED, MOST_BUCKETS = 100, 20, 1_000
 class FailureCause(Struct, frozen=True, kw_only=True):
     """Failures with one cause. `id` is its name in filters.
 
-    `jobs` are those with most of them, and `more_jobs` counts the others. `histogram` counts them in equal parts of the
-    period. `sample` is the newest of them, and `line` what its error says last.
+    `jobs` are those with most failures, and `more_jobs` counts the others. `histogram` counts failures in equal parts
+    of the period. `sample` is the newest failed run, and `line` the last line of its error.
     """
 
     id: str
@@ -57,9 +57,10 @@ class FailureCause(Struct, frozen=True, kw_only=True):
 
 
 class FoundFailures(Struct, frozen=True, kw_only=True):
-    """Failures of a period by cause, the most frequent ones first, of so many failed runs that were `looked` at.
+    """Failures of a period by cause, the most frequent first.
 
-    `more_causes` counts the rarest ones, which are not listed. `next`: there may be more before this run (`before`).
+    `looked`: the number of failed runs that were read. `more_causes` counts rare causes, which are not listed. `next`:
+    there may be more before this run (`before`).
     """
 
     causes: tuple[FailureCause, ...]
@@ -144,7 +145,7 @@ class _Gathering:
         self.ended.append(run.ended or run.created)
 
     def told(self, cause: str, newest: Run) -> FailureCause:
-        """Return what is told of them."""
+        """Return the summary of these failures."""
         since, until, buckets = self._wanted.since, self._wanted.until, self._wanted.buckets
         places = Counter((ended - since) * buckets // (until - since) for ended in self.ended)
         jobs = [job_id for job_id, _ in self.jobs.most_common(JOBS_NAMED)]

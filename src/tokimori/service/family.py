@@ -80,9 +80,7 @@ async def dependents_of(store: Jobs, job_id: JobId) -> list[JobId]:
 
 
 def going_with(edges: Sequence[Edge], job_id: JobId) -> tuple[Sequence[JobId], Sequence[JobId]]:
-    """Return the jobs that go with this one, itself first: nothing else lets them run. And those that only lose a
-    parent.
-    """
+    """Return the job with all jobs that only it can start, and the jobs that merely lose a parent."""
     going = only_after(edges, job_id)
     gone = frozenset(going)
     own = {edge.child for edge in edges if edge.declared_by == edge.child and edge.parent in gone}

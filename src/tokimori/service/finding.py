@@ -140,7 +140,7 @@ async def every_job(list_jobs: Callable[..., Awaitable[FoundJobs]], **filters: A
 async def find_jobs(
     list_jobs: ListJobs, job_of: JobOf, wanted: JobSearch, sees: Sees | None = None, span: tuple[str, str] = EVERY_ID
 ) -> FoundJobs:
-    """Return the jobs that are wanted, of those that somebody sees (None: of all): none is outside the span of ids."""
+    """Return the matching jobs in the span of ids, of those that the caller may see (None: all)."""
     found = [job for job in await _named(job_of, wanted) if _is_wanted(job, wanted, sees)]
     prefix = wanted.prefix or ""
     after = JobId(max(wanted.after or "", prefix, span[0])) or None
@@ -173,7 +173,7 @@ class JobsOfRuns:
 
     @property
     def asked(self) -> int:
-        """For how many jobs somebody has asked."""
+        """Return the number of jobs that were requested."""
         return len(self._known)
 
     async def admit(self, run: Run | EndedRun) -> bool:

@@ -75,9 +75,9 @@ class RunSearch(Traits, frozen=True, kw_only=True):
 
 
 class FoundRuns(Paged[Run], frozen=True, kw_only=True):
-    """Runs, newest first, of so many that were `looked` at.
+    """Runs, newest first.
 
-    `next`: there may be more before this id; None: that is all.
+    `looked`: the number of runs that were read. `next`: there may be more before this id; None: there are no more.
     """
 
     runs: Sequence[Run]
@@ -89,7 +89,7 @@ OutputsWith = Callable[[bytes, Mapping[RunId, int]], Awaitable[Sequence[RunId]]]
 
 
 class RunSources(Struct, frozen=True, kw_only=True):
-    """Questions of a search, beside those about runs and jobs. `nodes`: the ids of the wanted node; None: any.
+    """Further inputs of a search, beside runs and jobs. `nodes`: the ids of the wanted node; None: any.
 
     `now` is that of the search.
     """
@@ -106,7 +106,7 @@ async def find_runs(
     sees: SeesRun | None = None,
     sources: RunSources = RunSources(),  # noqa: B008 it is frozen
 ) -> FoundRuns:
-    """Return the runs that are wanted, of jobs that somebody sees (None: of all)."""
+    """Return the matching runs, of jobs that the caller may see (None: all)."""
     matching, clock = _Matching(list_runs, wanted, JobsOfRuns(job_of, wanted, sees), sources), _clock()
     oldest, before = None if wanted.since is None else first_id_at(wanted.since), _newest(wanted)
     is_search, states = wanted.text is not None, wanted.state
@@ -138,7 +138,7 @@ def _clock() -> float:
 
 
 class _Matching:
-    """Runs that are compared with what is wanted."""
+    """Comparison of runs with a search."""
 
     def __init__(self, list_runs: ListRuns, wanted: RunSearch, jobs: JobsOfRuns, sources: RunSources) -> None:
         self._list_runs, self._wanted, self.jobs, self._sources = list_runs, wanted, jobs, sources
@@ -191,14 +191,14 @@ def _cause_id(run: Run) -> str | None:
 
 
 async def as_of_now(list_runs: ListRuns, wanted: RunFilter, newest: Sequence[Run], now: Moment) -> list[Run]:
-    """Return the newest runs; those that a clock made which was ahead come behind all others, which they would hide."""
+    """Return the newest runs. Runs that a fast clock dated in the future come last, else they would hide all others."""
     soon = first_id_at(Moment(now + AHEAD))
     ahead = [run for run in newest if run.id > soon]
     return [*await list_runs(structs.replace(wanted, before=soon)), *ahead][: wanted.limit] if ahead else list(newest)
 
 
 async def whole(list_runs: ListRuns, run: Run) -> Run:
-    """Return the run of a list, with its long texts. One that was pruned meanwhile stays without."""
+    """Return the run with its long texts. A run that was just pruned stays without them."""
     if not is_brief(run):
         return run
     behind = RunId(str(UUID(int=UUID(run.id).int + 1)))
@@ -207,7 +207,7 @@ async def whole(list_runs: ListRuns, run: Run) -> Run:
 
 
 async def all_whole(list_runs: ListRuns, runs: Iterable[Run]) -> list[Run]:
-    """Return these runs of a list, with their long texts. Raises `Refused` where these are too long for one answer."""
+    """Return these runs with their long texts. Raises `Refused` if these are too long for one answer."""
     found, written = [], 0
     for run in runs:
         found.append(await whole(list_runs, run))
@@ -270,7 +270,7 @@ def _check_sought(name: str, text: object) -> None:
 
 
 async def nodes_named(list_nodes: Callable[[], Awaitable[Sequence[NodeRecord]]], name: str) -> Set[str]:
-    """Return the ids of the nodes with this id, an id that begins so, or this host; of an unknown one what was said."""
+    """Return the ids of the nodes with this id, this beginning of an id, or this host; the given name if none has."""
     found = {node.id for node in await list_nodes() if name in (node.id, node.host) or _begins(node.id, name)}
     return found or {name}
 

@@ -55,8 +55,8 @@ def moment_of(field: str, given: object, zone: str) -> Moment:
 
 
 def moment_ahead(field: str, given: object, zone: str, now: Moment) -> Moment:
-    """Return the moment that is said by one of `Ahead`. Raises `InvalidInput`, also for numbers: of what, nobody
-    knows.
+    """Return the moment that one of `Ahead` describes. Raises `InvalidInput`, also for bare numbers, whose unit is
+    unknown.
     """
     match given:
         case timedelta() if given >= timedelta():
@@ -128,7 +128,7 @@ def payload_of(given: object) -> str | None:
 
 
 def json_of(field: str, given: object, allowed: str = "what JSON can hold") -> str:
-    """Return the value as JSON. Raises `InvalidInput` for what it can't hold, or would make something else."""
+    """Return the value as JSON. Raises `InvalidInput` for values that JSON can't hold or would change."""
 
     def no_json(part: object) -> str:
         raise InvalidInput(f"{field}: JSON can't hold {part!r}", field=field, value=part, allowed=allowed)
@@ -143,7 +143,7 @@ def json_of(field: str, given: object, allowed: str = "what JSON can hold") -> s
 
 
 def check_kept(field: str, given: object, allowed: str = "what JSON can hold") -> None:
-    """Refuse what would come back from JSON as something else: keys and values. Raises `InvalidInput`."""
+    """Refuse keys and values that JSON would change. Raises `InvalidInput`."""
     values = [given]
     while values:
         value = values.pop()
@@ -195,7 +195,7 @@ def day_of(given: object) -> object:
 
 
 def check_author(author: object) -> None:
-    """Refuse what is neither a name nor None. Raises `InvalidInput`."""
+    """Refuse an author that is neither a name nor None. Raises `InvalidInput`."""
     if author is not None:
         check_text("author", author)
         check_size("author", str(author), MOST_AUTHOR)

@@ -16,7 +16,7 @@ SHOWN_ABOVE = "…"
 
 
 def check_few(edges: Sequence[Edge]) -> None:
-    """Check that so many edges can be shown at once. Raises `Refused`."""
+    """Refuse more edges than one answer may show. Raises `Refused`."""
     if len(edges) > MOST_EDGES:
         raise Refused(
             f"{len(edges):,} times a job runs after another one, which is too much for one answer: "

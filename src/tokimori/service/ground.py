@@ -25,9 +25,9 @@ from tokimori.service.waits import Waits
 class Ground(Struct, frozen=True, kw_only=True):
     """A store with its time, its caches and its feed of events.
 
-    `now` tells the time by which jobs fire; `clock` only measures how long something takes. Semaphores may be in a
-    store of their own (`semaphore_store`). `cipher` encrypts secrets. `trusts_time` tells whether its node decides by
-    its clock now. `place` is where workers claim, if there is one.
+    `now` returns the time by which jobs fire; `clock` only measures durations. Semaphores may be in a store of their
+    own (`semaphore_store`). `cipher` encrypts secrets. `trusts_time` returns whether the node's clock may decide now.
+    `place` serves claims of workers, if there is one.
     """
 
     store: Store
@@ -58,8 +58,8 @@ class Ground(Struct, frozen=True, kw_only=True):
 class Caller(Struct, frozen=True, kw_only=True):
     """A person or program that uses the service. `author` is recorded with every order.
 
-    `parent` tells the parent of runs whose request does not name one, `traceparent` where the program stands in a
-    trace. `judge` refuses jobs that he may not make. `access_token` is the name of that with which he came.
+    `parent` returns the parent of runs whose request names none, `traceparent` the program's place in a trace. `judge`
+    refuses jobs that the caller may not make. `access_token` is the name of the caller's token.
     """
 
     author: str | None = None
@@ -73,7 +73,7 @@ class Caller(Struct, frozen=True, kw_only=True):
 
     @property
     def in_audit_log(self) -> str | None:
-        """Return the name in the audit log: the author, unless there is another one."""
+        """Return the caller's name in the audit log, by default the author."""
         return self.recorded_as or self.author
 
 
@@ -89,7 +89,7 @@ def ground_on(
     stops: Callable[[], bool] = lambda: False,
     place: ClaimPlace | None = None,
 ) -> Ground:
-    """Return the ground on a store. Its time is the store's, unless it is given; `stops` tells if its node stops."""
+    """Return the ground on a store. Its time is the store's by default; `stops` returns whether its node stops."""
     time: Now = StoreTime(store.now, clock) if now is None else now
     return Ground(
         store=store,

@@ -16,9 +16,9 @@ LONGEST = 255
 
 
 async def made_under(service: Service, principal: str, key: str, said: object) -> str:
-    """Return the key under which what the request asks for is made: the same one each time that it is sent.
+    """Return the inner key of a request: the same one each time that the request is sent.
 
-    Nobody else has it, and whoever sends something else with the same key is refused. Raises `InvalidInput`.
+    Other callers get other keys, and another request under the same key is refused. Raises `InvalidInput`.
     """
     if not 1 <= len(key) <= LONGEST or not key.isprintable():
         allowed = f"1 to {LONGEST} printable characters"

@@ -40,7 +40,7 @@ class Start(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
 
 
 def started(job: Job, start: Start | None, now: Moment, by: str | None) -> Job:
-    """Return the new job as it goes on."""
+    """Return the new job with the start that was given."""
     if start is None:
         return job
     if start.since is not None:

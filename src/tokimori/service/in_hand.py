@@ -45,7 +45,7 @@ class InHand(Struct, kw_only=True):
 
     @property
     def over_at(self) -> float:
-        """Return when it is taken away if nobody says a word; never while its end is on its way."""
+        """Return the time at which the run is taken away without a heartbeat; infinity while its end is being stored."""
         return inf if self.said is not None else min(self.alive_until, self.deadline)
 
 
@@ -78,11 +78,11 @@ class Hands:
         return key in self._held
 
     def add(self, held: InHand) -> None:
-        """Add one more."""
+        """Add a run that a worker holds."""
         self._held[held.key] = held
 
     def of_claim(self, claim: ClaimId, access_token: str | None) -> list[InHand]:
-        """Return what a claim brought and is still in hand. Raises `Refused` if another access token made it."""
+        """Return the runs of a claim that are still held. Raises `Refused` if another access token made it."""
         found = [held for held in self._held.values() if held.claim == claim]
         if any(held.access_token != access_token for held in found):
             told = "id: somebody else has made this claim"
@@ -103,7 +103,7 @@ class Hands:
         return None if known is None else known.access_token
 
     def drop(self, key: Key, over: Over) -> None:
-        """Remove it from all hands."""
+        """Remove a run from those that are held."""
         over = replace(over, access_token=self.access_token_of(key))
         self._held.pop(key, None)
         self._over[key] = over
@@ -116,13 +116,15 @@ class Hands:
             self.drop(key, Over(None, None, why))
 
     def cancel(self, key: Key, reason: str) -> None:
-        """Somebody has ordered it to end: its worker hears of that with its next heartbeat."""
+        """Mark a run as cancelled. Its worker receives that with its next heartbeat."""
         held = self._held.get(key)
         if held is not None and held.claimed.run.cancel is None:
             held.claimed = replace(held.claimed, run=replace(held.claimed.run, cancel=reason))
 
     def compare(self, owned: Collection[Key]) -> None:
-        """Remove what the store has not named twice in a row; once may mean that it is newer than the answer."""
+        """Remove runs that the store has not named twice in a row. A run that is missing once may be newer than the
+        answer.
+        """
         for held in self:
             if held.key in owned or held.said is not None:
                 held.unseen = False
@@ -138,7 +140,7 @@ class Hands:
 
 
 def claim_lost(key: Key, why: str) -> ClaimLost:
-    """Return the answer to who says a word about what is no longer in its hand."""
+    """Return the error for a worker that reports on a run which it no longer holds."""
     return ClaimLost(
         f"run {key[0]} is no longer this worker's, and nothing was changed: {why}",
         field="token",

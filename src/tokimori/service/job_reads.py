@@ -50,7 +50,7 @@ from tokimori.service.why.stops import stopped
 
 
 class JobReads(JobBulk[M], JobDurations[M]):
-    """Operations that read jobs. Every one may raise `StoreError`, and `NotFound` for a job that there is not."""
+    """Operations that read jobs. Every one may raise `StoreError`, and `NotFound` for an unknown job."""
 
     noun, word = "jobs", "job"
 
@@ -107,7 +107,7 @@ class JobReads(JobBulk[M], JobDurations[M]):
 
     @shown.within
     async def _shown_within(self, sight: Sight, job_id: str, n: int = 5) -> Shown:
-        """Return a job with what is around it. Of edges that others declare, only those between jobs in scope."""
+        """Return a job with its surroundings. Edges that other jobs declare are shown between jobs in scope only."""
         found = await self.shown(job_id, n)
         own, facts = found.facts.job.id, found.facts
         others = {job for edge in facts.edges if edge.declared_by != own for job in (edge.parent, edge.child)} - {own}
@@ -198,7 +198,9 @@ class JobReads(JobBulk[M], JobDurations[M]):
 
     @operation(Role.READ, JOB)
     async def why(self, job_id: str) -> Why:
-        """Return what keeps the runs of a job from starting, when it runs by itself, and what mends it."""
+        """Return the reasons that keep the runs of a job from starting, their end if it is known, and the commands that
+        mend them.
+        """
         job = await self.get(job_id)
         if job.state is JobState.DELETED:
             reading = WhyReading(now=await self._now(), job=job)
@@ -275,7 +277,7 @@ class JobReads(JobBulk[M], JobDurations[M]):
     async def counts(self, job_id: str) -> Sequence[DailyCount]:
         """Return the number of ended runs and skipped occurrences, by day and outcome, pruned or not.
 
-        All jobs that ever had this id are counted, of over `MOST_COUNTED` kept rows the newest.
+        All jobs that ever had this id are counted, from the newest `MOST_COUNTED` rows.
 
         Raises `NotFound` if there was never one.
         """
@@ -287,7 +289,7 @@ class JobReads(JobBulk[M], JobDurations[M]):
 
     @counts.within
     async def _counts_within(self, sight: Sight, job_id: str) -> Sequence[DailyCount]:
-        """Count runs of a queue one by one, the newest 20,000: what was pruned of a job says no queue."""
+        """Count runs of a queue one by one, the newest 20,000. Pruned counts of a job name no queue."""
         if not sight.scope.queues:
             await sight.check_there(job_id)
             return await self.counts(job_id)

@@ -67,7 +67,9 @@ def writer_on(ground: Ground, caller: Caller) -> "JobWriter":
 
 
 class JobWriter(Struct, frozen=True, kw_only=True):
-    """Checks and writes definitions. `calendars` and `weights` may be those that are to be, `beside` is written too."""
+    """Writer of checked definitions. `calendars` and `weights` may be future ones; `beside` is written in the same
+    transaction.
+    """
 
     store: Store
     clock: Clock
@@ -124,7 +126,7 @@ class JobWriter(Struct, frozen=True, kw_only=True):
         return await self.refresh(job.id)
 
     async def _add_jobs(self, jobs: Sequence[Job]) -> None:
-        """Add all of these jobs, or none. It is tried again if the edges between jobs change meanwhile."""
+        """Add all of these jobs, or none. Retry if the edges between jobs change at the same time."""
         await self.expectations._of_jobs(jobs)
 
         async def act() -> None:
@@ -194,7 +196,7 @@ class JobWriter(Struct, frozen=True, kw_only=True):
         return await self.rewrite(job_id, wanted)
 
     async def rewrite(self, job_id: JobId, wanted: Callable[[Job], Wanted]) -> Job:
-        """Give a job the definition that `wanted` makes of what it is."""
+        """Replace the definition of a job by the result of `wanted`."""
 
         async def act() -> tuple[Job, DaysOff]:
             return await self._try_rewrite(job_id, wanted)
@@ -239,7 +241,7 @@ class JobWriter(Struct, frozen=True, kw_only=True):
         await self.delete_alone(checked_id, now=now)
 
     async def delete_alone(self, checked_id: JobId, *, now: bool) -> None:
-        """Delete this job and no other. Raises `Refused`."""
+        """Delete one job without its descendants. Raises `Refused`."""
         if now:  # paused first: nothing starts behind what is cancelled, and who dies on the way can be asked again
             job = await self.pause(checked_id, "to be deleted")
             await cancel_running(self.store, self.now, job, "its job was deleted")
@@ -320,7 +322,7 @@ def as_decided(due: Due, now: Moment) -> Due:
 
 
 class EditOf(Protocol):
-    """An edit whose skips are counted in steps: it yields what is counted so far whenever it is late."""
+    """An edit that counts its skips in steps, and yields the present count at each pause."""
 
     def __call__(self, *, is_late: Callable[[], bool]) -> Generator[Skip, None, Edit]:
         """Make the edit."""
@@ -328,10 +330,10 @@ class EditOf(Protocol):
 
 
 async def in_steps(store: Jobs | None, due: Due, edit_of: EditOf, monotonic: Callable[[], float]) -> Edit:
-    """Return the edit, and give way every few milliseconds while it counts what it skips, which may be years.
+    """Return the edit, and yield to the loop every few milliseconds while it counts skips, perhaps of years.
 
-    Raises `Refused` where that takes too long: what was counted is written to the store if there is one, and whoever
-    asks again goes on from there.
+    Raises `Refused` if that takes too long. The count so far is stored if there is a store, and a repeated request goes
+    on from it.
     """
     began = turn = monotonic()
     steps = edit_of(is_late=lambda: monotonic() > turn + STEP)
@@ -358,9 +360,9 @@ async def caught_up(
     *,
     monotonic: Callable[[], float],
 ) -> Due:
-    """Return the job after its occurrences up to now were decided. If a catch-up is full, the edit skips the rest.
+    """Return the job after its occurrences up to now are decided. If a catch-up is full, the edit skips the rest.
 
-    Raises `Refused` where that takes too long: what was decided stays so, and who asks again goes on from there.
+    Raises `Refused` if that takes too long. Decisions so far are stored, and a repeated request goes on from them.
     """
     tries, left, end = MOST_TRIES, MOST_TRIES * MOST_OCCURRENCES, monotonic() + LONGEST
     while min(tries, left) > 0 and is_due(job := due.job, now):

@@ -37,7 +37,7 @@ from tokimori.service.views.runs import BackfillView, RequestedRunView, RunView
 
 
 class Jobs(JobReads[M]):
-    """Jobs. Every operation may raise `StoreError`, and `NotFound` for a job that there is not."""
+    """Jobs. Every operation may raise `StoreError`, and `NotFound` for an unknown job."""
 
     def __init__(self, ground: Ground, caller: Caller) -> None:
         super().__init__(ground, caller)
@@ -65,9 +65,10 @@ class Jobs(JobReads[M]):
     async def add_since(
         self, job_id: str, since: When, /, not_before: When | None = None, **fields: Unpack[JobArguments]
     ) -> Job:
-        """Add a job that was kept elsewhere so far: what it names from `since` on is decided here, the past too.
+        """Add a job that another system ran so far.
 
-        With `misfire="all"` it is run, each moment once. Nothing is decided before `not_before`. Else as `add`.
+        Its occurrences from `since` on are decided here, past ones included; with `misfire="all"` each of them runs
+        once. None is decided before `not_before`. Otherwise it is like `add`.
         """
         said = job_fields(fields)
         zone = str(said.get("time_zone") or self._caller.time_zone)
@@ -85,9 +86,9 @@ class Jobs(JobReads[M]):
     ) -> Imported:
         """Add the jobs whose ids are free, all in one transaction, and leave the others as they are.
 
-        `paused_because` gives reasons by id: these jobs are added paused. `runs_remaining` gives by id how many
-        scheduled runs there are to be, and `starts` how jobs go on that were kept elsewhere so far. Raises
-        `InvalidInput` if any job is invalid; `AlreadyExists` if two have the same id.
+        `paused_because` gives reasons by id: these jobs are added paused. `runs_remaining` gives by id the number of
+        scheduled runs that remain, and `starts` the moments from which moved jobs go on. Raises `InvalidInput` if any
+        job is invalid; `AlreadyExists` if two have the same id.
         """
         return await self._writer.import_all(jobs, paused_because, runs_remaining, starts)
 
@@ -105,9 +106,9 @@ class Jobs(JobReads[M]):
     async def edit(
         self, job_id: str, said: Mapping[str, object], *, whole: bool = False, tags: Collection[str] | None = None
     ) -> Job:
-        """Do what `update` does. `whole`: fields that are not said get their defaults back.
+        """Update a job as `update` does. `whole`: fields that are not given get their defaults.
 
-        `tags`: only if the tag of the job (`tag_of`) is one of these; else `Outdated` is raised.
+        `tags`: the job's tag (`tag_of`) must be one of these, else `Outdated` is raised.
         """
         fields, anew = job_fields(mapping_of("said", said, "fields of a job")), flag_of("whole", whole)
         known = None if tags is None else frozenset(map(str, many("tags", tags, "tags of a job")))

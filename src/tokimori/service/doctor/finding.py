@@ -33,7 +33,7 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
 
 
 def diagnosis(found: Iterable[Finding]) -> Diagnosis:
-    """Return these findings, with the worst level among them."""
+    """Return a diagnosis of these findings, with the worst of their levels."""
     findings = tuple(found)
     levels = {each.level for each in findings}
     worst = next((level for level in (Level.FAIL, Level.WARN) if level in levels), Level.OK)
@@ -46,7 +46,7 @@ def fine(check: str, text: str) -> Finding:
 
 
 def warning(check: str, text: str, mend: str) -> Finding:
-    """Return a finding that somebody should look at."""
+    """Return a finding that needs attention soon."""
     return Finding(check=check, level=Level.WARN, text=text, mend=mend)
 
 

@@ -22,27 +22,27 @@ class Few(Struct):
     count: int = 0
 
     def add(self, job_id: str) -> None:
-        """Count one more."""
+        """Count one more job; the first few are named."""
         if self.count < NAMED:
             self.first.append(job_id)
         self.count += 1
 
     def join(self, other: "Few") -> None:
-        """Count those, too."""
+        """Count the jobs of the other one too."""
         self.first += other.first[: NAMED - len(self.first)]
         self.count += other.count
 
     def __str__(self) -> str:
-        """Return the first ones, and how many others there are."""
+        """Return the first names and the number of the others."""
         others = self.count - len(self.first)
         return ", ".join(self.first) + (f" and {others} more" if others else "")
 
 
 class JobsSeen(Struct):
-    """Jobs as far as they were looked at. `places`: how many runs at a time those of `wanted` may have.
+    """Summary of the jobs that were read. `places`: the number of runs that the jobs of `wanted` may have at a time.
 
-    `lanes` are those of enabled jobs, `notifiers` what jobs name to be told. `ahead`: jobs that are ahead of the time.
-    `more`: there are jobs behind them.
+    `lanes` are those of enabled jobs, `notifiers` those that jobs name. `ahead`: jobs whose occurrences are decided
+    beyond now. `more`: further jobs were not read.
     """
 
     wanted: Collection[JobId] = ()

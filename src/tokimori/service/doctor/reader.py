@@ -66,7 +66,7 @@ class DoctorReader:
         self._schema: SchemaStatus | None = None
 
     async def read(self) -> DoctorReading:
-        """Return what two readings show. Raises `StoreError` if the store does not answer."""
+        """Return the findings that two readings have in common. Raises `StoreError` if the store does not answer."""
         first = await self._once(JobsSeen())
         listened = LISTEN if first.alive else 0.0
         await self._rest(listened)

@@ -55,7 +55,7 @@ def usable(reading: DoctorReading) -> bool:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return the first few names, and how many others there are."""
+    """Return the first few names and the number of the others."""
     others = len(names) - NAMED
     return ", ".join(names[:NAMED]) + (f" and {others} more" if others > 0 else "")
 
@@ -154,9 +154,9 @@ def _permits(reading: DoctorReading) -> Iterator[Finding]:
 
 
 def _wakes(reading: DoctorReading) -> Iterator[Finding]:
-    """Yield runs in a line before which there is room. What is paused is woken, and stays where it is.
+    """Yield blocked runs although their semaphore has room. Paused runs are left out.
 
-    Where its lane has ready runs, the head of its line may be one of them, which waits for a node.
+    So are lanes with ready runs, one of which may be the head of the line and wait for a node.
     """
     if not reading.alive or any(pause.queue == EVERYTHING for pause in reading.pauses):
         return
@@ -194,7 +194,7 @@ def _held(reading: DoctorReading) -> Iterator[Finding]:
 
 
 def _lanes(reading: DoctorReading) -> Iterator[Finding]:
-    """Ready runs, and jobs, for which no living node has what they ask for."""
+    """Yield ready runs, and jobs, whose labels or handlers no living node has."""
     if not reading.alive:
         return
     for lane in reading.lanes:

@@ -56,7 +56,7 @@ class Filters(TypedDict, total=False):
 
 
 class Event(Struct, frozen=True, kw_only=True):
-    """Event of a run that ended. `id` is unique; `position` is where to go on behind it."""
+    """Event of a run that ended. `id` is unique; `position` is the place after it."""
 
     id: str
     position: str
@@ -94,9 +94,9 @@ class AnyEvent(Struct, frozen=True, kw_only=True):
 
 
 class FoundEvents(Struct, frozen=True, kw_only=True):
-    """Events in order, and behind which position to go on.
+    """Events in order, and the position after which to go on.
 
-    `gap`: some of those before them are not kept any more. `over`: the node stops, another one tells the rest.
+    `gap`: some earlier events are no longer stored. `over`: the node stops; ask another one for the rest.
     """
 
     events: Sequence[Event]
@@ -126,11 +126,10 @@ class Events(Notices[M]):
 
     @operation(Role.READ, OPEN, gives=RunEventsView.made)
     async def read(self, after: str | None = None, wait: Span = 0.0, **filters: Unpack[Filters]) -> FoundEvents:
-        """Return the events of runs behind the position `after`, by default those to come; it waits for the first so
-        many seconds.
+        """Return the events of runs after the position `after`, by default only new ones.
 
-        Where it is another node that is asked, or an event was written late, one may be told of again, with the same
-        id; none is left out but where `gap` says so. Raises `InvalidInput`.
+        Wait for the first one for `wait` seconds. An event may come twice, with the same id, if another node is asked
+        or the event was written late. None is left out unless `gap` is set. Raises `InvalidInput`.
         """
         return await self._read(after, wait, filters)
 
@@ -144,9 +143,9 @@ class Events(Notices[M]):
     async def read_all(
         self, kind: str = EventKind.ALL, after: str | None = None, wait: Span = 0.0, **filters: Unpack[Filters]
     ) -> FoundTold:
-        """As `read`, of runs, or of what is changed, or of both (`EventKind`).
+        """Return events as `read` does: those of runs, of changes, or of both (`EventKind`).
 
-        Raises `InvalidInput`, and `Forbidden` for `audit` to who may not read the audit log.
+        Raises `InvalidInput`, and `Forbidden` for `audit` if the caller may not read the audit log.
         """
         return await self._read_all(kind, after, wait, filters)
 
@@ -159,15 +158,16 @@ class Events(Notices[M]):
         wait: Span = 0.0,
         **filters: Unpack[Filters],
     ) -> FoundTold:
-        """Return events in scope. Events of the audit log alone are for those who may read it."""
+        """Return events in scope. Some events of the audit log need the right to read it."""
         of_audit = sight.role is Role.ADMIN and sight.scope.is_everything
         return await self._read_all(kind, after, wait, filters, sight.scope, of_audit=of_audit)
 
     @stream(EventView.made)
     async def follow(self, after: str | None = None, **filters: Unpack[Filters]) -> AsyncIterator[Event]:
-        """Yield the events of runs behind the position `after`, by default those to come, for ever.
+        """Yield the events of runs after the position `after`, by default only new ones, without end.
 
-        Who keeps the `position` of the last one goes on behind it later, at any node. Raises `Refused` for a gap.
+        A caller that stores the `position` of the last one can go on after it later, at any node. Raises `Refused` for
+        a gap.
         """
         while True:
             found = await self.read(after, FOLLOW_WAIT, **filters)
@@ -181,7 +181,7 @@ class Events(Notices[M]):
     async def follow_all(
         self, kind: str = EventKind.ALL, after: str | None = None, **filters: Unpack[Filters]
     ) -> AsyncIterator[AnyEvent]:
-        """As `follow`, of runs, or of what is changed, or of both (`EventKind`)."""
+        """Yield events as `follow` does: those of runs, of changes, or of both (`EventKind`)."""
         while True:
             found = await self.read_all(kind, after, FOLLOW_WAIT, **filters)
             _check_whole(found, after)
@@ -208,7 +208,7 @@ class Events(Notices[M]):
         *,
         of_audit: bool = True,
     ) -> FoundTold:
-        """`of_audit`: also what is in the audit log alone."""
+        """Read events of both kinds. `of_audit`: those that only the audit log has, too."""
         wanted = chosen(EventKind, "kind", kind)
         if wanted is EventKind.AUDIT and not of_audit:
             raise Forbidden(

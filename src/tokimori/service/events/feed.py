@@ -48,7 +48,7 @@ Stops = Callable[[], bool]
 
 
 class Found(Protocol[Told_co]):
-    """Some ends in order, and where to go on; `rest` is None where there were no more. See `Ends`."""
+    """Some ends in order, and the place at which to go on; `rest` is None if there were no more. See `Ends`."""
 
     @property
     def found(self) -> Sequence[Told_co]:
@@ -70,7 +70,7 @@ class FeedSource(Protocol[Told_co]):
 
 
 class Page(Struct, Generic[Told], frozen=True, kw_only=True):
-    """Some events, and the position behind them. `gap`: some of those before them are not told of any more."""
+    """Some events, and the position after them. `gap`: some earlier events are no longer stored."""
 
     found: Sequence[Told]
     position: Position
@@ -107,12 +107,12 @@ class Feed(Generic[Told]):
 
     @property
     def end(self) -> int:
-        """Return the number of the next end that will be told of."""
+        """Return the number that the next end will get."""
         return self._first + len(self._kept)
 
     @property
     def position(self) -> Position:
-        """Behind all that is known."""
+        """Return the position after all known ends."""
         return Position(written=self._reached, feed=self._id, number=self.end)
 
     @property
@@ -125,7 +125,7 @@ class Feed(Generic[Told]):
         return position.feed == self._id and position.number == self.end
 
     async def begin(self) -> None:
-        """Know what is newest. Raises `StoreError`."""
+        """Read the newest ends. Raises `StoreError`."""
         for _ in range(KEPT // PAGE):
             async with self._looking:
                 if (
@@ -137,7 +137,7 @@ class Feed(Generic[Told]):
                 await self._look()
 
     async def page(self, position: Position) -> Page[Told]:
-        """Return the next events behind the position; none: there are none yet. Raises `StoreError`."""
+        """Return the next events after the position; none if there are none yet. Raises `StoreError`."""
         if position.feed != self._id and position.written > self._reached + JUMP:  # the clock was set back since
             position = Position(written=self._reached)
         number = self._number_of(position)
@@ -149,8 +149,8 @@ class Feed(Generic[Told]):
         return Page(found=found, position=Position(written=reached, feed=self._id, number=number))
 
     def _number_of(self, position: Position) -> int | None:
-        """Return the number of the first kept end that may be unknown there; None: others, which are not kept, may be,
-        too.
+        """Return the number of the first end in memory that a reader at this position may not know; None if older ends
+        may be missing too.
         """
         if position.feed == self._id and self._first <= position.number <= self.end:
             return position.number
@@ -160,7 +160,7 @@ class Feed(Generic[Told]):
         return self._first + next(at, len(self._kept))
 
     async def _page_of_store(self, place: EndPlace) -> Page[Told]:
-        """As far as nothing can appear any more that was written before others."""
+        """Return a page from the store, up to the moment before which no further end can appear."""
         now = await self.now()
         bound, oldest = Moment(now - LATEST), Moment(now - REACH)
         gap = place.written < oldest
@@ -171,7 +171,7 @@ class Feed(Generic[Told]):
         return Page(found=found, position=position_at(rest or max(place, EndPlace(bound))), gap=gap)
 
     async def wait(self, position: Position, seconds: float) -> None:
-        """Return once there may be events behind the position, or after so many seconds."""
+        """Wait until there may be events after the position, for `seconds` at most."""
         if position.feed != self._id:
             await asyncio.sleep(min(EVERY, seconds))
             return
@@ -190,7 +190,7 @@ class Feed(Generic[Told]):
                 self._task = None
 
     async def _look_again(self) -> None:
-        """Look while somebody waits. While the store does not answer, everybody waits."""
+        """Read the store while a caller waits. While the store does not answer, all callers wait."""
         away = False
         while True:
             before, pause = self.end, EVERY if self._ahead is None or away else SOON
@@ -240,7 +240,7 @@ class Feed(Generic[Told]):
             await self._look_back(tail)
 
     async def _look_back(self, tail: Tail[Told]) -> None:
-        """Once more at what was looked at while others may have been writing."""
+        """Read the last seconds once more, for ends that slow writers have added."""
         for _ in range(PAGES):
             if tail.final.written >= tail.bound:
                 return
@@ -251,7 +251,7 @@ class Feed(Generic[Told]):
             tail.settle(EndPlace(tail.bound) if is_all or ends.rest is None else ends.rest)
 
     def _start(self, now: Moment) -> Tail[Told]:
-        """From the last minute on. It is another feed: numbers of the old one say nothing of what it did not see."""
+        """Start anew from the last minute on. Numbers of the old feed mean nothing to this one."""
         self._id, self._first, self._kept, self._ahead = self._random(4).hex(), 0, [], None
         self._since = self._reached = Moment(max(0, now - HINDSIGHT))
         self._tail = Tail(self._since)
@@ -266,9 +266,9 @@ class Feed(Generic[Told]):
             self._first += KEPT
 
     async def job(self, job_id: str) -> Job:
-        """Return the job as it was a few seconds ago. Raises `NotFound` where there is none, and `StoreError`.
+        """Return the job as it was a few seconds ago. Raises `NotFound` if there is none, and `StoreError`.
 
-        All who listen are woken together: one of them asks, and the others wait for the same answer.
+        All subscribers wake together: one of them asks the store, and the others wait for its answer.
         """
         at, known = self._clock.monotonic(), self._jobs.get(job_id)
         if known is None or at >= known[0] + FRESH:

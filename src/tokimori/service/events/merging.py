@@ -16,14 +16,14 @@ from tokimori.service.events.position import Position, before, behind_each, text
 
 
 class Strand(Struct, frozen=True):
-    """A feed, and whether somebody is to be told of what it has."""
+    """A feed, and a test of whether the reader wants one of its events."""
 
     feed: Feed[Any]
     admits: Callable[[Any], Awaitable[bool]]
 
 
 class Looked(NamedTuple):
-    """Found events, each with the position behind it, and where to go on. See `FoundEvents`."""
+    """Found events, each with the position after it, and the positions at which to go on. See `FoundEvents`."""
 
     told: Sequence[tuple[EndedRun | Changed, str]]
     after: str
@@ -40,9 +40,9 @@ class _Next(NamedTuple):
 
 
 async def look(strands: Sequence[Strand], positions: Sequence[Position], seconds: float, most: int) -> Looked:
-    """Return the events behind these positions, one of each strand; it waits for the first so many seconds.
+    """Return the events after these positions, one position a strand.
 
-    `most`: so many pages are looked through, where nobody wants what they have.
+    Wait for the first event for `seconds`. `most`: the number of pages to read that hold nothing wanted.
     """
     clock = asyncio.get_running_loop().time
     ends, pages, gap = clock() + seconds, 0, False
@@ -67,8 +67,8 @@ async def look(strands: Sequence[Strand], positions: Sequence[Position], seconds
 
 
 def _in_step(strands: Sequence[Strand], read: Sequence[Page[Any]]) -> Sequence[Page[Any]]:
-    """Return the pages as far as those of the others reach that have more: what lies behind waits until they are
-    there.
+    """Return the pages, cut where the shortest unfinished page ends. Later events wait until the others have reached
+    them.
     """
     pairs = zip(strands, read, strict=True)
     reach = [None if strand.feed.is_end(page.position) else _reach(page) for strand, page in pairs]
@@ -77,7 +77,9 @@ def _in_step(strands: Sequence[Strand], read: Sequence[Page[Any]]) -> Sequence[P
 
 
 def _reach(page: Page[Any]) -> Moment:
-    """Return how far the page reaches. What was written last may come before others, as it appeared before them."""
+    """Return the latest moment of the page. The last event is not always the latest, as events come in the order in
+    which they appeared.
+    """
     moments: list[Moment] = [page.position.written, *(each.written for each in page.found)]
     return max(moments)
 

@@ -58,9 +58,9 @@ class Notice(Struct, frozen=True, kw_only=True):
 
 
 class FoundNotices(Struct, frozen=True, kw_only=True):
-    """Notices, one for each noun, and behind which position to go on.
+    """Notices, one for each noun, and the position after which to go on.
 
-    `reload`: there may be more that are not remembered, so everything is to be read again. `over`: the node stops.
+    `reload`: some notices are forgotten, so read everything again. `over`: the node stops.
     """
 
     notices: tuple[Notice, ...]
@@ -70,7 +70,7 @@ class FoundNotices(Struct, frozen=True, kw_only=True):
 
 
 class Item(NamedTuple):
-    """One changed thing. `of` decides who is told; None: it tells nothing that is not everybody's."""
+    """One changed thing. `of` is the job or queue whose scope it needs; None: every caller may know of it."""
 
     noun: str
     id: str
@@ -97,7 +97,7 @@ class NoticeStore(Documents, Endings, Protocol):
 
 
 class NoticeBoard:
-    """The reader of a store, and what it found last."""
+    """The one reader of a store's changes, with the newest of them."""
 
     def __init__(self, store: NoticeStore, random: RandomBytes, *, now: Now, stops: Stops) -> None:
         self._store, self._now, self._stops = store, now, stops
@@ -116,7 +116,7 @@ class NoticeBoard:
         self._task: asyncio.Task[None] | None = None
 
     async def read(self, after: str | None, seconds: float, sees: Sees) -> FoundNotices:
-        """Return what has changed behind a position, by default from now on; it waits for the first so many seconds.
+        """Return the changes after a position, by default from now on. Wait for the first one for `seconds`.
 
         Raises `InvalidInput`, and `StoreError` if the store can't be asked at the beginning.
         """
@@ -166,7 +166,7 @@ class NoticeBoard:
                 self._task = None
 
     async def _look_again(self) -> None:
-        """Look while somebody waits."""
+        """Read the store while a caller waits."""
         pause = EVERY
         while self._waiting and not self._stops():
             await asyncio.sleep(max(0.0, self._looked + pause - _time()))
@@ -192,7 +192,7 @@ class NoticeBoard:
             await asyncio.sleep(0)
 
     async def _look(self) -> None:
-        """Compare the store with what was known. The first look only takes note."""
+        """Compare the store with the last reading. The first reading has nothing to compare with."""
         asked = _time()
         async with self._looking:
             if self._looked > asked and self._live is not None:  # another one has looked meanwhile
@@ -219,7 +219,7 @@ class NoticeBoard:
             self._kept -= len(self._found.popleft())
 
     async def _moved(self) -> list[Item]:
-        """Return the runs that began, or that stand elsewhere than before."""
+        """Return the runs that began, or whose state has changed."""
         running = RunFilter(states=frozenset({RunState.RUNNING}), limit=RUNNING, longest=0)
         standing = RunFilter(states=STANDING_STILL, limit=STANDING, longest=0)
         found = [*await self._store.list_runs(running), *await self._store.list_runs(standing)]
@@ -254,14 +254,14 @@ class NoticeBoard:
 
 
 class _Written:
-    """Place in an order of moments, and what is known of the last second before it."""
+    """Place in an order of moments, with the items known from the second before it."""
 
     def __init__(self) -> None:
         self.place = Moment(0)
         self._known: dict[str, Moment] = {}
 
     def fresh(self, found: Sequence[tuple[Moment, str]]) -> list[bool]:
-        """Return for each whether it is new, and go on behind them."""
+        """Return for each item whether it is new, and move the place after them."""
         new = [name not in self._known for _, name in found]
         newest = max((written for written, _ in found), default=self.place)
         self.place = max(self.place, Moment(newest - _OVERLAP))
@@ -292,7 +292,7 @@ def _of_change(change: Changed) -> list[Item]:
 
 
 def bounded(items: Iterable[Item]) -> Sequence[Item]:
-    """Return each changed thing once; of a noun with more than can be named one that stands for all."""
+    """Return each changed thing once. A noun with too many changes gets one item without an id."""
     once: dict[str, dict[str, Item]] = {}
     for item in items:
         once.setdefault(item.noun, {})[item.id] = item

@@ -28,16 +28,16 @@ class Notices(Part[M]):
 
     @operation(Role.READ, OPEN, by_role=True)
     async def notices(self, after: str | None = None, wait: Span = 0.0) -> FoundNotices:
-        """Return which things have changed behind the position `after`, by default from now on, by noun and id.
+        """Return the nouns and ids of things that changed after the position `after`, by default from now on.
 
-        It waits for the first so many seconds. What has become of them is not said: read them again. Starts of runs
-        are among it. If `reload` is set, more has changed than is remembered. Raises `InvalidInput`.
+        Wait for the first one for `wait` seconds. The new state is not part of a notice: read the thing again. Starts
+        of runs are included. If `reload` is set, more has changed than is remembered. Raises `InvalidInput`.
         """
         return await self._board.read(after, waited(wait), _sees_all)
 
     @notices.within
     async def _notices_within(self, sight: Sight, after: str | None = None, wait: Span = 0.0) -> FoundNotices:
-        """Return notices of things in scope. The audit log has some for those who may read it."""
+        """Return notices of things in scope. Notices of the audit log need the right to read it."""
         of_audit = sight.role is Role.ADMIN and sight.scope.is_everything
         sees_run = sight_of_runs(sight.scope, self._job_of)
 
@@ -55,7 +55,7 @@ class Notices(Part[M]):
 
     @stream()
     async def follow_notices(self, after: str | None = None) -> AsyncIterator[FoundNotices]:
-        """Yield what has changed, several times a second at most, for ever. Raises `Refused` when the node stops."""
+        """Yield notices of changes without end, several times a second at most. Raises `Refused` when the node stops."""
         while True:
             found = await self.notices(after, FOLLOW_WAIT)
             if found.notices or found.reload or after is None:

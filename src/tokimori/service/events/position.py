@@ -19,11 +19,11 @@ _ALLOWED = "the position of an event, such as 1764095000123456 or 17640950001234
 
 
 class Position(Struct, frozen=True, kw_only=True):
-    """Behind what was written at this moment.
+    """Place after the events written at this moment.
 
-    Where `feed` is that of the node which is asked, `number` says exactly which events are known. With a `tie` it is
-    the exact place in the store, up to which nothing can be missing. With neither an event may have been written beside
-    others, and have appeared later: reading begins `LATEST` before, and may tell of an event again.
+    If `feed` is that of the asked node, `number` says exactly which events are known. With a `tie` it is an exact place
+    in the store, before which nothing is missing. With neither of them an event may have appeared later than its
+    moment. Reading then begins `LATEST` earlier, and may return an event again.
     """
 
     written: Moment
@@ -39,7 +39,7 @@ class Position(Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> EndPlace:
-        """From where on the store is to be read."""
+        """Return the place in the store at which reading begins."""
         if self.tie is not None:
             return EndPlace(self.written, self.tie)
         return EndPlace(Moment(max(0, self.written - LATEST)))
@@ -79,7 +79,7 @@ def text_of(positions: Sequence[Position]) -> str:
 
 
 def position_from(moment: Moment) -> Position:
-    """Before all that was written at this moment and later."""
+    """Return the position before all events written at this moment or later."""
     return Position(written=moment, tie="")
 
 
@@ -91,7 +91,7 @@ def position_at(place: EndPlace) -> Position:
 def position_of(text: object, now: Moment, *, field: str = "after") -> Position:
     """Return the position in the text. Raises `InvalidInput`, also for a moment that is over a week to come.
 
-    What was said may lie ahead: the store's clock was set back since, and who follows goes on.
+    A position may lie somewhat ahead: the store's clock may have been set back since.
     """
     found = _POSITION.match(text) if isinstance(text, str) else None
     if found is None:

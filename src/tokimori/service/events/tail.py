@@ -45,7 +45,9 @@ class Tail(Generic[Told]):
         self._newest: deque[Moment] = deque(maxlen=NEAR)
 
     def look(self, now: Moment) -> bool:
-        """Begin a look at this time of the store; False: it was set back, so what is written now lies before."""
+        """Begin a look at this time of the store. Return False if the clock was set back, so that new events lie before
+        old ones.
+        """
         if now < self._now - JUMP:
             return False
         self._now = max(self._now, now)
@@ -60,7 +62,7 @@ class Tail(Generic[Told]):
 
     @property
     def bound(self) -> Moment:
-        """Before this moment nothing can appear any more."""
+        """Return the moment before which no further event can appear."""
         return Moment(self._now - LATEST)
 
     def fresh(self, found: Iterable[Told]) -> list[Told]:
@@ -72,7 +74,7 @@ class Tail(Generic[Told]):
         return fresh
 
     def settle(self, place: EndPlace) -> None:
-        """Forget what was reported before the place, which was read for the last time."""
+        """Forget reported events before the place, which is not read again."""
         self.final = max(self.final, place)
         while self._told and next(iter(self._told.values())) < self.final.written:
             self._told.popitem(last=False)

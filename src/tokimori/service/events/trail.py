@@ -22,7 +22,7 @@ FIRST_SPAN = MINUTE
 
 
 class ChangeTrail(Struct, frozen=True, kw_only=True):
-    """Some changes in order, and where to go on; `rest` is None where there were no more."""
+    """Some changes in order, and the place at which to go on; `rest` is None if there were no more."""
 
     found: Sequence[Changed]
     rest: EndPlace | None
@@ -36,10 +36,10 @@ class Trail:
         self._span = FIRST_SPAN
 
     async def ended_since(self, place: EndPlace, limit: int) -> ChangeTrail:
-        """Return the first changes that were written at this moment or later: some of them at least, if there are any.
+        """Return the first changes written at this moment or later.
 
-        More than `limit` are of one moment, or of an entry that an older version wrote. One that a slow writer has
-        written may appear before others that were read.
+        More than `limit` come only if they share a moment, or one entry of an older version. A change by a slow writer
+        may appear before others that were read already.
         """
         newest = await self._newest(place, limit)
         if newest is None:
