@@ -123,7 +123,7 @@ class Claims(Part[M]):
     async def retry(
         self, run_id: str, token: int, *, after: Span | None = None, at: When | None = None, output: str | None = None
     ) -> RunState:
-        """End an attempt as failed, and retry it `after` some seconds, or `at` a moment. Otherwise it is like `finish`."""
+        """End an attempt as failed, and retry it `after` some seconds, or `at` a moment; else it is like `finish`."""
         return await self._place.end(key_of(run_id, token), "retry", retry_of(after, at), output)
 
     @operation(Role.OPERATE, CLAIM)

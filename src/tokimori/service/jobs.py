@@ -96,8 +96,8 @@ class Jobs(JobReads[M]):
     async def update(self, job_id: str, /, **changes: Unpack[JobArguments]) -> Job:
         """Change fields of a job (`JobFields`) like a JSON merge patch; None brings the default of a field back.
 
-        Occurrences up to now are first decided by the old definition. Raises `InvalidInput`, and `Conflict` while
-        others keep changing the job.
+        Occurrences up to now are first decided by the old definition. Raises `InvalidInput`, and `Conflict` while other
+        callers keep changing the job.
         """
         said = job_fields(changes)
         return await self._writer.edit(check_job_id(job_id), lambda _: said)
@@ -124,7 +124,7 @@ class Jobs(JobReads[M]):
         """Bring a job up to date with the days of its calendars and with the store that now keeps its semaphores.
 
         Its definition only names them. A job that is up to date stays as it is. Raises `Refused` for a definition that
-        can't be read, and `Conflict` while others keep changing the job.
+        can't be read, and `Conflict` while other callers keep changing the job.
         """
         return await self._writer.refresh(job_id)
 
@@ -139,21 +139,20 @@ class Jobs(JobReads[M]):
 
     @operation(Role.OPERATE, JOB, audit=OUTCOME, event="renamed", gives=JobView.made)
     async def rename(self, job_id: str, new_id: str) -> Job:
-        """Give a job another id: the job of that id, which decides what its schedule names from where the old one was.
+        """Give a job another id.
 
-        Jobs that name it run after the new one, or are run by it. Its runs so far keep the old id: to keys of requests
-        and to backfills the job is a new one.
-        A parked job becomes paused. If this is interrupted, the same call goes on: meanwhile the job is paused. Of one
-        that was paused before there may then be two, and the call says so (`AlreadyExists`).
-
-        Raises `Refused` for a job that a set or an app declares, of which runs have not ended or that is a notifier
-        which jobs name, and what `add` and `update` do.
+        The renamed job decides its schedule from the place that the old one had reached. Jobs that name the old id
+        follow the new one. Runs so far keep the old id: for keys of requests and for backfills the job is a new one. A
+        parked job becomes paused. If the call is interrupted the job is paused; repeat the call to finish. If the job
+        was paused before, both jobs may then exist, and the call raises `AlreadyExists`. Raises `Refused` for a job
+        that a set or an app declares, that has unfinished runs, or that is a notifier in use; otherwise as `add` and
+        `update`.
         """
         return await renamed(self._writer, job_id, new_id)
 
     @rename.within
     async def _rename_within(self, sight: Sight, job_id: str, new_id: str) -> Job:
-        """Give a job another id, also in the jobs that name it. Which of others' jobs do is not shown."""
+        """Give a job another id, also in the jobs that name it. Jobs outside the scope are not shown."""
         for other in {edge.declared_by for edge in await self.graph(job_id) if job_id in (edge.parent, edge.child)}:
             if not await sight.sees_id(other):
                 raise out_of_scope(f"id: a job of others that names {job_id!r}", job_id)
@@ -165,13 +164,13 @@ class Jobs(JobReads[M]):
     async def pause(self, job_id: str, reason: str | None = None, *, now: bool = False) -> Job:
         """Pause a job: from now on none of its runs is claimed. A paused job stays as it is.
 
-        Its running runs go on; with `now` they are cancelled, on whatever node they are.
+        Its running runs go on; with `now` they are cancelled, on every node.
         """
         return await self._writer.pause(job_id, reason, now=now)
 
     @operation(Role.OPERATE, JOB, audit=STATE, event="resumed", gives=JobView.made)
     async def resume(self, job_id: str, *, late: bool = False) -> Job:
-        """Enable a paused or parked job; what it missed is skipped, or (`late`) decided by its misfire policy."""
+        """Enable a paused or parked job. Missed occurrences are skipped, or with `late` decided by its misfire policy."""
         return await self._writer.resume(job_id, late=late)
 
     @operation(Role.OPERATE, JOB, audit=STATE, event="resolved", gives=JobView.made)
@@ -186,9 +185,10 @@ class Jobs(JobReads[M]):
 
     @operation(Role.OPERATE, JOB, audit=STATE, event="changed", gives=JobView.made)
     async def rewind(self, job_id: str) -> Job:
-        """Put a job back to now that a clock which was ahead has put ahead, although not all is known that it has run.
+        """Reset a job to now after a clock that was ahead has moved it into the future.
 
-        Moments of which no run is known then come again. Raises `Refused` for a job that is not ahead of the time.
+        Its runs need not all be known: moments without a known run then come again. Raises `Refused` for a job that is
+        not ahead of the time.
         """
         job = await self._store.get_job(check_job_id(job_id))
         check_readable(job.definition)
@@ -204,10 +204,10 @@ class Jobs(JobReads[M]):
 
     @operation(Role.OPERATE, JOB, audit=STATE, event="deleted")
     async def delete(self, job_id: str, *, cascade: bool = False, now: bool = False, force: bool = False) -> None:
-        """Delete a job and cancel its runs that have not started. Running ones go on; with `now` they are cancelled.
+        """Delete a job and cancel its runs that have not started. Running runs go on; with `now` they are cancelled.
 
-        Raises `Refused` if other jobs run after it, and for a notifier that jobs name, unless you `force` it. With
-        `cascade` jobs that have no other parent go too, with all that run after them; other ones lose this parent.
+        Raises `Refused` if other jobs run after it, and for a notifier that jobs name, unless `force` is set. `cascade`
+        also deletes children without another parent, and their children; other children lose this parent.
         """
         await self._writer.delete(job_id, cascade=cascade, now=now, force=force)
 
@@ -224,9 +224,9 @@ class Jobs(JobReads[M]):
 
     @composed(DeletedJobsView.made)
     async def delete_all(self, confirm: str, *, now: bool = False) -> DeletedJobs:
-        """Delete all jobs there are, as `delete_some` does, until none is left that was there at the beginning.
+        """Delete every job that exists at the beginning, by calls of `delete_some`.
 
-        `confirm` has to be the text `all`. Stopped on the way, it is asked again, and goes on with those that are left.
+        `confirm` must be the text `all`. After an interruption call it again for the rest.
         """
         done = await self.delete_some(confirm, now=now)
         jobs, kept = [*done.jobs], dict(done.kept)
@@ -250,10 +250,10 @@ class Jobs(JobReads[M]):
     ) -> DeletedJobs:
         """Delete the first jobs by id, from the first one behind `after`, each after those that run after it.
 
-        Only jobs that were added up to `until` (now by default), and of these (`foreign`) only those that Kala's API
-        has added; of others that run after them becomes what `delete` with `cascade` says. `limit` is how many at most.
-        Runs are treated as `delete` does. `confirm` has to be the text `all`, unless it is a `dry_run`, which deletes
-        nothing. Raises `InvalidInput`.
+        Only jobs added up to `until` (now by default) are deleted, with `foreign` only those of Kala's API. Other jobs
+        that run after them are treated as by `delete` with `cascade`, runs as by `delete`. `limit` is the largest
+        number of jobs. `confirm` must be the text `all`, unless it is a `dry_run`, which deletes nothing. Raises
+        `InvalidInput`.
         """
         return await delete_some(
             self._writer, confirm, after=after, until=until, limit=limit, now=now, foreign=foreign, dry_run=dry_run
@@ -265,14 +265,14 @@ class Jobs(JobReads[M]):
     async def trigger(
         self, job_id: str, key: str | None = None, payload: Payload | None = None, **fields: Unpack[RequestArguments]
     ) -> Run:
-        """Ask for a run of a job, now or at a moment. `Request` says what the fields mean.
+        """Ask for a run of a job, now or at a moment. `Request` documents the fields.
 
         A dict or a list as payload is written as JSON. Durations are seconds or timedeltas, moments aware datetimes or
         texts.
 
-        The run that answers is returned: a new one, or one of the same key. In a program that was started by a run,
-        that run is the parent unless `parent` says otherwise. Raises `InvalidInput`, and `Refused` for a job that is
-        paused or parked (unless `force`) or has as many waiting runs as it may.
+        Return the new run, or the existing one of the same key. In a program that was started by a run, that run is the
+        parent unless `parent` names another. Raises `InvalidInput`, and `Refused` for a job that is paused or parked
+        (unless `force`) or has the largest allowed number of waiting runs.
         """
         return (await self._request(job_id, key, payload, fields)).run
 
@@ -294,7 +294,7 @@ class Jobs(JobReads[M]):
     async def request(
         self, job_id: str, key: str | None = None, payload: Payload | None = None, **fields: Unpack[RequestArguments]
     ) -> Asked:
-        """Do what `trigger` does, and say what became of the request."""
+        """Trigger a run as `trigger` does, and return the outcome of the request too."""
         return await self._request(job_id, key, payload, fields)
 
     @request.within
@@ -319,12 +319,13 @@ class Jobs(JobReads[M]):
     async def trigger_many(
         self, job_id: str, requests: Sequence[PlainRequest], *, parent: str | None = None
     ) -> Sequence[Run]:
-        """Ask for many runs of a job, each by a dict with what `trigger` takes; the runs that answer, in that order.
+        """Trigger many runs of a job, each described by a dict of the arguments of `trigger`; return the runs in that
+        order.
 
-        Nothing is asked for where one of them is wrong. Of one moment and priority, the first ones start first. They
-        are kept some hundred at a time, all of these or none; what is refused on the way says how many have their
-        runs: with keys it may be asked for again. They can't `force`, `debounce`, `throttle` or `replace`. `parent` is
-        that of those which name none. Raises what `trigger` does.
+        If one request is invalid no run is made. Runs of one moment and priority start in the given order. Some hundred
+        are stored at a time, all of them or none. A later error says how many runs exist; with keys the whole call may
+        be repeated. `force`, `debounce`, `throttle` and `replace` are not allowed. `parent` is that of requests that
+        name none. Raises the errors of `trigger`.
         """
         return await self._requests.keep_many(job_id, requests, parent)
 
@@ -363,7 +364,7 @@ class Jobs(JobReads[M]):
 
     @operation(Role.OPERATE, JOB, audit=OUTCOME, doing="Restarting the runs of a job", gives=list_of(RunView.made))
     async def restart(self, job_id: str) -> Sequence[Run]:
-        """Restart all runs of a job that run on nodes; those runs, at most 1,000.
+        """Restart all runs of a job that run on nodes, at most 1,000, and return them.
 
         Raises `Refused` for a job that never lets a run begin again.
         """
@@ -371,9 +372,9 @@ class Jobs(JobReads[M]):
 
     @composed()
     async def cancel(self, job_id: str, reason: str = "cancelled by hand") -> int:
-        """Cancel all runs of a job that have not ended, wherever they are; how many. The job itself goes on.
+        """Cancel all unfinished runs of a job on every node, and return their number. The job itself goes on.
 
-        Stopped on the way, it is asked again, and goes on with those that are left.
+        After an interruption call it again for the rest.
         """
         done = await self.cancel_some(job_id, reason)
         cancelled = done.cancelled

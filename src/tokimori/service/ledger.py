@@ -63,9 +63,9 @@ async def scheduled_runs(store: Runs, job: Job, first: Moment, last: Moment, now
 async def pages_of_runs(
     store: Runs, job: Job, first: Moment, last: Moment, now: Moment, *, likely: int = PAGE
 ) -> AsyncIterator[Sequence[Run]]:
-    """Yield runs of the job, newest first, all those of occurrences from `first` to `last` among them.
+    """Yield runs of the job, newest first, which include all of the occurrences from `first` to `last`.
 
-    No run is made before its nominal time. `likely`: how many there are if no others are between them.
+    No run is made before its nominal time. `likely`: the number of these runs if there are no others between them.
     """
     oldest, left = first_id_at(first), likely + LOOKED_AT
     before = await _behind(store, job, last, now)
@@ -125,7 +125,7 @@ class LedgerStore(Jobs, Runs, Protocol):
 
 
 class LedgerPage(Struct, frozen=True, kw_only=True):
-    """The lines of some occurrences, oldest first. `next`: from where to ask for the others; None: there are none."""
+    """The lines of some occurrences, oldest first. `next`: the place of the next page; None: there are no more."""
 
     lines: tuple[LedgerLine, ...]
     next: Moment | None = None
@@ -153,7 +153,7 @@ def check_range(first: Moment, last: Moment) -> None:
 
 
 class _LedgerPart(NamedTuple):
-    """Some occurrences, what is kept of them, and the first that is not among them."""
+    """Some occurrences with their stored runs and skips, and the first occurrence after them."""
 
     moments: Sequence[Moment]
     kept: KeptRecords
@@ -215,10 +215,8 @@ class LedgerOf:
     async def _fired(
         self, first: Moment, last: Moment, likely: int
     ) -> tuple[Mapping[Moment, KeptRun], Mapping[Moment, KeptRun], Moment | None]:
-        """Return the scheduled runs of these occurrences, and what of them another one is of; from when all of them are
-        known.
-
-        But for what clocks differ.
+        """Return the scheduled runs by occurrence, the runs that replaced others, and the moment from which all are
+        known (up to a difference of clocks).
         """
         fired: dict[Moment, KeptRun] = {}
         twice: dict[Moment, KeptRun] = {}
@@ -235,7 +233,7 @@ class LedgerOf:
 
 
 def _all_of(job: Job) -> Schedule:
-    """Return all that the schedule names, and not only what is still to be decided."""
+    """Return the whole schedule, decided occurrences included."""
     return schedule_for(replace(job, definition=replace(job.definition, fired_ahead=())))
 
 

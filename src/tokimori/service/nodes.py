@@ -39,9 +39,9 @@ _BECAME = MappingProxyType({"drain": "drained", "resume": "resumed", "stop": "st
 
 
 class Nodes(Part[M]):
-    """Nodes, and orders to them. Every operation may raise `StoreError`, and `NotFound` for a node that there is not.
+    """Nodes, and orders to them. Every operation may raise `StoreError`, and `NotFound` for an unknown node.
 
-    Orders are kept before an operation returns, and a node that could not reach the store hears them when it can again.
+    Orders are stored before an operation returns. A node that can't reach the store receives them later.
     """
 
     noun, word = "nodes", "node"
@@ -62,9 +62,9 @@ class Nodes(Part[M]):
 
     @operation(Role.ADMIN, WHOLE, audit=ITSELF, gives=list_of(NodeView.made))
     async def drain(self, node_id: str | None = None) -> Sequence[NodeRecord]:
-        """Let a node (None: all that live now) take no new runs: what it runs goes on, and it fires schedules still.
+        """Stop a node (None: all living nodes) from taking new runs, until `resume` or its next start.
 
-        Until `resume`, or its next start. The nodes that were told.
+        Its runs go on, and it still fires schedules. Return these nodes.
         """
         nodes = await self._nodes(node_id)
         text = f"{format_moment(await self._now())} {self._author or ''}".rstrip()
@@ -76,7 +76,7 @@ class Nodes(Part[M]):
 
     @operation(Role.ADMIN, WHOLE, audit=ITSELF, gives=list_of(NodeView.made))
     async def resume(self, node_id: str | None = None) -> Sequence[NodeRecord]:
-        """Let a node (None: all that live now) take runs again. The nodes that were told."""
+        """Let a node (None: all living nodes) take runs again. Return these nodes."""
         nodes = await self._nodes(node_id)
         ids = {node.id for node in nodes}
         drained = [
@@ -90,10 +90,10 @@ class Nodes(Part[M]):
 
     @operation(Role.ADMIN, WHOLE, audit=ITSELF, gives=list_of(NodeView.made))
     async def stop(self, node_id: str | None = None, *, now: bool = False) -> Sequence[NodeRecord]:
-        """Shut down a node (None: all that live now): its runs get its grace to finish, with `now` none at all.
+        """Shut down a node (None: all living nodes).
 
-        Those that have not ended by then begin anew elsewhere. What starts nodes (systemd, say) may start it again. The
-        nodes that were told.
+        Its runs get the stop grace to finish, with `now` none. Unfinished runs then begin anew elsewhere. A supervisor
+        (systemd, say) may start the node again. Return these nodes.
         """
         at_once, nodes = flag_of("now", now), await self._nodes(node_id)
         await self._tell("stop", nodes, StopNode(node_id=_one(node_id), now=at_once))
@@ -111,10 +111,10 @@ class Nodes(Part[M]):
         return found
 
     async def _tell(self, what: str, nodes: Sequence[NodeRecord], order: DrainNode | ResumeNode | StopNode) -> None:
-        """Give an order to nodes, record that, and wait until they hear it, `LONGEST` seconds at most.
+        """Give an order to nodes, record it, and wait until they have received it, `LONGEST` seconds at most.
 
-        Whoever does so takes part for that time: the beat of an idle node tells of a peer that it did not know. Who is
-        gone before they have heard it has given it all the same: it is recorded first.
+        The caller joins for that time as a program, since the beat of an idle node notices a new peer. The order holds
+        even if the caller goes before the nodes have received it: it is recorded first.
         """
         now = await self._now()
         us = NodeRecord(
@@ -167,14 +167,14 @@ class NodeStore(NodeTable, DocumentStore, Protocol):
 
 
 async def nodes_of(store: NodeStore) -> Sequence[NodeRecord]:
-    """Return all nodes and programs, and which of them were told to take no new runs."""
+    """Return all nodes and programs, with the mark of those that take no new runs."""
     nodes = await store.list_nodes()
     drained = {each.name for each in await store.list_documents(DRAINED.word, limit=MOST_LISTED)}
     return [replace(each, drained=True) if each.id in drained else each for each in nodes] if drained else nodes
 
 
 async def tell_drained(store: DocumentStore, random: RandomBytes, node: NodeId, now: Moment) -> None:
-    """Say of a node that goes on under this new id that it takes no new runs, as it was told before."""
+    """Mark a node under its new id as taking no new runs, as its old id was."""
     text = f"{format_moment(now)} under another id"
     await store.put_document(Document(kind=DRAINED.word, name=node, text=text, version=new_version(random)), None)
     log.warning("it still takes no new runs, as it was ordered before: `tokimori node resume %s` lets it", node)

@@ -30,9 +30,9 @@ class NotifiedStore(Jobs, Documents, Protocol):
 
 
 async def check_notified(store: NotifiedStore, jobs: Sequence[Job]) -> None:
-    """Check that there are the notifiers that these jobs name, or are among them. Raises `InvalidInput`.
+    """Refuse jobs that name unknown notifiers. Raises `InvalidInput`.
 
-    Nodes look at each run that succeeds only once a job has asked for that, which is noted here.
+    Nodes look at successful runs only after a job has asked for that, which is recorded here.
     """
     known, names = {job.id for job in jobs}, _names(jobs)
     for name, field in sorted(names.items()):
@@ -62,7 +62,7 @@ async def _check_there(store: Jobs, name: str, field: str) -> None:
 
 
 async def check_untold(store: Jobs, job_id: JobId) -> None:
-    """Check that no other job tells this one, if it is a notifier. Raises `Refused`, which names the first ones."""
+    """Refuse a notifier that other jobs name. Raises `Refused`, which lists the first of them."""
     if not job_id.startswith(PREFIX):
         return
     found: list[JobId] = []
@@ -91,7 +91,7 @@ def told_by(notifier: JobId, jobs: str) -> Refused:
 
 
 async def without_names(notifier: str, doing: Awaitable[_T]) -> _T:
-    """Delete or rename a job. Which of others' jobs name a notifier is not shown."""
+    """Delete or rename a job. A refusal does not list jobs outside the scope."""
     try:
         return await doing
     except Refused as fault:
@@ -124,9 +124,7 @@ def notifier_fields(said: Mapping[str, Any]) -> JobArguments:
 
 
 def trial_payload(job: Job, name: str, now: Moment) -> str:
-    """Return the payload of a notification that tells of nothing, to try the notifier. Raises `NotFound` for another
-    job.
-    """
+    """Return the payload of a trial notification. Raises `NotFound` for another job."""
     notifier = job.definition.notifier
     if notifier is None:
         raise NotFound(f"there is no notifier {name!r}", field="notifier", value=name)

@@ -113,7 +113,7 @@ class Member(Generic[P, R, T]):
 
 
 class Operation(Member[P, R, T]):
-    """A method that needs a role, within a scope. `twin` is what it does within a scope that is not everything."""
+    """A method that needs a role, within a scope. `twin` is the form for callers with a limited scope."""
 
     role: Role
     reach: Reach
@@ -141,9 +141,9 @@ class Operation(Member[P, R, T]):
     def within(
         self, twin: Callable[Concatenate[S, Sight, P], Coroutine[Any, Any, R]]
     ) -> Callable[Concatenate[S, Sight, P], Coroutine[Any, Any, R]]:
-        """Declare what the operation does for a caller with a scope.
+        """Declare the form of the operation for callers with a limited scope.
 
-        Of an operation with an audit log it is called with the part that records, which has operations and no store.
+        A recorded operation passes it the recording part, which has operations and no store.
         """
         self.twin = twin
         return twin
@@ -224,12 +224,11 @@ def operation(
     by_role: bool = False,
     reads_if: str | None = None,
 ) -> Any:
-    """Declare an operation: the role that it needs, and what its first argument has to be within a scope.
+    """Declare an operation by its role and the scope of its first argument.
 
-    `gives` makes of its result what programs get: values of datetimes. `event`: what becomes of the thing, as events
-    report it; `of`: the word for the thing, if it is not the part's. `doing` says in a refusal what the role is for.
-    `door`: a node offers it. `by_role`: its twin holds in any scope. `reads_if` names an argument with which it only
-    reads.
+    `gives` converts its result for programs: with datetimes. `event`: the change that events report; `of`: the word for
+    the thing, if it is not the part's. `doing` names the action in a refusal. `door`: a node offers it. `by_role`: its
+    twin holds in any scope. `reads_if` names an argument with which it only reads.
     """
 
     def declared(method: Callable[..., Any]) -> Operation[Any, Any, Any]:

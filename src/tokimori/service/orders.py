@@ -24,9 +24,9 @@ from tokimori.service.ground import Caller, Ground
 
 
 class Orders:
-    """Orders that nodes hear within a second while they run something, else within two.
+    """Orders to nodes, which receive them within a second while they have runs, else within two.
 
-    They are kept before a method returns, and a node that could not reach the store hears them when it can again.
+    They are stored before a method returns. A node that can't reach the store receives them later.
     """
 
     def __init__(self, ground: Ground, caller: Caller) -> None:

@@ -61,7 +61,7 @@ def _timed(data: bytes, place: int, marks: list[tuple[int, Moment]]) -> Iterator
 async def part_of(
     runs: Runs[Inside], output: Output, position: int, *, timestamps: bool, unfinished: bool = True
 ) -> tuple[bytes, int]:
-    """Return what comes after this position, each line with its time if so asked, and the new position."""
+    """Return the output after this position, with the time of each line on request, and the new position."""
     if timestamps:
         return await stamped(runs, output, position, unfinished=unfinished)
     return since(output, position), output.size
@@ -70,9 +70,9 @@ async def part_of(
 async def stamped(
     runs: Runs[Inside], output: Output, position: int = 0, *, unfinished: bool = True
 ) -> tuple[bytes, int]:
-    """Return what `timed_lines` does as a text: each line behind its time.
+    """Return the output as text, each line after its time.
 
-    Lines of which nobody knows the time stand behind `~` and the start of their attempt.
+    A line of unknown time gets `~` and the start of its attempt.
     """
     lines, end = timed_lines(output, position, unfinished=unfinished)
     start: Moment | None = None

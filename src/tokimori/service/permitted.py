@@ -30,9 +30,10 @@ from tokimori.service.sight import Access, Beside, Judge, Looks, Sight, out_of_s
 
 
 def permitted(service: Service, access: Access, allowed: Allowed = NOTHING_SAID) -> Service:
-    """Return the service for who has this access: orders are his, and what he may not do raises `Forbidden`.
+    """Return the service for a caller with this access.
 
-    `allowed`: what jobs may do that he makes or changes. A token acts in no other name.
+    Orders carry the caller's name, and forbidden operations raise `Forbidden`. `allowed` judges jobs that the caller
+    makes or changes. A token acts in its own name only.
     """
     named, judge = None if access.is_owner else access.author, judge_of(service, access, allowed)
     plain = service._as(replace(service._caller, author=access.author, judge=judge, access_token=named))
@@ -49,7 +50,7 @@ def permitted(service: Service, access: Access, allowed: Allowed = NOTHING_SAID)
 
 
 class PermittedVia:
-    """The way to a part for who has this access. `recorded` is the same part as `plain`, with the audit log."""
+    """Way to a part for a caller with this access. `recorded` is the same part as `plain`, with the audit log."""
 
     whole = False
 
@@ -73,7 +74,7 @@ class PermittedVia:
     def _only_reading(
         self, member: Operation[Any, Any, Any], name: str, refusal: Callable[[], Exception]
     ) -> Callable[..., Any]:
-        """Return the operation for who may only use it to read."""
+        """Return the operation for a caller that may only read with it."""
         allowed = self._allowed(member, name)
 
         async def read(*args: object, **kwargs: object) -> Any:
@@ -108,7 +109,7 @@ def _refused(refusal: Callable[[], Exception]) -> Callable[..., Any]:
 
 
 def needs_role(member: Operation[Any, Any, Any], access: Access, word: str) -> Forbidden:
-    """Return the refusal of what the role of a token does not include."""
+    """Return the refusal of an operation that needs a higher role."""
     doing = "Reading" if member.role is Role.READ else member.doing or _doing(member.name, member.of or word)
     return Forbidden(
         f"Your token may only {access.role}. {doing} needs the role {member.role}.",
@@ -139,7 +140,7 @@ def _signature(method: Callable[..., Any]) -> inspect.Signature:
 
 
 def sight_of(service: Service, access: Access) -> Sight:
-    """Return the view of who has this access."""
+    """Return the view of a caller with this access."""
 
     async def run_of(run_id: str) -> Run:
         return (await service.runs.get(run_id)).run
@@ -174,7 +175,7 @@ def judge_of(service: Service, access: Access, allowed: Allowed) -> Judge:
 
 
 async def _check_secrets(service: Service, sight: Sight, job_id: JobId, definition: Definition) -> None:
-    """Refuse secrets to which the token has no right of its own, or that there are not. Raises `Forbidden`."""
+    """Refuse unknown secrets, and those that the token may not use. Raises `Forbidden`."""
     target = definition.target
     named = frozenset[str]() if isinstance(target, Unreadable) else secrets_in(target.texts())
     known = {secret.name: secret.jobs for secret in await service.secrets.list()} if named else {}
@@ -184,7 +185,7 @@ async def _check_secrets(service: Service, sight: Sight, job_id: JobId, definiti
 
 
 async def _is_kept(service: Service, sight: Sight, job_id: JobId, definition: Definition) -> bool:
-    """Check if the job runs or sends the same already: whoever edits the rest of it names nothing."""
+    """Return whether the job already runs or sends the same. Such an edit names no secret anew."""
     with suppress(NotFound):
         job = await service.jobs.get(job_id)
         return job.state is not JobState.DELETED and sight.sees(job) and job.definition.target == definition.target

@@ -82,7 +82,7 @@ class Queues(Part[M]):
 
     @list.within
     async def _list_within(self, sight: Sight, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[Queue]:
-        """Return the queues in scope, each read by itself: they are few."""
+        """Return the queues in scope. They are few, so each is read alone."""
         most = checked("limit", limit, MOST_LISTED)
         if after is not None:
             check_word("after", after)
@@ -102,8 +102,8 @@ class Queues(Part[M]):
 
     @operation(Role.OPERATE, QUEUE, gives=QueueView.made, audit=OUTCOME, event="changed")
     async def set(self, queue: str, rate: str) -> Queue:
-        """Set how many runs of the queue are claimed in any period, such as `100/1m`; ` smooth` behind it keeps them
-        apart, and `none` takes the rate away. What was taken counts for the new rate. Raises `InvalidInput`.
+        """Set the rate at which runs of the queue are claimed, such as `100/1m`. A ` smooth` after it spaces the claims
+        evenly; `none` removes the rate. Recent claims count for the new rate. Raises `InvalidInput`.
         """
         name = rate_of_queue(_name(queue))
         pace = None if rate == NO_RATE else parse_claim_rate(rate, field="rate")
@@ -130,8 +130,8 @@ class Queues(Part[M]):
     async def pause(self, queue: str | None = None, reason: str | None = None, *, now: bool = False) -> Pause:
         """Pause a queue, or everything (None): from now on no run of it is claimed. A pause that exists stays as it is.
 
-        Runs are still made, and wait. Running runs go on; with `now` they are cancelled, on whatever node they are.
-        Raises `InvalidInput`, and `Refused` where 1,000 queues are paused: each claim reads the names of all.
+        Runs are still made, and wait. Running runs go on; with `now` they are cancelled, on every node. Raises
+        `InvalidInput`, and `Refused` if 1,000 queues are paused: each claim reads all their names.
         """
         check_reason("reason", "" if reason is None else reason)
         flag_of("now", now)

@@ -73,9 +73,9 @@ class HeldBy(Struct, frozen=True, kw_only=True):
 
 
 class Reason(Struct, frozen=True, kw_only=True):
-    """One thing that holds a run or a job: in words, and (`mend`) which command mends it.
+    """A reason that holds a run or a job back, in words, and the command that mends it (`mend`).
 
-    At most a few `holders` are named, and `others` are counted.
+    A few `holders` are named, and `others` counts the rest.
     """
 
     cause: Cause
@@ -95,9 +95,10 @@ class Why(Struct, frozen=True, kw_only=True):
 
 
 def waits_for(run: Run, most: int | None = None) -> str | None:
-    """Return what a blocked run waits for, or what a ready one needs from another store, by its own row; else None.
+    """Return the resource that a blocked run waits for, or that a ready run needs from another store, by its own row;
+    else None.
 
-    `most` is the limit of a place, where that is known.
+    `most` is the limit of the resource, if it is known.
     """
     if run.state is RunState.READY and run.lane is not None and (apart := units_apart(run.lane)):
         return f"units of the semaphores in another store: {', '.join(name for name, _ in apart)}"

@@ -20,10 +20,10 @@ from tokimori.service.service import Service
 async def trigger_reboot(
     store: Jobs, service: Service, host: str, boot_id: str, serves: Callable[[Lane], bool], *, up: float = 0
 ) -> Sequence[Run]:
-    """Trigger every `@reboot` job whose lane the node of this host serves: once for each boot of a host.
+    """Trigger every `@reboot` job whose lane the node of this host serves, once for each boot of a host.
 
-    The host has been `up` for so many seconds. A job that skips what it missed waits for the first boot after it was
-    added, as one that comes from cron does.
+    `up`: seconds since the boot. A job that skips missed occurrences waits for the first boot after it was added, as
+    does one imported from cron.
     """
     runs: list[Run] = []
     booted = await service.db.now() - int(up * SECOND)
@@ -36,7 +36,7 @@ async def trigger_reboot(
 
 
 def _is_for_a_start(job: Job) -> bool:
-    """Return whether it runs when a machine starts. One in a zone that this machine does not know is left to others."""
+    """Return whether the job runs when a machine starts. A job whose zone is unknown here is left to other nodes."""
     try:
         return isinstance(schedule_for(job), Reboot)
     except InvalidInput:

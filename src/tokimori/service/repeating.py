@@ -81,7 +81,7 @@ async def _moved(writer: JobWriter, job: Job, new: JobId) -> Job:
 
 
 async def _check_idle(writer: JobWriter, job: Job) -> None:
-    """Check that no run of the job would be cancelled, or run beside those of the new one. Raises `Refused`."""
+    """Refuse a job with unfinished runs, which would be cancelled or overlap those of the new job. Raises `Refused`."""
     live = frozenset(RunState) - ENDS
     for run in await writer.store.list_runs(RunFilter(job_id=job.id, states=live, limit=1, longest=0)):
         if run.incarnation == job.incarnation:
@@ -107,6 +107,6 @@ async def _renamed_in(
 
 
 def _going_on(new: Job, old: Job) -> Job:
-    """Return the new job, of which what the old one has decided is decided, and whose intervals go on."""
+    """Return the new job with the decided occurrences and the running intervals of the old one."""
     definition = replace(new.definition, fired_ahead=old.definition.fired_ahead)
     return kept_since(replace(new, anchor=old.anchor, definition=definition), Moment(old.fired_through + 1))

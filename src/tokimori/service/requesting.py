@@ -29,7 +29,7 @@ _NAMES = tuple(PlainRequest.__annotations__)
 
 
 def read_many(requests: object, parent: str | None, traceparent: str | None = None) -> list[Request]:
-    """Return these requests; `parent` and `traceparent` are for requests which name none.
+    """Return these requests, checked. `parent` and `traceparent` are for requests that name none.
 
     Raises `InvalidInput`.
     """
@@ -61,7 +61,7 @@ def numbered(number: int, fault: InvalidInput) -> InvalidInput:
 
 
 def batches(requests: Sequence[Request]) -> Iterator[Sequence[tuple[int, Request]]]:
-    """Yield the requests with their numbers, so many at a time as are kept together."""
+    """Yield the numbered requests in batches that are stored together."""
     batch: list[tuple[int, Request]] = []
     length = 0
     for number, request in enumerate(requests):
@@ -108,7 +108,7 @@ _LIVE = frozenset(RunState) - ENDS
 
 
 class CancelledRuns(Struct, frozen=True, kw_only=True):
-    """Number of `cancelled` runs. Ask again with `next` as `before` to go on; None: that was all."""
+    """Number of `cancelled` runs. Call again with `next` as `before` to go on; None: there are no more."""
 
     cancelled: int
     next: RunId | None = None
@@ -145,7 +145,7 @@ class RunRequests:
         return request, job, requested_run(job, request, RunId(uuid7(now, self._random)), now, self._caller.author)
 
     async def keep(self, request: Request, run: Run) -> Asked:
-        """Keep the run; what became of the request."""
+        """Store the run, and return the outcome of the request."""
         await check_inherited(self._store, run.job_id, [run.payload])
         manner = manner_of(request, run.created)
         found = await retried(lambda: self._store.add_run(run, run.created, manner), StoreUnavailable)

@@ -27,8 +27,8 @@ class Request(Struct, frozen=True, kw_only=True):
 
     The same `key` again gives the same run, whatever else the request says. `priority` is that of the job unless given.
     `parent` is the run whose code asks. `force` asks for a run even if the job is paused or parked. Of runs with the
-    same `concurrency_key` (that of the job unless given) only `max_running_per_key` run at a time. `traceparent` is
-    where whoever asks stands in a trace (W3C Trace Context): the run goes on from there.
+    same `concurrency_key` (that of the job unless given) only `max_running_per_key` run at a time. `traceparent` is the
+    requester's place in a trace (W3C Trace Context), which the run continues.
 
     With one of these three, several runs share the key, one after the other. `debounce`: a run of the key that has not
     started is put off until so many seconds from now, and gets this payload and priority. `replace`: the same, but the
@@ -132,7 +132,7 @@ def manner_of(request: Request, now: Moment) -> Manner:
 
 
 def became(request: Request, run_id: RunId, run: Run) -> Became:
-    """Return what happened to a request, by the store's answer."""
+    """Return the outcome of a request, by the store's answer."""
     if run.id == run_id:
         return Became.MADE
     match request:

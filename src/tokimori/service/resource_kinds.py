@@ -58,11 +58,13 @@ class Kind(Protocol):
         ...
 
     async def all(self) -> Mapping[str, State]:
-        """Return all that there are, by name."""
+        """Return all resources of this kind by name."""
         ...
 
     async def put(self, name: str, was: State, state: State) -> None:
-        """Give it its state. Raises `Conflict` if it is no more as it was, and `Refused` where something forbids it."""
+        """Change the resource from one state to another. Raises `Conflict` if it is no longer in the first one, and
+        `Refused` if the change is not allowed.
+        """
         ...
 
 
@@ -196,7 +198,7 @@ class QueueResources:
         return {name: known.get(name, self.absent) for name in names}
 
     async def all(self) -> Mapping[str, State]:
-        """Return all that are paused."""
+        """Return all paused queues by name."""
         return {
             pause.queue: {"paused": True} if pause.reason is None else {"paused": True, "reason": pause.reason}
             for pause in await self._queues.pauses()
@@ -242,7 +244,9 @@ class SemaphoreResources:
         return found
 
     async def put(self, name: str, was: State, state: State) -> None:
-        """Set its limit and rate. One of a single unit is deleted, unless units are held: who asks for it makes it."""
+        """Set the limit and rate of a semaphore. One of a single unit is deleted if no units are held: its next user
+        makes it.
+        """
         if await self._state(name) != was:
             raise _meanwhile("semaphore", name)
         await self._semaphores.set(name, state["limit"], state.get("rate", NO_RATE))
@@ -262,9 +266,9 @@ def units_of(state: State) -> int:
 
 
 def state_after(was: State, wanted: State) -> State:
-    """Return the state after it is made as wanted: a pause keeps the reason with which it began.
+    """Return the state after the change.
 
-    To tell another one it would have to end first, and runs would start.
+    A pause keeps its first reason: a new one would need a new pause, and runs would start in between.
     """
     return was if was.get("paused") and wanted.get("paused") else wanted
 

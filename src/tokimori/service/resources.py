@@ -45,7 +45,7 @@ class ResourceWork(Struct, frozen=True, kw_only=True):
     semaphores: Semaphores[Inside]
 
     async def resources(self, set_name: str | None) -> Resources:
-        """Return the resources that a set declares; None: all that there are."""
+        """Return the resources that a set declares; None: all resources."""
         found = {part: await self._declarations(part).states(set_name) for part in PARTS}
         return Resources(
             **{part: {name: shown_state(state) for name, state in found[part].items() if state} for part in PARTS}
@@ -105,7 +105,7 @@ class ResourceWork(Struct, frozen=True, kw_only=True):
 
 
 class _CalendarsToBe(Documents[Calendar]):
-    """Calendars as they will be, where these have become what they are to be."""
+    """Calendars as they will be after the changes of a set."""
 
     def __init__(self, store: Store, states: Mapping[str, State], random: RandomBytes) -> None:
         super().__init__(store, CALENDARS, random)

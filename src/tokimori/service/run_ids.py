@@ -21,9 +21,9 @@ Sees = Callable[[RunId], Awaitable[bool]]
 
 
 async def whole_id(list_runs: ListRuns, text: object, sees: Sees) -> RunId:
-    """Return the id of the only run that somebody sees whose id is so, or begins or ends so.
+    """Return the id of the only visible run whose id is, begins or ends with this text.
 
-    Raises `NotFound`, and `InvalidInput` where several runs' ids do.
+    Raises `NotFound`, and `InvalidInput` if it fits several runs.
     """
     digits = str(text).strip().lower().replace("-", "")
     if not isinstance(text, str) or _PART.match(digits) is None:

@@ -61,9 +61,9 @@ class AttemptDetails(Struct, frozen=True, kw_only=True):
 
 
 class RunSummary(Struct, frozen=True, kw_only=True):
-    """A run as a list shows it: with the time zone of its job, and whether that job is gone.
+    """A run as a list shows it, with the time zone of its job and a mark if that job is gone.
 
-    If nobody knows the job any more, the zone is that of the service.
+    The zone of an unknown job is that of the service.
     """
 
     run: Run
@@ -72,10 +72,10 @@ class RunSummary(Struct, frozen=True, kw_only=True):
 
 
 class RunDetails(RunSummary, frozen=True, kw_only=True):
-    """A run with its newest attempts by number. Why it does not start is what `why` says.
+    """A run with its newest attempts by number. `attempts_left_out` counts earlier ones.
 
-    `attempts_left_out`: how many earlier ones there are. `run.details` has what the attempt that runs has told of
-    itself, and `run.payload` what it got, or what the next one will get.
+    `run.details` has the reports of the running attempt, and `run.payload` the input of this or the next attempt. For
+    the reasons that keep it from starting see `why`.
     """
 
     attempts: tuple[AttemptDetails, ...]
@@ -86,7 +86,7 @@ _Summary = TypeVar("_Summary", bound=RunSummary)
 
 
 class Runs(RunFailures[M]):
-    """Runs. Every operation may raise `StoreError`, and `NotFound` for a run that there is not."""
+    """Runs. Every operation may raise `StoreError`, and `NotFound` for an unknown run."""
 
     noun, word = "runs", "run"
 
@@ -126,7 +126,7 @@ class Runs(RunFailures[M]):
 
     @get.within
     async def _get_within(self, sight: Sight, run_id: str, before: int | None = None) -> RunDetails:
-        """Return a run, without what the job says that has its id now, if that is of others."""
+        """Return a run. If its job's id now belongs to a job outside the scope, nothing of that job is shown."""
         found = await self.get(run_id, before)
         if await sight.sees_id(found.run.job_id):
             return found
@@ -134,7 +134,7 @@ class Runs(RunFailures[M]):
         return replace(self._of_nobody(found), run=run)
 
     async def _as_now(self, run: Run) -> Run:
-        """Return the run, with what is noted of its attempt while that runs."""
+        """Return the run with the notes of its running attempt."""
         running = run.state is RunState.RUNNING
         notes = notes_in(await self._store.output(run.id, NUMBER), run) if running else None
         return replace(run, details=shown_of(run, notes))
@@ -143,8 +143,8 @@ class Runs(RunFailures[M]):
     async def list(self, **filters: Unpack[RunFilters]) -> FoundRuns:
         """Return the runs with all that `help(tokimori.RunFilters)` describes, newest first, at most 100 by default.
 
-        At most 20,000 are looked at, 8 MB of them, and 1,000 jobs: the answer may be short, and says in `next` where
-        to go on (`before`). For a `text` at most 10,000 are looked at, and `looked` says how many were.
+        At most 20,000 are looked at, 8 MB of them, and 1,000 jobs: the answer may be short, and says in `next` where to
+        go on (`before`). For a `text` at most 10,000 are looked at; `looked` is their number.
         """
         wanted = searched_runs(filters, self._caller.time_zone)
         return await find_runs(self._store.list_runs, self._job_of, wanted, None, await self._sources(wanted))
@@ -207,7 +207,7 @@ class Runs(RunFailures[M]):
     async def _last_within(
         self, sight: Sight, job_ids: Sequence[str], limit: int = 1, *, longest: int | None = None
     ) -> Mapping[JobId, Sequence[Run]]:
-        """Return the last runs in scope, also those before newer runs of others."""
+        """Return the last runs in scope, even if newer runs outside the scope follow them."""
         for job_id in {check_job_id(each, field="job_ids") for each in many("job_ids", job_ids, "ids of jobs")}:
             await sight.check_there(job_id)
         found = dict(await self.last(job_ids, limit, longest=longest))
@@ -221,7 +221,7 @@ class Runs(RunFailures[M]):
 
     @operation(Role.READ, OPEN, gives=list_of(RunSummaryView.made))
     async def summaries(self, runs: Sequence[Run | str]) -> Sequence[RunSummary]:
-        """Return these runs as a list shows them, in the same order. Programs name them by their ids."""
+        """Return these runs, given by their ids, as a list shows them, in the same order."""
         given = [await self._run_of(run) for run in many("runs", runs, "runs")]
         jobs = await self._jobs_of(given)
         return [
@@ -270,14 +270,14 @@ class Runs(RunFailures[M]):
 
     @operation(Role.READ, RUN)
     async def why(self, run_id: str) -> Why:
-        """Return what keeps a run from starting, or from a retry, and what mends it; no reasons if nothing does."""
+        """Return the reasons that keep a run from starting or retrying, with the commands that mend them."""
         run = await self._store.get_run(_run_id(run_id))
         job = (await self._jobs_of([run])).get(run.job_id)
         return why_run(await reader_on(self._ground).of_run(run, job), run)
 
     @why.within
     async def _why_within(self, sight: Sight, run_id: str) -> Why:
-        """Return the holders that are in scope; count the others."""
+        """Return the reasons with the holders in scope, and the number of the others."""
         found = await self.why(run_id)
         if not await sight.sees_id(found.job_id):  # what holds it is told of the job that has its id now
             return replace(found, reasons=())
@@ -285,15 +285,15 @@ class Runs(RunFailures[M]):
 
     @operation(Role.READ, RUN, gives=RunView.made)
     async def await_end(self, run_id: str, wait: Span = LONGEST_WAIT) -> Run:
-        """Return the run as soon as it has ended, or as it is after `wait`, of which 20 seconds count."""
+        """Return the run as soon as it has ended, or in its present state after `wait`, 20 seconds at most."""
         run = await self._waits.ended(_run_id(run_id), min(LONGEST_WAIT, seconds_of("wait", wait)))
         return replace(run, payload=payload_for(run, None))
 
     @composed(RunView.made)
     async def wait(self, run_id: str, timeout: Span | None = None) -> Run:
-        """Wait for the end of a run; the run then. Raises `RunNotEnded` if it has not ended after `timeout`.
+        """Wait for the end of a run, and return it. Raises `RunNotEnded` if it has not ended after `timeout`.
 
-        Whoever is asked may be away meanwhile, for a minute at most.
+        The store or node may be unreachable meanwhile, for a minute at most.
         """
         return await wait_for_end(self.await_end, _run_id(run_id), timeout)
 
@@ -346,18 +346,18 @@ class Runs(RunFailures[M]):
 
     @operation(Role.OPERATE, RUN, audit=OUTCOME, gives=RunView.made)
     async def restart(self, run_id: str) -> Run:
-        """End the running attempt of a run, which then begins anew; it counts for nothing. The run as it is now.
+        """End the running attempt of a run without counting it, so that the run begins anew. Return the run.
 
-        Raises `Refused` for a run that does not run on a node, or that its job never lets begin again.
+        Raises `Refused` for a run that does not run on a node, or whose job never begins again (`lost_attempts = 0`).
         """
         return await self._orders.restart(run_id, await self._store.list_nodes())
 
     @operation(Role.OPERATE, RUN, audit=OUTCOME, doing="Signalling a run", gives=RunView.made)
     async def signal(self, run_id: str, name: str, data: Any = None) -> Run:
-        """Tell the function of a running run a word, with data that JSON can hold; the run as it is now.
+        """Send a named signal with JSON data to the function of a running run.
 
-        It hears it by `task.on_signal`; an attempt that ends before that hears nothing. Raises `Refused` for a run that
-        does not run on a node, or is no function.
+        Return the run. The function receives it by `task.on_signal`, unless its attempt ends before that. Raises
+        `Refused` for a run that does not run on a node, or is no function.
         """
         return await self._orders.signal(run_id, name, data)
 
@@ -377,7 +377,7 @@ def _payload_of(run: Run, job: Job | None) -> str | None:
 
 
 def _newest_attempt(run: Run) -> Attempt | None:
-    """Return the newest attempt as the run's own row tells it; None if it has not begun or has a row of its own."""
+    """Return the newest attempt from the run's own row; None if none has begun or the attempt has a row of its own."""
     if run.state is not RunState.RUNNING and (run.started is None or run.ended is None):
         return None
     return Attempt(

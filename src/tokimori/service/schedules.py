@@ -104,8 +104,6 @@ def _word(field: str, given: object) -> str:
 
 
 def _known_moments(job: Job, after: Moment) -> Iterator[tuple[Job, Moment]]:
-    """Yield the same; none of a schedule that can't be read here, such as one in a zone of which nothing is known
-    here.
-    """
+    """Yield the moments of a job, none if its schedule can't be read here, such as one in an unknown zone."""
     with suppress(InvalidInput):
         yield from moments_of(job, after)

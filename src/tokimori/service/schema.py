@@ -8,7 +8,7 @@ from tokimori.ports.store import Schema, Store
 
 
 class StoreOnDemand:
-    """A store that is opened when it is first needed. While it does not answer, everything else goes on."""
+    """A store that is opened at its first use. While it does not answer, everything else works."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -24,13 +24,13 @@ class StoreOnDemand:
         return self.store
 
     async def close(self) -> None:
-        """Close it, if it is open."""
+        """Close the store, if it is open."""
         if self._is_open:
             await self.store.close()
 
 
 class StoreOpened(StoreOnDemand):
-    """A store that somebody else has opened, and closes."""
+    """A store that its owner opens and closes."""
 
     async def opened(self) -> Store:
         """See `StoreOnDemand.opened`."""
@@ -67,9 +67,8 @@ async def open_prepared(store: Schema) -> None:
 
 
 async def open_whole(store: Store) -> None:
-    """Do what `open_prepared` does for who may write, and is no node. Raises `StoreError` for a part of a copy, too.
-
-    That is also raised later on, where somebody begins to copy into the store.
+    """Open a store as `open_prepared` does, for a writer that is no node. Raises `StoreError` for an unfinished copy,
+    also later on if a copy into the store begins.
     """
     await open_prepared(store)
     try:

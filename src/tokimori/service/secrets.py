@@ -50,7 +50,7 @@ class NoCipher:
 
 
 class Secrets(Part[M]):
-    """Values that jobs name as `{{ secret.NAME }}`; nobody is shown one again. Every method may raise `StoreError`."""
+    """Values that jobs name as `{{ secret.NAME }}`; they are never shown again. Every method may raise `StoreError`."""
 
     noun, word = "secrets", "secret"
 

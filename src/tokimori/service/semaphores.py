@@ -47,7 +47,7 @@ class Holder(Struct, frozen=True, kw_only=True):
 class SemaphoreDetails(Struct, frozen=True, kw_only=True):
     """A semaphore: `used` of its `limit` units are held, and `waiting` runs and programs wait.
 
-    `taken` units count for its `rate` now; `goes_on` is when the first in line may go on, if the rate keeps it.
+    `taken` units count for its `rate` now; `goes_on` is the time at which the rate lets the first in line start.
     """
 
     name: str
@@ -65,9 +65,9 @@ class SemaphoreStore(StoredSemaphores, Nodes, Protocol):
 
 
 class Semaphores(Part[M]):
-    """Named semaphores. Every method may raise `StoreError`, and `InvalidInput` for what can't be a name.
+    """Named semaphores. Every method may raise `StoreError`, and `InvalidInput` for an invalid name.
 
-    `opened` gives the store that keeps them.
+    `opened` returns the store that has them.
     """
 
     noun, word = "semaphores", "semaphore"
@@ -91,7 +91,7 @@ class Semaphores(Part[M]):
     async def _list_within(
         self, _: Sight, after: str | None = None, limit: int = MOST_LISTED
     ) -> Sequence[SemaphoreDetails]:
-        """Return them without their holders, which may be runs of anybody."""
+        """Return the semaphores without their holders, which may be outside the scope."""
         return [replace(each, holders=()) for each in await self.list(after, limit)]
 
     @operation(Role.READ, OPEN, gives=SemaphoreView.made)
@@ -111,12 +111,12 @@ class Semaphores(Part[M]):
 
     @operation(Role.OPERATE, WHOLE, audit=STATE, event=MADE, gives=SemaphoreView.made)
     async def set(self, name: str, limit: int | None = None, rate: str | None = None) -> SemaphoreDetails:
-        """Make a semaphore, or change its limit and its rate. Those who wait are served if there is room now.
+        """Make a semaphore, or change its limit and its rate. Waiting runs start if there is room now.
 
-        `rate` is how many units may be taken in any period, such as `100/1m`, or with ` smooth` behind it apart; `none`
-        takes it away. What is not given stays; a new semaphore has one unit, or with a rate alone any number. Held
-        units stay held, and units that were taken count for the new rate. Raises `Refused` if somebody in its line
-        wants more units than the new limit or rate.
+        `rate` is the number of units in any period, such as `100/1m`; a ` smooth` after it spaces them evenly, and
+        `none` removes it. An argument that is not given changes nothing. A new semaphore has one unit, or with a rate
+        alone any number. Held units stay held, and recent ones count for the new rate. Raises `Refused` if a waiting
+        run needs more units than the new limit or rate.
         """
         named, store = _checked(name), await self._opened()
         units = None if limit is None else checked("limit", limit, MOST_UNITS)
@@ -134,7 +134,7 @@ class Semaphores(Part[M]):
 
     @operation(Role.OPERATE, WHOLE, audit=STATE, event="deleted")
     async def delete(self, name: str) -> None:
-        """Delete a semaphore. Raises `NotFound`, and `Refused` while somebody holds units or waits for them."""
+        """Delete a semaphore. Raises `NotFound`, and `Refused` while units are held or waited for."""
         checked_name, store = _checked(name), await self._opened()
         await store.get_semaphore(checked_name)
         await retried(lambda: store.delete_semaphore(name), StoreUnavailable)
@@ -213,11 +213,10 @@ class Weights:
         self._limits = limits
 
     async def check(self, definition: Definition) -> None:
-        """Refuse a weight above the limit of its semaphore: the runs would wait for ever. Raises `InvalidInput`.
+        """Refuse a weight above the limit of its semaphore: its runs would never start. Raises `InvalidInput`.
 
-        A semaphore that nobody made has a limit of one. If it is deleted later it becomes a mutex again, and its limit
-        can be lowered later if nobody in its line wants more: to know better, every job would have to be read. Then the
-        runs wait, and say for what (`too_heavy`).
+        A semaphore without a setting has a limit of one. Its limit can be lowered or deleted later while no waiting run
+        needs more, as only a look at every job would prevent that. Such runs then wait, with the reason `too_heavy`.
         """
         async for name, weight, limit in self._above_their_limits(definition):
             raise _never_fits(name, weight, limit)
@@ -229,9 +228,9 @@ class Weights:
                 raise _never_fits(name, weight, limit)
 
     async def too_heavy(self, definition: Definition) -> tuple[Reason, ...]:
-        """Return each weight above the limit of its semaphore, which was lowered since: no run starts.
+        """Return the weights above the limits of their semaphores, which were lowered since: no run can start.
 
-        There are none while the store of the semaphores does not answer.
+        Return none while the store of the semaphores does not answer.
         """
         try:
             heavy = [found async for found in self._above_their_limits(definition)]

@@ -102,7 +102,7 @@ class Serving(Parts[M]):
         return self._zone
 
     def acting_as(self, author: str | None) -> Self:
-        """Return the same service for another author, who is recorded with its orders. Nothing is opened."""
+        """Return the same service with another author for its orders. Nothing is opened."""
         check_author(author)
         return self._as(replace(self._caller, author=author))
 

@@ -42,9 +42,9 @@ class SetVersion(Struct, frozen=True, kw_only=True):
 
 
 class SetState(Struct, frozen=True, kw_only=True):
-    """A set, or `app/NAME`, as people see it: how it stands, who applied it last and when, and how many jobs it has.
+    """State of a set, or of `app/NAME`: its last author, the time, and the number of its jobs.
 
-    `half_applied`: whoever applied it did not come to an end; to apply it again goes on from there.
+    `half_applied`: the last apply was interrupted; applying it again finishes it.
     """
 
     name: str
@@ -63,7 +63,7 @@ SETS = DocumentKind(
 
 
 def state_of_set(name: str, last: SetVersion | None, jobs: int, now: Moment) -> SetState:
-    """Return how a set stands; one that was applied before sets had versions is whole."""
+    """Return the state of a set. One that was applied before sets had versions is whole."""
     if last is None:
         return SetState(name=name, state="whole", version=0, jobs=jobs)
     state: Literal["whole", "at_work", "half_applied"] = "at_work" if last.is_at_work(now) else "half_applied"
@@ -87,7 +87,7 @@ class SetTurn:
         self._own: SetVersion | None = None
 
     async def __aenter__(self) -> Self:
-        """Read which version there is: what is planned now is changed only if it is still there. Raises `Conflict`."""
+        """Read the version of the set; the plan is carried out only if it is still the same. Raises `Conflict`."""
         with suppress(NotFound):
             self._known = await self._documents.find(self._name)
         known = self._version()

@@ -48,10 +48,10 @@ _SHOWN = 10
 
 
 class Applied(Changes, frozen=True, kw_only=True):
-    """Effect of a set: the ids of its jobs by what becomes of them, and the same of resources.
+    """Effect of a set: the ids of its jobs by outcome, and the same for resources.
 
-    `adopted` are as declared, but of no set before, or of another one; `kept` are of the set and not declared any more,
-    but are not to be pruned. `refused` says why something can't be changed or pruned; if there is any nothing is done.
+    `adopted` are as declared, but belonged to no set or another one before. `kept` are no longer declared, and stay
+    without `prune`. `refused` gives reasons; if there is one, nothing is done.
     """
 
     set: str
@@ -88,7 +88,7 @@ class SetWork(ResourceWork, frozen=True, kw_only=True):
         return work_on(ground, self.caller).beside(self.writer.beside)
 
     async def planned(self, wish: ApplyWish, declared: object, resources: Resources) -> SetPlan:
-        """Return what is to be done, and what is refused. Raises `InvalidInput`."""
+        """Return the planned changes and the refusals. Raises `InvalidInput`."""
         name = wish.set
         wanted, counts = await _read(name, declared, self.caller.time_zone)
         known = {job.id: job async for job in all_jobs(self.ground.store)}
@@ -162,7 +162,7 @@ class SetWork(ResourceWork, frozen=True, kw_only=True):
         return (await in_steps(None, due, steps, self.ground.clock.monotonic)).job
 
     async def carry_out(self, plan: SetPlan, wish: ApplyWish, on: Callable[[], Awaitable["SetWork"]]) -> None:
-        """Do it, each change with the work that `on` gives for it."""
+        """Carry out the plan. `on` returns the work for each change."""
 
         async def follow(job_id: JobId) -> None:
             await (await on())._follow(job_id, plan.wanted[job_id], take_over=wish.take_over)
@@ -189,7 +189,7 @@ class SetWork(ResourceWork, frozen=True, kw_only=True):
             )
 
     async def _follow(self, job_id: JobId, wanted: Definition, *, take_over: bool) -> None:
-        """Give a job its definition, unless somebody has made it another since it was looked at."""
+        """Give a job its definition, unless it was changed since the plan."""
 
         def rewritten(job: Job) -> Definition:
             fate = _fate(job, wanted, take_over=take_over)
@@ -200,7 +200,7 @@ class SetWork(ResourceWork, frozen=True, kw_only=True):
         await self.writer.rewrite(job_id, lambda job: (rewritten(job), {}))
 
     async def _remove(self, job_id: JobId, wish: ApplyWish) -> None:
-        """Delete a job, unless another set has got it since it was looked at, or somebody has edited it."""
+        """Delete a job, unless it was edited or adopted by another set since the plan."""
         with suppress(NotFound):
             definition = (await self.ground.store.get_job(job_id)).definition
             if set_of(definition) != wish.set or (not wish.take_over and _is_edited(definition)):
@@ -342,7 +342,7 @@ def _not_prunable(
 
 
 def _is_edited(definition: Definition) -> bool:
-    """Return whether somebody has changed by hand what a set has declared."""
+    """Return whether a declared job was edited by hand."""
     return definition.declared is not None and digest_of(definition) != definition.declared.digest
 
 
@@ -363,9 +363,9 @@ def _parents_among(going: Collection[JobId], jobs: Mapping[JobId, Definition]) -
 
 
 async def _in_turns(ids: Iterable[JobId], act: Callable[[JobId], Awaitable[object]]) -> None:
-    """Act on each; what the others still forbid is tried again when they are done: one may run after another.
+    """Act on each job, and retry refused ones after the others: one job may depend on another.
 
-    What stays forbidden raises.
+    Raise what is still refused at the end.
     """
     waiting = list(ids)
     while waiting:

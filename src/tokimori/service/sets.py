@@ -118,7 +118,7 @@ class Sets(Part[M]):
 
     @operation(Role.READ, OPEN, gives=list_of(SetView.made))
     async def list(self, name: str | None = None) -> Sequence[SetState]:
-        """Return the sets, and the apps that declare jobs, by name: how each stands; of a name only that one.
+        """Return the states of sets, and of apps that declare jobs, by name; with a `name` only that one.
 
         Raises `NotFound`.
         """
@@ -139,7 +139,7 @@ class Sets(Part[M]):
 
     @list.within
     async def _list_within(self, sight: Sight, name: str | None = None) -> Sequence[SetState]:
-        """Return those that have a job within the scope, and how many of these."""
+        """Return the sets with jobs in scope, and the number of these jobs."""
         seen = Counter([set_of(job.definition) async for job in all_jobs(self._ground.store) if sight.sees(job)])
         found = [replace(each, jobs=seen[each.name]) for each in await self.list(name) if each.name in seen]
         if not found and name is not None:
@@ -148,9 +148,7 @@ class Sets(Part[M]):
 
     @operation(Role.READ, OPEN)
     async def resources(self, set_name: str | None = None) -> Resources:
-        """Return the calendars, paused queues and limits of semaphores that a set declares; None: all that there
-        are.
-        """
+        """Return the calendars, paused queues and limits of semaphores that a set declares; None: all."""
         if set_name is not None:
             check_word("set_name", set_name)
         return await self._work.resources(set_name)

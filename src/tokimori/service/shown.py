@@ -18,9 +18,8 @@ FRESH, _MOST_KEPT = 30.0, 5_000
 
 
 class Facts(Struct, frozen=True, kw_only=True):
-    """A job, the edges from and to it, and what keeps its runs from starting.
-
-    That are the pauses of its queue and of everything, and a sentence for each weight that no limit lets in.
+    """A job, its edges, and what keeps its runs from starting: the pauses of its queue and of everything, and a
+    sentence for each weight above its limit.
     """
 
     job: Job
@@ -66,9 +65,9 @@ class Foreseen:
         self._has_looked = False
 
     def mark(self) -> object:
-        """Return the store's mark, asked for once in each step of the loop.
+        """Return the store's mark of change, read once in each step of the loop.
 
-        What is heard after it was taken, a request or that something was written, has its turn behind `_forget`.
+        Requests and notices that arrive after it are handled after `_forget`.
         """
         if not self._has_looked:
             self._mark, self._has_looked = self._look(), True
@@ -79,28 +78,28 @@ class Foreseen:
         self._mark, self._has_looked = None, False
 
     def unchanged(self, job_id: str, mark: object, now: Moment, n: int) -> Shown | None:
-        """Return this job as it was shown, if nothing was written since."""
+        """Return the cached view of the job, if nothing was written since."""
         known = self._known.get(job_id)
         if known is None or mark is None or known.mark != mark or not known.serves(now, n):
             return None
         return known.shown
 
     def find(self, facts: Facts, now: Moment, n: int) -> Shown | None:
-        """Return this job as it was shown, if that follows from these facts."""
+        """Return the cached view of the job, if it follows from these facts."""
         known = self._known.get(facts.job.id)
         return known.shown if known is not None and known.serves(now, n) and known.shown.facts == facts else None
 
     def keep(self, shown: Shown, mark: object, now: Moment, n: int) -> None:
-        """Remember it for the next who asks; `mark` was taken before the store was asked."""
+        """Cache a view; `mark` was read before the store was asked."""
         if len(self._known) >= MOST_KEPT:
             self._known.clear()
         self._known[shown.facts.job.id] = _KnownJob(now, n, shown, mark)
 
 
 class Durations(Struct, frozen=True, kw_only=True):
-    """Seconds that the newest attempts of a job have taken that succeeded: half of them, and 19 of 20, took less.
+    """Median and 95th percentile, in seconds, of the newest successful attempts of a job.
 
-    They are of so many `runs`; of a job of which none has succeeded lately these are 0, and both None.
+    `runs` is their number; without a recent success it is 0, and both are None.
     """
 
     p50: float | None
@@ -115,12 +114,12 @@ class KnownDurations:
         self._found: dict[JobId, tuple[float, Durations]] = {}
 
     def of(self, job_id: JobId, now: float) -> Durations | None:
-        """Return those of a job, if they were found lately."""
+        """Return the cached durations of a job; None if they are too old."""
         at, found = self._found.get(job_id, (float("-inf"), None))
         return found if now < at + FRESH else None
 
     def keep(self, found: Mapping[JobId, Durations], now: float) -> None:
-        """Remember these."""
+        """Cache these durations."""
         if len(self._found) + len(found) > _MOST_KEPT:
             self._found.clear()
         self._found |= {job_id: (now, each) for job_id, each in found.items()}

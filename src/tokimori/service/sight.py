@@ -43,17 +43,17 @@ class Access(Struct, frozen=True, kw_only=True):
 
 
 def owner(author: str | None) -> Access:
-    """Whoever has the node's secret."""
+    """Return the access of a caller with the node's secret."""
     return Access(author=author, role=Role.ADMIN, is_owner=True)
 
 
 def access_of(token: AccessToken) -> Access:
-    """Whoever has this token."""
+    """Return the access of a caller with this token."""
     return Access(author=token.name, role=token.role, scope=token.scope)
 
 
 def out_of_scope(what: str, value: object = None) -> Forbidden:
-    """Return the refusal of what a token of some jobs or queues does not reach."""
+    """Return the refusal of a thing outside a token's jobs and queues."""
     return Forbidden(
         f"{what}: it is not within the jobs and queues of this token",
         field="scope",
@@ -63,7 +63,7 @@ def out_of_scope(what: str, value: object = None) -> Forbidden:
 
 
 def no_job(job_id: object) -> NotFound:
-    """Return the answer to who asks for a job that is not there, or not within his scope."""
+    """Return the error for a job that is unknown or out of scope."""
     return NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
 
 
@@ -81,7 +81,7 @@ class Looks(NamedTuple):
 
 
 class Sight:
-    """View of a caller on jobs and runs: his scope, his role, and look-ups of what there is."""
+    """View of a caller on jobs and runs: scope, role and look-ups."""
 
     def __init__(self, looks: Looks, scope: Scope, role: Role) -> None:
         self.job_of, self.run_of, self.edges, self._queue_of_task, self._queue_of_expectation = looks
@@ -106,21 +106,21 @@ class Sight:
             return False
 
     async def sees_beside(self, job_id: JobId, beside: Beside) -> bool:
-        """Tell if the job of this id is within it; what is not there yet is as it is written."""
+        """Return whether the job of this id is in scope. A job of the same request counts as it is written there."""
         its = beside.get(job_id)
         if its is None or not self.scope.has(job_id, its.queue):
             return await self.sees_id(job_id)
         return await self.may_become(job_id)
 
     async def may_become(self, job_id: JobId) -> bool:
-        """Tell if there is no such job, or one within it: what it is to be is judged as any job is."""
+        """Return whether the id is free or its job is in scope. The new definition is judged as any job's."""
         with suppress(NotFound):
             job = await self.job_of(job_id)
             return job.state is JobState.DELETED or self.sees(job)
         return True
 
     async def sees_run_id(self, run_id: str) -> bool:
-        """Check if the run is within it, whichever job has the id of its job now. One that there is not is not."""
+        """Return whether the run exists and is in scope, whichever job has its job's id now."""
         checked = check_uuid(run_id, field="run")
         with suppress(NotFound):
             return self.scope.is_everything or await self.sees_run(await self.run_of(checked))
@@ -135,7 +135,7 @@ class Sight:
         return await self.sees_id(name)
 
     async def sees_expectation(self, name: str) -> bool:
-        """Check if what is expected is within it. What is expected of something elsewhere is in no queue."""
+        """Return whether the expectation is in scope. One of something elsewhere is in no queue."""
         checked, queue = check_job_id(name), None
         with suppress(NotFound):
             queue = await self._queue_of_expectation(checked)
@@ -179,12 +179,12 @@ class Sight:
 
 
 def no_run(run_id: object) -> NotFound:
-    """Return the answer to who asks for a run that is not there, or not within his scope."""
+    """Return the error for a run that is unknown or out of scope."""
     return NotFound(f"there is no run {run_id!r}", field="id", value=run_id)
 
 
 def no_queue(queue: object) -> NotFound:
-    """Return the answer to who asks for a queue that is not within his scope."""
+    """Return the error for a queue that is out of scope."""
     return NotFound(f"there is no queue {queue!r}", field="queue", value=queue)
 
 
@@ -193,7 +193,7 @@ Given = Mapping[str, Any]
 
 
 async def gone_alone(sight: Sight, job_id: str, gone: Awaitable[_Listed]) -> _Listed:
-    """Delete a job, and no other. If it has to stay, jobs of others are not named."""
+    """Delete one job alone. A refusal does not name jobs out of scope."""
     try:
         return await gone
     except Refused as fault:
@@ -212,7 +212,7 @@ class Reach(NamedTuple):
     about: str | None = None
 
     async def check(self, sight: Sight, part: object, given: Given, *, reads: bool, name: str) -> None:
-        """Refuse what is not in scope: what is read is not there (`NotFound`), what is changed is `Forbidden`."""
+        """Refuse a thing out of scope: reading raises `NotFound`, changing raises `Forbidden`."""
         if await self.sees(sight, part, given):
             return
         first = first_of(given) if self.about is None else given[self.about]
@@ -302,7 +302,7 @@ def sight_of_runs(scope: Scope, job_of: JobOf) -> SeesRun:
 
 
 def jobs_within(scope: Scope, job_of: JobOf) -> JobOf:
-    """Return what finds jobs within the scope: what another one says now decides nothing about runs of its id."""
+    """Return a look-up of jobs in scope. A new job of the same id decides nothing about older runs."""
 
     async def seen(job_id: str) -> Job:
         job = await job_of(job_id)

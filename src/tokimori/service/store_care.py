@@ -39,9 +39,9 @@ class StoreCare(Part[M]):
 
     @operation(Role.ADMIN, WHOLE, doing="Checking the store")
     async def doctor(self) -> Diagnosis:
-        """Check the store and its nodes: one finding for each check, also if all is well.
+        """Check the store and its nodes; return one finding a check, good ones included.
 
-        It looks twice, `LISTEN` seconds apart where nodes are alive, so that what is under way is no fault.
+        If nodes live the store is read twice, `LISTEN` seconds apart, so that changes under way are no faults.
         """
         reading = await doctors_reader(self._ground).read()
         return await self._ground.aside.compute(lambda: diagnosis(findings(reading)))
@@ -65,7 +65,7 @@ class StoreCare(Part[M]):
 
 
 def doctors_reader(ground: Ground) -> DoctorReader:
-    """Return the reader of what the doctor looks at."""
+    """Return the reader for the doctor's checks."""
     tokens: Tokens[Inside] = Tokens(ground.store, ground.now, ground.random, None)
     expectations: Expectations[Inside] = Expectations(ground.store, ground.now, ground.random)
     return DoctorReader(
@@ -80,9 +80,9 @@ def doctors_reader(ground: Ground) -> DoctorReader:
 
 
 class Scanner:
-    """Compares each reading with the one before: what is wrong in one of them alone was under way.
+    """Comparison of each reading with the one before, since a fault in one alone may be a change under way.
 
-    `late`: microseconds after which a job that is due counts as not fired.
+    `late`: microseconds after which a due job counts as not fired.
     """
 
     def __init__(self, reader: DoctorReader, late: int = LATE) -> None:
@@ -107,7 +107,7 @@ class Scanner:
 
     @property
     def failures(self) -> tuple[Finding, ...]:
-        """Return what does not work. What somebody should look at is left to the doctor."""
+        """Return the findings of things that do not work. Warnings are left to the doctor."""
         return tuple(each for each in self.findings if each.level is Level.FAIL)
 
 

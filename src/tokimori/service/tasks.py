@@ -64,14 +64,14 @@ _SCHEDULED = frozenset({RunState.WAITING, RunState.READY, RunState.BLOCKED})
 
 
 class TaskDetails(Struct, frozen=True, kw_only=True):
-    """A task with its job; None where that was deleted by itself."""
+    """A task with its job; None if the job was deleted."""
 
     record: TaskRecord
     job: Job | None
 
 
 class TaskState(Struct, frozen=True, kw_only=True):
-    """A task with all that is shown of it: whether there is a node, and the newest run that runs, waits, has ended."""
+    """A task as it is shown: with a mark if a node serves it, and its newest running, waiting and ended runs."""
 
     details: TaskDetails
     is_served: bool
@@ -81,7 +81,7 @@ class TaskState(Struct, frozen=True, kw_only=True):
 
 
 class Tasks(Part[M]):
-    """Tasks as code. Every method may raise `StoreError`, and `NotFound` where there is no task of that name."""
+    """Tasks as code. Every method may raise `StoreError`, and `NotFound` for an unknown task."""
 
     noun, word = "tasks", "task"
 
@@ -97,10 +97,10 @@ class Tasks(Part[M]):
 
     @operation(Role.OPERATE, TASK, audit=OUTCOME, doing="Uploading a build", gives=maybe(UploadView.made))
     async def put_piece(self, name: str, digest: str, number: int, piece: str) -> Upload | None:
-        """Keep a piece of a build of the task that is to be; see `build`. With the first one its making begins.
+        """Store a piece of a future build of the task; see `build`. The first piece begins the upload.
 
-        Whoever makes it may have its job run it, and he alone sees its pieces; what is not finished is gone after a
-        day. Raises `Refused` for another piece of a build that is whole, and for too many builds at a time.
+        Only the uploader sees its pieces. An unfinished upload is deleted after a day. Raises `Refused` for a different
+        piece of a complete build, and for too many uploads at a time.
         """
         checked_place(name, digest, number, piece)
         known = await self._known(name)
@@ -118,10 +118,11 @@ class Tasks(Part[M]):
 
     @operation(Role.OPERATE, TASK, audit=STATE, event="changed", gives=TaskView.made)
     async def build(self, name: str, record: BuildRecord, *, restart: bool = False) -> TaskDetails:
-        """Let the task run this build, whose pieces are there, from now on; its job is made if there is none.
+        """Let the task run this build from now on.
 
-        What of the job no build says stays as it is. `restart`: also do what `restart` does. A build that is refused
-        leaves nothing. Raises `InvalidInput`, and `Refused` for pieces that are not what the digest names.
+        Its pieces must be uploaded, and its job is made if there is none. Fields of the job that the build does not set
+        stay. `restart`: also restart the task. A refused build leaves nothing behind. Raises `InvalidInput`, and
+        `Refused` for pieces that are not what the digest names.
         """
         checked_name, begins_anew = check_task_name(name), flag_of("restart", restart)
         check_build(record)
@@ -252,7 +253,7 @@ class Tasks(Part[M]):
 
     @operation(Role.OPERATE, TASK, audit=STATE, event="paused", gives=TaskView.made)
     async def pause(self, name: str) -> TaskDetails:
-        """Let nothing of the task start; what runs goes on."""
+        """Pause a task: none of its runs starts, and running ones go on."""
         await self.get(name)
         await self._jobs.pause(name, "disabled")
         return await self._told(name, What.DISABLED)
@@ -273,7 +274,7 @@ class Tasks(Part[M]):
 
     @operation(Role.OPERATE, TASK, audit=STATE, gives=TaskView.made)
     async def restart(self, name: str) -> TaskDetails:
-        """Cancel what runs of the task, and ask for one run in its place; where nothing runs nothing is asked for."""
+        """Cancel the running runs of the task, and trigger one in their place. If none runs nothing happens."""
         details = await self.get(name)
         running = RunFilter(job_id=JobId(name), states=frozenset({RunState.RUNNING}), limit=MOST_RUNS, longest=0)
         job = details.job
@@ -288,7 +289,7 @@ class Tasks(Part[M]):
 
     @operation(Role.OPERATE, TASK, audit=STATE, event="deleted")
     async def delete(self, name: str, *, now: bool = False) -> None:
-        """Delete a task with its job and its builds. What runs goes on, or (`now`) is cancelled; the source stays."""
+        """Delete a task with its job and its builds. Running runs go on, or are cancelled with `now`; the source stays."""
         cancels, details = flag_of("now", now), await self.get(name)
         if details.job is not None:
             await self._jobs.delete(name, now=cancels)
@@ -315,7 +316,7 @@ class Tasks(Part[M]):
         return await self._log(name, lines, sight.sees_run)
 
     async def _log(self, name: str, lines: int, sees: SeesRun | None) -> Sequence[LogLine]:
-        """Do what `log` does, of the runs that somebody sees."""
+        """Return the log as `log` does, of the visible runs."""
         most, details = checked("lines", lines, MOST_LINES), await self.get(name)
         wanted = RunFilter(job_id=JobId(name), limit=MOST_RUNS, longest=LONGEST_ERROR)
         job = details.job
@@ -336,9 +337,7 @@ class Tasks(Part[M]):
         return log_lines(details.record, job, found)[-most:]
 
     async def _tries(self, run: Run) -> Sequence[Run | Attempt]:
-        """Return the run where it tells of its newest attempt, and those before: the newest ones, the last one
-        first.
-        """
+        """Return the newest attempts, last one first. The run itself stands for the attempt in its own row."""
         if run.attempt <= 1 and run.state in _BEGUN:
             return [run]
         before = await self._store.attempts(run.id)
@@ -359,7 +358,7 @@ class Tasks(Part[M]):
         return await self._documents.change(name, change)
 
     async def _put(self, name: str, change: Callable[[TaskRecord], TaskRecord]) -> TaskRecord:
-        """Change the record, which is made if there is none."""
+        """Change the record of a task; make it if there is none."""
         try:
             return await self._change(name, change)
         except NotFound:

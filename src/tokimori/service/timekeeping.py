@@ -26,7 +26,7 @@ class TimekeepingStore(FiringStore, Reaping, Pruning, Documents, WorkSource, Pro
 
 
 class Timekeeper:
-    """Does what the duties of nodes do, for all jobs: no node is special. `lookout` is what there is to do."""
+    """Keeper of time for all jobs within a program that is no node. `lookout` knows the work that is due."""
 
     def __init__(self, store: TimekeepingStore, clock: Clock, random: RandomBytes) -> None:
         self._store = store
@@ -51,18 +51,18 @@ class Timekeeper:
         self._whole = False
 
     def hear(self, pulse: Pulse) -> None:
-        """Be told what the store said to a beat."""
+        """Receive the store's answer to a beat."""
         self._reaper.hear(pulse)
 
     async def fire(self, member: Membership) -> bool:
-        """Make runs of what is due by now; whether to look what there is. Raises `StoreError`."""
+        """Make the due runs. Return whether to look for ready runs. Raises `StoreError`."""
         if not self._whole:
             await refuse_unfinished(self._store)
             self._whole = True
         return await self._firing.step(member.id, member.peers, member.now, trusted=member.trusts_its_time)
 
     async def reap(self, member: Membership) -> bool:
-        """Settle what dead nodes and programs had in hand, and put jobs back that are ahead; whether there was any.
+        """Settle the runs of dead nodes and programs, and reset jobs that are ahead. Return whether there were any.
 
         Raises `StoreError`.
         """

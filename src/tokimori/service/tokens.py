@@ -42,7 +42,7 @@ MOST_KNOWN = 256
 
 
 class NewToken(Struct, frozen=True, kw_only=True):
-    """A token that was made. `text` is what its holder sends; nobody can read it again."""
+    """A new token. `text` is the secret that its holder sends; it is never shown again."""
 
     token: AccessToken
     text: str
@@ -103,7 +103,7 @@ class Tokens(Part[M]):
 
     @operation(Role.ADMIN, WHOLE, audit=STATE)
     async def revoke(self, name: str) -> None:
-        """Let nobody in with this token any more; every node knows within two seconds. Raises `NotFound`."""
+        """Revoke a token. Every node refuses it within two seconds. Raises `NotFound`."""
         checked = check_token_name(name)
         await retried(lambda: self._revoke(checked), Conflict)
 
@@ -129,7 +129,7 @@ class Holders:
         self._known: OrderedDict[str, _KnownToken] = OrderedDict()
 
     async def bearer(self, text: str) -> AccessToken | None:
-        """Return the token of this text, which may be over; None if there is none. Raises `StoreError`."""
+        """Return the token of this text, expired or not; None if there is none. Raises `StoreError`."""
         if (guest := self._guests(text)) is not None:
             return guest
         name = name_in(text)
@@ -167,7 +167,7 @@ Guests = Callable[[str], AccessToken | None]
 
 
 def nobody(_: str) -> AccessToken | None:
-    """Return None, for there are no attempts."""
+    """Return None, for a store without tokens of attempts."""
 
 
 def holders_of(tokens: Tokens[Inside], clock: Clock, guests: Guests = nobody) -> Holders:
@@ -184,7 +184,7 @@ def _scope(jobs: Sequence[str], queues: Sequence[str]) -> Scope:
 
 
 def _check_whole(token: AccessToken) -> None:
-    """Refuse a scope for who may do everything: he could make himself a token without one. Raises `InvalidInput`."""
+    """Refuse a scope for an admin token, whose holder could make a token without a scope. Raises `InvalidInput`."""
     if token.role is Role.ADMIN and not token.scope.is_everything:
         raise InvalidInput(
             "role: an admin may do everything, so a token of that role has neither jobs nor queues",

@@ -44,7 +44,7 @@ class WaitStore(Endings, Protocol):
 class Waits:
     """Waits of one program for the ends of runs, one reader for all of them. It belongs to one loop.
 
-    `stops` tells if the program is about to end: then nobody is kept waiting.
+    `stops` returns whether the program is about to end; then all waits return.
     """
 
     def __init__(self, store: WaitStore, stops: Callable[[], bool] = lambda: False) -> None:
@@ -56,7 +56,7 @@ class Waits:
         self._mark: object = None
 
     async def ended(self, run_id: RunId, seconds: float) -> Run:
-        """Return the run when it has ended, or as it is after so many seconds. Raises `NotFound`."""
+        """Return the run when it has ended, or in its present state after `seconds`. Raises `NotFound`."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         if seconds <= 0:
@@ -115,7 +115,7 @@ class Waits:
                     self._heard(await self._store.ended_among(ids[:MOST]))
 
     async def _nap(self, seconds: float) -> None:
-        """Wait so long, or until somebody new waits."""
+        """Sleep for `seconds`, or until another caller waits."""
         self._come.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -142,7 +142,7 @@ class Waits:
 
 
 async def wait_for_end(await_end: Callable[[str, float], Awaitable[Run]], run_id: str, timeout: Span | None) -> Run:
-    """Return the run when it has ended; `await_end` waits for so many seconds. Raises `RunNotEnded`."""
+    """Return the run when it has ended. `await_end` waits for a number of seconds. Raises `RunNotEnded`."""
     loop = asyncio.get_running_loop()
     ends = None if timeout is None else loop.time() + seconds_of("timeout", timeout)
     heard = loop.time()

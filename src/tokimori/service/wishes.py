@@ -134,7 +134,7 @@ def key_of(run_id: object, token: object) -> tuple[RunId, Token]:
 
 
 def retry_of(after: object, at: When | None) -> RetryAt | RetryIn:
-    """Return when it is to be tried again. Raises `InvalidInput`."""
+    """Return the time of the retry. Raises `InvalidInput`."""
     if after is not None and at is not None:
         raise InvalidInput("at: a retry is either at or after", field="at", value=at, allowed="one of at, after")
     return RetryIn(seconds_of("after", after or 0)) if at is None else RetryAt(moment_of("at", at, "UTC"))
@@ -148,7 +148,7 @@ def said_text(field: str, text: object) -> str:
 
 
 def result_of(result: object) -> str | None:
-    """Return the text of a result: what is no text is written as JSON. Raises `InvalidInput`."""
+    """Return a result as text; anything else than a text is written as JSON. Raises `InvalidInput`."""
     if result is None:
         return None
     return said_text("result", result if isinstance(result, str) else json_of("result", result))

@@ -9,7 +9,7 @@ from tokimori.service.views.outside import Length, Outside, Sources
 
 
 def sentence(alarm: Alarm) -> str:
-    """Return what is wrong, in words, without a full stop."""
+    """Return the alarm in words, without a full stop."""
     what = f"job {alarm.name}" if alarm.of_job else alarm.name
     if alarm.kind is AlarmKind.FAILED:
         return f"{what} has reported a failure{_last(alarm.last_good, ', and it last ended well at ')}"
@@ -22,9 +22,9 @@ def _last(good: Moment | None, before: str) -> str:
 
 
 class AlarmView(Outside, frozen=True, kw_only=True):
-    """Alarm: `overdue`, or `failed` if somebody elsewhere has reported a failure.
+    """Alarm: `overdue`, or `failed` after a reported failure.
 
-    `name` is the id of a job (`of_job`), or that of what runs elsewhere. `within` is in seconds.
+    `name` is the id of a job (`of_job`), or the name of something elsewhere. `within` is in seconds.
     """
 
     SOURCES: ClassVar[Sources] = {"text": sentence}
@@ -43,7 +43,7 @@ class AlarmView(Outside, frozen=True, kw_only=True):
 class ExpectationView(Outside, frozen=True, kw_only=True):
     """Expectation of a good end within so many seconds after the last one, or after `since` if that is later.
 
-    `started`, `failed` and `log` are what was reported last. What a job is expected to do its definition says.
+    `started`, `failed` and `log` are the last reports. Expectations of jobs stand in their definitions.
     """
 
     SOURCES: ClassVar[Sources] = {"last_good": "good"}

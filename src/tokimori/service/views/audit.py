@@ -7,7 +7,7 @@ from tokimori.service.views.outside import Outside, Sources
 
 
 class EntryView(Outside, frozen=True, kw_only=True):
-    """A change: `who` did `what` to `of`, and how that was `before` and `after`; null where there was no such thing."""
+    """A change: `who` did `what` to `of`, and its state `before` and `after`; null if it did not exist."""
 
     SOURCES: ClassVar[Sources] = {name: f"entry.{name}" for name in ("at", "who", "what", "of", "before", "after")}
 

@@ -23,7 +23,7 @@ class MessageView(Outside, frozen=True, kw_only=True):
 
 
 class MessagesView(Outside, frozen=True, kw_only=True):
-    """Messages in order, and behind which number to go on. `gap`: some of those before them are not kept any more."""
+    """Messages in order, and the number after which to go on. `gap`: some earlier messages are no longer stored."""
 
     messages: Sequence[MessageView]
     after: int

@@ -11,7 +11,7 @@ MOST_VALUE = 1_000
 
 
 class ErrorFault(Struct, frozen=True, kw_only=True):
-    """A mistake: its code and message, the field, its value, and what is allowed there."""
+    """A mistake: its code and message, the field, its value, and the allowed values."""
 
     code: str
     message: str
@@ -27,7 +27,7 @@ class ErrorView(Struct, frozen=True, kw_only=True):
 
 
 class Problem(Struct, frozen=True, kw_only=True):
-    """An error as HTTP tells it (RFC 9457): `title` says what the status means, `detail` what happened."""
+    """An error as HTTP sends it (RFC 9457): `title` explains the status, `detail` what happened."""
 
     type: str = "about:blank"
     title: str
@@ -37,7 +37,7 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 def problem_of(error: ErrorFault, status: int) -> Problem:
-    """Return the error as HTTP tells it under this status."""
+    """Return the error as HTTP sends it under this status."""
     return Problem(title=HTTPStatus(status).phrase, status=status, detail=error.message, error=error)
 
 

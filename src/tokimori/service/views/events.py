@@ -13,9 +13,9 @@ _OF_A_CHANGE = ("at", "name", "job_id", "by", "reason", "fields", "entry")
 
 
 class EventView(Outside, frozen=True, kw_only=True, tag_field="kind", tag="run"):
-    """Event of a run. Its `id` is unique; `position` is where to go on behind it.
+    """Event of a run. Its `id` is unique; `position` is the place after it.
 
-    `told` is when the store was told of it; the run itself has `ended` before that. `asked_by` is `schedule`,
+    `told` is the time at which the store received it; the run itself has `ended` before that. `asked_by` is `schedule`,
     `backfill`, `parent` or `request`.
     """
 
@@ -49,8 +49,8 @@ class EventView(Outside, frozen=True, kw_only=True, tag_field="kind", tag="run")
 class ChangeView(Outside, frozen=True, kw_only=True, tag_field="kind", tag="change"):
     """Event of a change: `what` (such as `job`, `task`, `expectation`, `queue`, `node`), which one, when, and by whom.
 
-    `id`, `position` and `told` are as in other events. `entry` is the id of what the audit log says of it. `fields` are
-    those of a job's definition that are others now. `job_id`: the job that it concerns, if it is one.
+    `id`, `position` and `told` are as in other events. `entry` is the id of its entry in the audit log. `fields` are
+    the changed fields of a job's definition. `job_id`: the job that it concerns, if any.
     """
 
     SOURCES: ClassVar[Sources] = {
@@ -80,9 +80,9 @@ def event_view(event: Any) -> EventView | ChangeView:
 
 
 class EventsView(Outside, frozen=True, kw_only=True):
-    """Events in order, and behind which position to go on.
+    """Events in order, and the position after which to go on.
 
-    `gap`: some of those before them are not kept any more. `over`: the node stops, another one tells what follows.
+    `gap`: some earlier events are no longer stored. `over`: the node stops; ask another one for the rest.
     """
 
     SOURCES: ClassVar[Sources] = {"events": lambda found: [event_view(event) for event in found.events]}

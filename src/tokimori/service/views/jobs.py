@@ -42,9 +42,9 @@ class EdgeView(Outside, frozen=True, kw_only=True):
 class JobView(JobFields, Outside, frozen=True, kw_only=True, omit_defaults=False):
     """A job: its fields as typed, and its state.
 
-    `set` is there only if one declares the job. `next_times`, `edges` (from and to it), `pauses` (of its queue and of
-    everything) and `too_heavy` (which weights no limit lets in) are there only if somebody asked for them, as are
-    `last_runs` and `why`; `unreadable` says why the fields are not known.
+    `set` is present only if one declares the job. `next_times`, `edges` (from and to it), `pauses` (of its queue and of
+    everything), `too_heavy` (weights above their limits), `last_runs` and `why` are present only on request;
+    `unreadable` says why the fields are not known.
     """
 
     SOURCES: ClassVar[Sources] = {

@@ -9,9 +9,9 @@ from tokimori.service.views.outside import Outside
 
 
 class LineView(Outside, frozen=True, kw_only=True):
-    """One occurrence, or `count` of them from `first` to `last` that became the same and are no runs.
+    """One occurrence, or `count` of them from `first` to `last` with the same `fate` and without runs.
 
-    `fate` is what they became. A run is told by its id and state, and by who made it (`origin`); a skip by its reason.
+    A run has its id, state and `origin`, a skip its reason.
     """
 
     first: datetime
@@ -25,7 +25,7 @@ class LineView(Outside, frozen=True, kw_only=True):
 
 
 class LedgerView(Outside, frozen=True, kw_only=True):
-    """Lines, oldest first. `next` is the first occurrence that is not told of yet; null: all of them are."""
+    """Lines, oldest first. `next` is the first occurrence of the next page; null: there are no more."""
 
     lines: tuple[LineView, ...]
     next: datetime | None

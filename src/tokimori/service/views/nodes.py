@@ -10,7 +10,7 @@ from tokimori.service.views.outside import Outside, Sources
 class NodeView(Outside, frozen=True, kw_only=True):
     """A node. Its `kind` is `program` if it runs no jobs, but holds permits or waits for them.
 
-    `drained`: it was told to take no new runs.
+    `drained`: it takes no new runs, by order.
     """
 
     SOURCES: ClassVar[Sources] = {"kind": lambda node: "program" if node.is_program else "node"}

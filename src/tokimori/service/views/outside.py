@@ -31,7 +31,9 @@ class Outside(Struct, frozen=True):
 
     @classmethod
     def made(cls, value: Any, /, **more: Any) -> Self:
-        """Return the value as programs get it. `more` are fields of it; those that need not be there are only then."""
+        """Return the value as programs get it. `more` sets further fields; optional ones are present only if they are
+        given.
+        """
         names, read, changes, computed, optional = _plan(cls, tuple(more))
         found = dict(zip(names, read(value), strict=True)) | more
         found |= {name: UNSET for name in optional if more[name] is None}
@@ -54,7 +56,7 @@ def lists_of(gives: Callable[[Any], _T]) -> Callable[[Any], Mapping[str, Sequenc
 
 
 def maybe(gives: Callable[[Any], _T]) -> Callable[[Any], _T | None]:
-    """Return a function that does the same with what there is."""
+    """Return the same conversion for an optional value."""
     return partial(_maybe, gives)
 
 
@@ -79,7 +81,7 @@ def _maybe(gives: _Change, value: Any) -> Any:
 
 
 def length(seconds: float) -> Length:
-    """Return so many seconds as a timedelta."""
+    """Return a number of seconds as a timedelta."""
     return Length(seconds=seconds)
 
 
@@ -89,7 +91,7 @@ def as_json(value: object) -> bytes:
 
 
 def as_plain(value: object) -> object:
-    """Return a value as JSON has it, of which msgspec does not know that."""
+    """Return the JSON form of a value that msgspec can't encode."""
     if isinstance(value, Length):
         return value.total_seconds()
     raise NotImplementedError(type(value).__name__)
@@ -115,7 +117,7 @@ def _plan(
 
 
 def _change(hint: Any) -> _Change | None:
-    """Return what makes such a value of one of the inside; None: it is the same."""
+    """Return the conversion from an inner value; None if it stays the same."""
     if isinstance(hint, type) and issubclass(hint, Outside):
         return hint.made
     if hint in _CHANGES:

@@ -62,11 +62,10 @@ def _cause_id(run: Run) -> str | None:
 class RunView(Outside, frozen=True, kw_only=True):
     """A run. `short_id` is the end of its id, which paths take for it.
 
-    `cancel` is the reason of an order to end that is not carried out yet. `waits_for` says in words why a blocked run
-    waits. `progress` is what the newest attempt told last, and `checkpoint` (JSON) what the next one gets; in lists
-    only once the attempt has ended. `retry_of` is the run that this one repeats, `traceparent` where whoever asked for
-    it stood in a trace and `requested_by` who that was. `cause` is that of a failure, and `cause_id` names it in
-    filters.
+    `cancel` is the reason of an unfinished order to end. `waits_for` says in words why a blocked run waits. `progress`
+    is the last report of the newest attempt, and `checkpoint` (JSON) is passed to the next one; lists have it only
+    after the attempt's end. `retry_of` is the run that this one repeats, `requested_by` the requester, and
+    `traceparent` the requester's place in a trace. `cause` is that of a failure, and `cause_id` names it in filters.
     """
 
     SOURCES: ClassVar[Sources] = {
@@ -116,9 +115,9 @@ class RunView(Outside, frozen=True, kw_only=True):
 
 
 class RunDetailsView(RunView, frozen=True, kw_only=True):
-    """A run with its newest `attempts`; `attempts_left_out` says how many earlier ones there are, if there are any.
+    """A run with its newest `attempts`; `attempts_left_out` counts earlier ones, if there are any.
 
-    `job_deleted`: its job is gone. `why` (what keeps it from starting) is there if somebody asked for it.
+    `job_deleted`: its job is gone. `why` (the reasons that keep it from starting) is present only on request.
     """
 
     attempts: tuple[AttemptView, ...]
@@ -155,7 +154,7 @@ class FoundRunsView(Paged[RunView], Outside, frozen=True, kw_only=True):
 
 
 class RequestedRunView(RunView, frozen=True, kw_only=True):
-    """The run that answers a request, and what became of the request."""
+    """The run of a request, and the outcome of the request."""
 
     became: Became
 
@@ -194,7 +193,7 @@ class BackfillView(Outside, frozen=True, kw_only=True):
 
 
 class OutputView(Outside, frozen=True, kw_only=True):
-    """The output of an attempt as UTF-8 text: `size` bytes in all, of which the first and the last are kept."""
+    """The output of an attempt as UTF-8 text: `size` bytes in all, of which the beginning and the end are stored."""
 
     SOURCES: ClassVar[Sources] = {
         "head": lambda output: output.head.decode(errors="replace"),

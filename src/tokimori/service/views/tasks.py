@@ -23,7 +23,7 @@ class BuildView(Outside, frozen=True, kw_only=True):
 
 
 class UploadView(Outside, frozen=True, kw_only=True):
-    """Upload of a build by somebody (None: unknown), since when."""
+    """Upload of a build: its author (None: unknown) and its beginning."""
 
     by: str | None
     at: datetime
@@ -31,7 +31,7 @@ class UploadView(Outside, frozen=True, kw_only=True):
 
 
 class TaskView(Outside, frozen=True, kw_only=True):
-    """A task: the digest of the build that runs, and its job; null where that was deleted by itself."""
+    """A task: the digest of the build that runs, and its job; null if the job was deleted."""
 
     SOURCES: ClassVar[Sources] = {"name": "record.name", "id": "record.id", "build": "record.build.digest"}
 
@@ -44,7 +44,7 @@ class TaskView(Outside, frozen=True, kw_only=True):
 class TaskStateView(TaskView, frozen=True, kw_only=True):
     """A task with its builds, the newest first, and with its newest runs that run, wait and have ended.
 
-    `is_served`: whether there is a node.
+    `is_served`: a living node serves it.
     """
 
     builds: tuple[BuildView, ...]
@@ -61,9 +61,9 @@ class TaskStateView(TaskView, frozen=True, kw_only=True):
 
 
 class LogLineView(Outside, frozen=True, kw_only=True):
-    """A line of a task's log; `run_id` is null where it tells of the task itself.
+    """A line of a task's log; `run_id` is null if it concerns the task itself.
 
-    `exact` is false where nobody knows when the run wrote it: then `at` is the start of the attempt.
+    `exact` is false if its time is unknown: then `at` is the start of the attempt.
     """
 
     at: datetime

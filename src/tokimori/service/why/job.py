@@ -21,7 +21,7 @@ from tokimori.service.why.stops import nobody_takes, standing, too_heavy, unread
 
 
 def why_job(reading: WhyReading, job: Job) -> Why:
-    """Return what holds the job, and the first of its runs that has not started (`reading.run`)."""
+    """Return the reasons that hold the job, and the first of its runs that has not started (`reading.run`)."""
     return Why(job_id=job.id, state=job.state.value, reasons=tuple(dict.fromkeys(_of_job(reading, job))))
 
 
@@ -79,7 +79,7 @@ def _skipped(reading: WhyReading, job: Job) -> Iterator[Reason]:
 
 
 def _of_schedule(reading: WhyReading, job: Job) -> Iterator[Reason]:
-    """Yield when it runs by itself, and why not before."""
+    """Yield the reasons of the schedule: the next moment, and why it is not earlier."""
     definition, now, zone = job.definition, reading.now, job.definition.time_zone
     trigger, update = f"`tokimori job trigger {job.id}` runs it now", f"`tokimori job update {job.id}"
     if definition.parents:

@@ -44,9 +44,9 @@ class WhySemaphoreStore(SemaphoreTable, Nodes, Protocol):
 
 
 class WhyReader:
-    """Reads a store. `opened` gives that of the semaphores; `apart`: it is another one.
+    """Reader of a store for `why`. `opened` returns the store of the semaphores; `apart`: it is another one.
 
-    `now` tells the time, `doubted` whether the node that is asked does not trust its own.
+    `now` returns the time, `doubted` whether the asked node distrusts its clock.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class WhyReader:
         self._doubted = doubted
 
     async def of_run(self, run: Run, job: Job | None) -> WhyReading:
-        """Read what may hold the run. One that has not started is looked at closely."""
+        """Read everything that may hold the run, in detail if it has not started."""
         now = await self._now()
         if run.state is RunState.RUNNING:
             return WhyReading(now=now, job=job, run=run, nodes=await nodes_of(self._store))
@@ -74,7 +74,7 @@ class WhyReader:
         return await self._read(job, run, now, None)
 
     async def of_job(self, job: Job) -> WhyReading:
-        """Read what may hold the job, and the first of its newest runs that have not started."""
+        """Read everything that may hold the job, and the first of its newest unstarted runs."""
         due, now = await self._store.get_due(job.id), await self._now()
         reading = await self._read(job, await self._first_of(job), now, due.tail)
         return replace(reading, ahead=bool(await jobs_ahead(self._store, [job], now)))

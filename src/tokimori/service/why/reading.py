@@ -32,10 +32,10 @@ class Units(Struct, frozen=True, kw_only=True):
 class WhyReading(Struct, frozen=True, kw_only=True):
     """State of the store at `now`: a run, its job, and all that may hold it.
 
-    `siblings` are runs of the job that run or are ready, `running` those of all jobs that run (`many`: there are more).
-    `units` are semaphores by name. `tail` is the newest row of the job's ledger, where that is a skip. `doubted`: the
-    node that was asked does not trust its clock. `apart`: the store of the semaphores is known.
-    `ahead`: the job has decided moments that are to come.
+    `siblings` are running or ready runs of the job, `running` the running runs of all jobs (`many`: there are more).
+    `units` are semaphores by name. `tail` is the newest row of the job's ledger, if it is a skip. `doubted`: the asked
+    node distrusts its clock. `apart`: the store of the semaphores is known. `ahead`: the job has decided future
+    moments.
     """
 
     now: Moment

@@ -26,7 +26,7 @@ _ALWAYS = 1 - 2**-53
 
 
 def why_run(reading: WhyReading, run: Run) -> Why:
-    """Return what holds the run."""
+    """Return the reasons that hold the run."""
     if run.state in BEFORE_START:
         reasons = list(dict.fromkeys(_before_start(reading, run)))
     elif run.state is RunState.HELD:
@@ -122,13 +122,13 @@ def _in_line(reading: WhyReading, run: Run, job: Job) -> Iterator[Reason]:
 
 
 def holder_of(run: Run, nodes: Iterable[NodeRecord]) -> HeldBy:
-    """Return the run as who has what another one waits for."""
+    """Return the run as the holder of a resource that another one waits for."""
     host = next((node.host for node in nodes if node.id == run.node_id), None)
     return HeldBy(run_id=run.id, job_id=run.job_id, state=run.state.value, host=host, pid=run.pid)
 
 
 def _of_rate(name: str, job: Job, units: Units, text: str) -> Reason:
-    """Return why a rate keeps the run, and when its line goes on."""
+    """Return the reason that a rate delays the run, with the time at which its line goes on."""
     on = "" if units.goes_on is None else f"; its line goes on at {clock_text(units.goes_on, job.definition.time_zone)}"
     option = f"job update {job.id} --rate-limit" if name.startswith("job:") else f"lock set {name} --rate"
     if name.startswith("queue:"):
@@ -139,7 +139,7 @@ def _of_rate(name: str, job: Job, units: Units, text: str) -> Reason:
 
 
 def _of_semaphore(name: str, weight: int, units: Units, text: str) -> Reason:
-    """Return why units are not free. If there are enough, others are before it in line."""
+    """Return the reason that units are not free. If there are enough, other runs are before it in line."""
     if units.fault is not None:
         away = f"the store of the semaphore {name} does not answer: {units.fault}"
         mend = "`tokimori lock list` says so until it does; `datasource.semaphore.url` names it"
@@ -161,7 +161,7 @@ def _of_semaphore(name: str, weight: int, units: Units, text: str) -> Reason:
 
 
 def _apart(reading: WhyReading, lane: Lane) -> Iterator[Reason]:
-    """Yield a ready run whose semaphores are in another store: nodes stand in line there, and not the run."""
+    """Yield the reason of a ready run whose semaphores are in another store, where nodes wait in its place."""
     for name, weight in units_apart(lane):
         if not reading.apart:
             text = f"it waits for the semaphore {name} in another store, which this program does not know"
@@ -210,7 +210,7 @@ def doubted(reading: WhyReading) -> Reason | None:
 
 
 def unfired(reading: WhyReading, due: Moment, job: Job) -> Reason:
-    """Return the reason that what was due is still to be decided."""
+    """Return the reason that a due occurrence is not decided yet."""
     there = [node for node in reading.nodes if node.runs_jobs]
     since = clock_text(due, job.definition.time_zone)
     text = f"it has been due since {since}" + (f", and {_hosts(there)} has still to decide it" if there else "")

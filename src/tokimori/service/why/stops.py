@@ -26,7 +26,7 @@ from tokimori.service.reasons import Cause, Reason
 
 
 def stopped(job: Job) -> Reason | None:
-    """Return why nothing of a paused or parked job starts; None for others."""
+    """Return the reason of a paused or parked job; None for other jobs."""
     said = f" ({job.reason})" if job.reason else ""
     match job.state:
         case JobState.PARKED:
@@ -46,7 +46,7 @@ def queue_paused(pause: Pause) -> Reason:
 
 
 def too_heavy(name: str, weight: int, limit: int) -> Reason:
-    """More units of a semaphore are wanted than there are."""
+    """Return the reason of a run that needs more units of a semaphore than it has."""
     text = f"{weight} units of the semaphore {name} never fit its limit of {limit}"
     return Reason(cause=Cause.TOO_HEAVY, text=text, mend=f"`tokimori lock set {name} --limit {weight}` raises it")
 
@@ -58,7 +58,7 @@ def standing(job: Job, pauses: Iterable[Pause]) -> list[Reason]:
 
 
 def unreadable(job: Job) -> list[Reason]:
-    """Return the reason that this version can't read what the job does."""
+    """Return the reason of a job whose target this version can't read."""
     if isinstance(job.definition.target, Unreadable):
         text = f"the definition of job {job.id} can't be read by this version of Tokimori: {job.definition.target.why}"
         return [Reason(cause=Cause.UNREADABLE, text=text, mend="install the version that wrote it, on all nodes")]
@@ -66,7 +66,7 @@ def unreadable(job: Job) -> list[Reason]:
 
 
 def nobody_takes(lane: Lane, nodes: Iterable[NodeRecord]) -> Reason | None:
-    """Return what is missing to run what waits in the lane: any node, or one that has what the lane asks for."""
+    """Return the reason that no living node takes runs of the lane; None if one does."""
     there = list(nodes)
     missing, drained = _missing(lane, there), [replace(node, drained=False) for node in there if node.drained]
     if missing is None or not (able := takers(lane, drained)):
