@@ -227,7 +227,9 @@ def _declared_elsewhere(job: Job, said: Mapping[str, Any]) -> str | None:
 
 
 def _changes(job: Job, said: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the patch that gives the job the declared fields. Fields that are no longer declared get their defaults."""
+    """Return the patch that gives the job the declared fields. Fields that are no longer declared get their
+    defaults.
+    """
     old = dict[str, Any](fields_of(job.definition))
     changes: dict[str, Any] = {name: None for name in old if name not in said and name != "time_zone"}
     for name, value in without_count(said).items():

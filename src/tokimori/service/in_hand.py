@@ -45,7 +45,9 @@ class InHand(Struct, kw_only=True):
 
     @property
     def over_at(self) -> float:
-        """Return the time at which the run is taken away without a heartbeat; infinity while its end is being stored."""
+        """Return the time at which the run is taken away without a heartbeat; infinity while its end is
+        being stored.
+        """
         return inf if self.said is not None else min(self.alive_until, self.deadline)
 
 
