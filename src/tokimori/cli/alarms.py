@@ -30,7 +30,7 @@ _COLUMNS = ("ALARM", "OF", "NAME", "SINCE", "EXPECTED BY", "LAST GOOD END", "LOG
 @click.command(cls=Command)
 @listing(_COLUMNS)
 def alarms() -> None:
-    """List what should have ended well and has not: jobs with --expect-within, and what runs elsewhere."""
+    """List overdue good ends: of jobs with --expect-within, and of things that run elsewhere."""
     from tokimori.service.views.alarms import AlarmView
 
     async def act(service: "Service") -> "tuple[str, Sequence[Alarm]]":
@@ -62,9 +62,10 @@ def _row(each: "Alarm", zone: str) -> Row:
 @click.option("--description", metavar="TEXT", help="What it is, for people.")
 @click.option("--never", is_flag=True, help="Expect nothing of it any more.")
 def expect(name: str | None, within: float | None, description: str | None, never: bool) -> None:
-    """Expect something that runs elsewhere to report with `tokimori ping`; without it list what is expected.
+    """Expect something that runs elsewhere to report with `tokimori ping`.
 
-    Where it does not report in time there is an alarm. Of a job here say --expect-within.
+    Without NAME list the expectations. A report that does not come in time raises an alarm. For a job use
+    --expect-within instead.
     """
     if name is None:
         if within is not None or description is not None or never:
@@ -149,7 +150,7 @@ def ping(name: str, start: bool, fail: bool, log: str | None) -> None:
 
 
 def _end_of(stream: BinaryIO) -> str:
-    """Return the end of what it says. All of it is read: whoever writes it, a backup say, must not break at a closed
+    """Return the end of the stream. All of it is read, so that the writer, a backup say, does not fail at a closed
     pipe.
     """
     end = b""

@@ -31,11 +31,11 @@ _LONGEST = 200
 def apply(
     files: tuple[str, ...], name: str | None, *, prune: bool, take_over: bool, dry_run: bool, form: "Format | None"
 ) -> None:
-    """Make a set what files declare: TOML, YAML or JSON, as `export` writes; - reads standard input.
+    """Make a set equal to its files: TOML, YAML or JSON, as `export` writes; - reads standard input.
 
-    Files declare jobs, and beside them calendars, queues that are paused, and semaphores with their limits. What
-    changes is shown first. All files are checked before anything is changed. What another set declares, and
-    what somebody has edited by hand, is not overwritten: then nothing is changed, unless --take-over is given.
+    Files declare jobs, and beside them calendars, queues that are paused, and semaphores with their limits. The changes
+    are shown first, and all files are checked before the first change. If a thing belongs to another set, or was edited
+    by hand, nothing is changed unless --take-over is given.
     """
     from tokimori.service.set_work import check_applicable
 
@@ -185,7 +185,7 @@ def _summary(done: "Applied", *, dry_run: bool) -> str:
 
 
 def counted(counts: Mapping[str, int], always: Sequence[str], *, dry_run: bool) -> str:
-    """Return counts in words, those of zero only if they are `always` said; of a dry run what it would do."""
+    """Return counts in words. Counts of zero are left out unless they are in `always`; a dry run says "would"."""
     said = [word for word, count in counts.items() if count or word in always]
     words = {word: word.replace("_", " ") for word in said}
     told = [f"{_WOULD[w]} {counts[w]}" if dry_run and w in _WOULD else f"{counts[w]} {words[w]}" for w in said]

@@ -61,7 +61,7 @@ def list_entries(limit: int, after: str | None, since: str | None, until: str | 
 async def _found(
     service: "Service", after: str, limit: int, since: Moment | None, sought: Mapping[str, str]
 ) -> "Sequence[Recorded]":
-    """Return the newest that match, of so many that are looked at. They come in the order of their moments."""
+    """Return the newest matching entries, in the order of their moments. A bounded number is looked at."""
     found: list[Recorded] = []
     for _ in range(_MOST_LOOKED_AT // MOST_LISTED):
         page = await service.audit.list(after or None, MOST_LISTED)

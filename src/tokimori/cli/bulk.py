@@ -35,9 +35,9 @@ def is_pattern(text: str) -> bool:
 
 
 def for_each_matching(pattern: str, verb: str, done: str, act: Act, *, yes: bool) -> int:
-    """Do it to all jobs whose ids match; the exit code. `verb` and `done` are how it is called before and after.
+    """Act on all jobs whose ids match; return the exit code. `verb` and `done` name the action before and after.
 
-    Raises `NotFound` where none matches, and `Refused` where nobody can be asked.
+    Raises `NotFound` if none matches, and `Refused` if the user can't be asked.
     """
     found = in_service(lambda service: _matching(service, pattern))
     if not found:
@@ -55,7 +55,7 @@ def for_each_matching(pattern: str, verb: str, done: str, act: Act, *, yes: bool
 
 
 def confirm(found: Sequence[str], verb: str, *, field: str, yes: bool) -> None:
-    """Show the jobs and ask. Raises `Declined`, and `Refused` if nobody can be asked."""
+    """Show the jobs and ask. Raises `Declined`, and `Refused` if the user can't be asked."""
     jobs = "1 job" if len(found) == 1 else f"{len(found)} jobs"
     if not yes and not sys.stdin.isatty():
         message = f"{field}: this would {verb} {jobs}, and nobody can be asked here: say --yes"
@@ -85,7 +85,7 @@ async def _matching(service: "Service", pattern: str) -> list[str]:
 async def _carried_out(
     service: "Service", found: Sequence[str], verb: str, act: Act
 ) -> tuple[list[str], Mapping[str, str]]:
-    """Return the ids for which it was done, and by id why it was not for others."""
+    """Return the ids for which it succeeded, and by id the errors of the others."""
     left, done = list(found), set[str]()
     refused: dict[str, str] = {}
     with counting(verb, "jobs") as advance:

@@ -58,7 +58,7 @@ def json_in(field: str, text: str) -> object:
 @click.argument("topic", metavar="TOPIC")
 @click.argument("name", metavar="NAME")
 def unsubscribe(topic: str, name: str) -> None:
-    """Forget how far a subscriber of a topic has got; it is no error if nobody knows it."""
+    """Delete a subscriber of a topic with its position. An unknown one is no error."""
     in_service(lambda service: service.channels.unsubscribe(topic, name))
     if options().as_json:
         print_json({"topic": topic, "name": name, "forgotten": True})
@@ -81,8 +81,8 @@ def unsubscribe(topic: str, name: str) -> None:
 def subscribe(topic: str, *, name: str | None, after: int | None, follow: bool) -> None:
     """Print the messages of a topic, each as a line of JSON.
 
-    A new subscriber is told of all that is kept. Without --name and -f all that is kept is printed; without --name, -f
-    begins with what comes.
+    A new subscriber receives all stored messages. Without --name and -f all stored messages are printed; without
+    --name, -f begins with the next message.
     """
     begin = 0 if after is None and name is None and not follow else after
     in_service(lambda service: _tell(service, topic, name, begin, follow=follow))

@@ -14,7 +14,7 @@ from tokimori.cli.suggesting import command_hint
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """The global options, wherever they stood on the line."""
+    """The global options, from any place on the line."""
 
     server: str | None = None
     context: str | None = None
@@ -93,7 +93,7 @@ class CommandWithArguments(Command):
         return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """Show it in the usage line."""
+        """Add the arguments after `--` to the usage line."""
         return [*super().collect_usage_pieces(ctx), "[-- ARGV...]"]
 
 
@@ -127,7 +127,7 @@ class Group(click.Group):
         self.params += global_options()
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the line. An option that is the name of a command (`task --create --name=x`) is told as such."""
+        """Read the line. For an option that is the name of a command (`task --create --name=x`) the error says so."""
         words = " ".join(args).replace("=", " ").split()
         try:
             return super().parse_args(ctx, args)

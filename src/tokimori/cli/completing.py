@@ -41,7 +41,7 @@ def zones(_context: click.Context, _parameter: click.Parameter, incomplete: str)
 
 
 def _found(act: Callable[["Service"], Awaitable[Sequence[str]]]) -> list[str]:
-    """Return what `act` finds; nothing if the store can't be asked, since a shell shows no errors."""
+    """Return the names that `act` finds; none if the store does not answer, since a shell shows no errors."""
     try:
         return list(in_service(act))
     except TokimoriError:

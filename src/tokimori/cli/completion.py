@@ -66,7 +66,7 @@ def _print_or_write(shell: str, *, install: bool) -> None:
 
 
 def completed(program: click.Command) -> int | None:
-    """Answer a shell that asks what may follow; None where none asks."""
+    """Answer a shell's request for completions with an exit code; None if there is no such request."""
     from click.shell_completion import shell_complete
 
     asked = os.environ.get(VARIABLE)

@@ -53,8 +53,8 @@ _PRIVATE = 0o600
 def import_settings(*, file: str, system: str | None, place: Path | None) -> None:
     """Translate the settings of Koyomi, Keiji or PerfectSched; - reads standard input.
 
-    What each key became is told, or why it has no equal: as comments of the settings that are printed, or in a table
-    with --to. A file that is there already gets the settings in their places, and the difference is shown.
+    For each key the new setting is named, or the reason that there is none: in comments of the printed settings, or
+    with --to in a table. An existing file gets the settings in their places, and the difference is shown.
     """
     from tokimori.config.machine import this_machine
     from tokimori.config.settings import settings_table
@@ -114,7 +114,7 @@ def _name(file: str) -> str:
 
 
 def _there(place: Path) -> str | None:
-    """Return the text of the file; None if there is none."""
+    """Return the text of the file; None if it does not exist."""
     try:
         return place.read_text(encoding="utf-8") if place.exists() else None
     except (OSError, ValueError) as fault:
@@ -201,7 +201,7 @@ def show() -> None:
 
 @config.command()
 def check() -> None:
-    """Check the settings: every fault is listed; exit code 2 if there is one."""
+    """Check the settings and list every fault. Exit code 2 if there is one."""
 
     from tokimori.clock import SystemClock
     from tokimori.stores.open import open_store

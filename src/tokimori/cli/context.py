@@ -38,7 +38,7 @@ def add(name: str, url: str, token_file: Path | None) -> None:
 @click.argument("name", required=False)
 @click.option("--none", "leave", is_flag=True, help="None: what is asked goes to the store of the settings again.")
 def use(name: str | None, leave: bool) -> None:
-    """Send everything to this context from now on, where no --store or TOKIMORI_STORE says otherwise."""
+    """Use this context from now on, unless --store or TOKIMORI_STORE is given."""
     from msgspec.structs import replace
 
     from tokimori.cli.remote import contexts_file

@@ -46,7 +46,7 @@ class Draft:
         self._kept, self._said = False, editor
 
     def edit(self) -> bool:
-        """Open the editor, and read what was saved; whether that is another text. Raises `Refused`."""
+        """Open the editor, and read the saved text. Return whether it has changed. Raises `Refused`."""
         self.path.write_text(self.text, encoding="utf-8")
         before, command = self.text, [*([self._said] if self._said in EDITORS else _editor()), str(self.path)]
         try:

@@ -28,7 +28,7 @@ _FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
 
 
 class Declined(Exception):
-    """The answer no, of whoever was asked."""
+    """The user's answer no."""
 
 
 def agreed(question: str) -> None:

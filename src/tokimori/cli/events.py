@@ -50,9 +50,9 @@ _SPARE = ("ATTEMPT", "BY", "EXIT")
 )
 @click.option("--after", metavar="POSITION", help="Begin behind the event of this position.")
 def events(*, follow: bool, kind: str, since: str | None, after: str | None, **filters: Any) -> None:
-    """Tell of runs as they end, in the order in which the store was told of them, or of what is changed (--kind).
+    """Print ends of runs, in the order in which the store received them, or changes (--kind).
 
-    With -f each event is a line; with --json each is one JSON document. One may be told of twice, with the same id.
+    With -f each event is a line; with --json each is one JSON document. An event may come twice, with the same id.
     """
     from tokimori.errors import InvalidInput
 

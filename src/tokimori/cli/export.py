@@ -78,7 +78,7 @@ def as_json(job_ids: tuple[str, ...], name: str | None) -> None:
 
 
 def _exported(job_ids: Sequence[str], name: str | None) -> "tuple[list[Job], dict[str, Any]]":
-    """Return the jobs, and what there is beside them, by kind and name: nothing where single jobs are named."""
+    """Return the jobs, and the other resources by kind and name, which are empty if single jobs are named."""
     from msgspec.structs import asdict
 
     from tokimori.model.job import set_of

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def init(folder: str, user: bool, system: bool) -> None:
     """Make a workspace in a folder: tokimori.toml, tasks/ with an example, and the state folder with its database.
 
-    What is there already stays, so that it may be called again.
+    Existing files stay, so the command may be repeated.
     """
     from tokimori.cli.output import print_notice
     from tokimori.errors import InvalidInput
@@ -52,7 +52,7 @@ def _state_dir(*, user: bool, system: bool) -> Path | None:
 
 
 def _settings(place: Path) -> "Loaded":
-    """Return the settings in the new workspace, or those that somebody has named."""
+    """Return the settings of the new workspace, or those that the command line names."""
     from tokimori.config.settings import load_settings
     from tokimori.workspace.scaffold import CONFIG
 
@@ -62,7 +62,7 @@ def _settings(place: Path) -> "Loaded":
 
 
 def _make_state(loaded: "Loaded") -> int | None:
-    """Make the folder of the state, what belongs into it, and the tables of the store; the version of these."""
+    """Make the state folder, its files and the tables of the store; return the version of the schema."""
     import asyncio
 
     from tokimori.client.opening import make_state_dir, stores_of

@@ -63,7 +63,7 @@ def add(job_id: str | None, *, in_editor: bool, yes: bool, **values: Any) -> int
 @job_options
 @click.option("--unset", multiple=True, metavar="FIELD", help="Set a field back to its default.")
 def update(job_id: str, unset: tuple[str, ...], **values: Any) -> None:
-    """Change fields of a job; the others stay. --env and --label are added to those that it has."""
+    """Change fields of a job; other fields stay. --env and --label are added to those that it has."""
     changes = {**fields_given(values), **dict.fromkeys(unset)}
     if not changes:
         raise InvalidInput("nothing to change", allowed="at least one field")

@@ -38,8 +38,8 @@ def backfill(
 ) -> int:
     """Make runs for a job's past occurrences that have none, the oldest first.
 
-    Overlap never skips them: they wait. With --max-running the command stays until all are made. If it is interrupted,
-    the same command goes on from there; no run is made twice, even by two commands at a time.
+    The overlap policy never skips them: they wait. With --max-running the command stays until all are made. After an
+    interruption repeat it; no run is made twice, even by two commands at a time.
     """
     if cancel and (dry_run or wait or max_running):
         message = "--cancel can't be combined with --dry-run, --wait or --max-running"
@@ -65,7 +65,7 @@ def backfill(
 async def _make(
     service: "Service", job_id: str, moments: tuple[Moment, Moment], max_running: int, *, wait: bool
 ) -> "Backfill":
-    """Make runs as far as there is room until none is missing, or somebody cancels the backfill."""
+    """Make runs while there is room, until none is missing or the backfill is cancelled."""
     from tokimori.service.backfill import was_cancelled
 
     if (max_running or wait) and not any(node.runs_jobs for node in await service.nodes.list()):

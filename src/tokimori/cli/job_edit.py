@@ -37,10 +37,10 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @editor_options
 def edit(job_id: str, *, yes: bool, editor: str | None) -> int:
-    """Edit a job as a text in $VISUAL or $EDITOR. What changes is shown, and somebody is asked first.
+    """Edit a job as a text in $VISUAL or $EDITOR. The changes are shown and confirmed first.
 
-    A text that is wrong goes back to the editor with the fault marked. Nothing is saved where somebody else has changed
-    the job meanwhile.
+    An invalid text goes back to the editor with the fault marked. Nothing is saved if the job was changed in the
+    meantime.
     """
     from tokimori.service.definitions import check_readable, job_fields_of, replacing
     from tokimori.service.edits import tag_of
@@ -62,7 +62,7 @@ def edit(job_id: str, *, yes: bool, editor: str | None) -> int:
 
 
 def add_in_editor(job_id: str | None, fields: Mapping[str, Any], *, yes: bool) -> int:
-    """Add a job that is written in the editor; the exit code. What the command line has said stands there already."""
+    """Add a job that is written in the editor; return the exit code. Fields of the command line are filled in."""
 
     def save(edited: "Edited") -> "Job":
         async def act(service: "Service") -> "Job":
@@ -88,9 +88,9 @@ def _edited(
     question: str,
     yes: bool,
 ) -> "Job | None":
-    """Return what was saved; None if nobody wanted to. A wrong text goes back, with the fault marked, and is kept.
+    """Return the saved job; None if it was declined. An invalid text goes back with the fault marked, and is kept.
 
-    An editor that no person sits at writes the same wrong text again: that ends here.
+    An editor without a person writes the same text again, which ends this.
     """
     from tokimori.translators.job_document import marked, read_document
 
@@ -121,7 +121,7 @@ def _edited(
 
 
 def _is_wanted(edited: "Edited", old: Mapping[str, object], question: str, *, yes: bool) -> bool:
-    """Show what changes, and ask. Raises `Declined`."""
+    """Show the changes, and ask. Raises `Declined`."""
     from tokimori.translators.job_document import changes
 
     diff = changes(old, edited.fields, edited.id)

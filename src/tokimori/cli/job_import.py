@@ -124,7 +124,7 @@ def _brought(pages: Any, wish: "ImportRequest") -> "ImportTally":
 
 
 def _tell(wish: "ImportRequest", job: "Moved", changes: "Changes | None") -> None:
-    """Show what becomes of a job: it is added (+), changed (~) or kept as it is (?)."""
+    """Show the outcome for a job: added (+), changed (~) or left as it is (?)."""
     if options().as_json:
         return
     if changes is None:
@@ -141,7 +141,7 @@ def _fields(job: "Moved") -> Mapping[str, object]:
 
 
 def _start(job: "Moved") -> Iterator[str]:
-    """Say how the job goes on."""
+    """Yield a line on the moment from which the job goes on."""
     start = job.start
     moments = {"since": start.since, "not before": start.not_before}
     told = {
@@ -165,7 +165,9 @@ def _report(tally: "ImportTally", notes: Sequence[str], wish: "ImportRequest") -
 
 
 def _warnings(tally: "ImportTally") -> Iterator[str]:
-    """Say what was refused or left out, and what jobs have lost; of many of one kind some, and their number."""
+    """Yield lines on refused and skipped entries and lost fields. Of many of one kind some are named and the rest
+    counted.
+    """
     yield from some_of([f"refused: {place}: {why}" for place, why in tally.refused], "more were refused")
     yield from some_of([f"left out: {place}: {why}" for place, why in tally.left_out], "more were left out")
     told: dict[str, list[str]] = {}

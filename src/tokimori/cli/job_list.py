@@ -73,7 +73,7 @@ def stats(job_id: str) -> None:
 @click.command("durations", cls=Command)
 @click.argument("job_ids", metavar="ID…", nargs=-1, required=True, shell_complete=job_ids)
 def durations(job_ids: tuple[str, ...]) -> None:
-    """Say how long the newest good runs of these jobs took: half of them, and 19 of 20, at most so many seconds."""
+    """Print the median and 95th percentile of the durations of these jobs' newest successful runs."""
     found = in_service(lambda service: service.jobs.durations(job_ids))
     if options().as_json:
         print_json(found)
@@ -152,7 +152,7 @@ def _row(found: "Job") -> Row:
 
 
 def _next(found: "Job") -> At | str:
-    """Return its next moment, or the jobs after which it runs."""
+    """Return the job's next moment, or the jobs after which it runs."""
     if found.definition.parents:
         return f"after {', '.join(dict.fromkeys(parent.job for parent in found.definition.parents))}"
     return next_cell(found)

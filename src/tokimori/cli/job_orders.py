@@ -57,7 +57,7 @@ def delete(
 
 
 async def _see_gone(service: "Service", job_id: str, cascade: bool, now: bool, force: bool) -> None:
-    """Delete one of several jobs; it may be gone already, with one after which it ran."""
+    """Delete one of several jobs. It may be gone already, together with a parent."""
     with suppress(NotFound):
         await service.jobs.delete(job_id, cascade=cascade, now=now, force=force)
 
@@ -91,7 +91,9 @@ async def _all_jobs(service: "Service") -> tuple[Moment, list[str]]:
 
 
 async def _in_pieces(service: "Service", until: Moment, total: int, *, now: bool) -> tuple[list[str], dict[str, str]]:
-    """Delete what was there at that moment, and tell how far it is; the ids, and what was kept and why."""
+    """Delete the jobs that existed at that moment, with a progress bar; return their ids, and by id the reasons of
+    those that stay.
+    """
     from tokimori.service.deleting import CONFIRMED
 
     with counting("delete", "jobs") as advance:
@@ -108,7 +110,7 @@ async def _in_pieces(service: "Service", until: Moment, total: int, *, now: bool
 
 
 def _print(ids: Sequence[str], kept: Mapping[str, str], found: Sequence[str] | None) -> None:
-    """Print what was deleted and kept; on a dry run what would be (`found`)."""
+    """Print the deleted jobs and those that stay; for a dry run those that would be (`found`)."""
     if options().as_json:
         print_json({"deleted": ids, "kept": kept} if found is None else {"would_delete": found})
         return
@@ -147,7 +149,7 @@ def pause(job_id: str, *, reason: str | None, now: bool, yes: bool) -> int:
 @_job_or_pattern
 @yes_option
 def resume(job_id: str, *, yes: bool) -> int:
-    """Resume a paused job, or all that match. What it missed is recorded as skipped, and does not run."""
+    """Resume a paused job, or all that match. Missed occurrences are recorded as skipped, and do not run."""
     if is_pattern(job_id):
         return for_each_matching(job_id, "resume", "resumed", lambda service, each: service.jobs.resume(each), yes=yes)
     print_job("resumed", in_service(lambda service: service.jobs.resume(job_id)))
@@ -164,10 +166,11 @@ def resolve(job_id: str) -> None:
 @click.command(cls=Command)
 @_job
 def rewind(job_id: str) -> None:
-    """Put a job back to now that a clock which was ahead has put ahead. Nodes do so themselves where it is safe.
+    """Reset a job to now after a clock that was ahead has moved it into the future. Nodes do so themselves where it is
+    safe.
 
-    Where `tokimori doctor` names the job for over two minutes, some of what it ran ahead was pruned, or it was over
-    10,000 runs: what is not known to have run comes again.
+    Use this if `tokimori doctor` names the job for over two minutes: some runs of the future were pruned, or there were
+    over 10,000. Moments without a known run come again.
     """
     print_job("put back", in_service(lambda service: service.jobs.rewind(job_id)))
 
@@ -186,6 +189,6 @@ def copy(job_id: str, new_id: str) -> None:
 def rename(job_id: str, new_id: str) -> None:
     """Give a job another id. Its schedule goes on, and jobs that name it name the new id.
 
-    Its runs so far stay under the old id. If this is interrupted, the job stays paused, and the same command goes on.
+    Its runs so far stay under the old id. After an interruption the job stays paused; repeat the command.
     """
     print_job(f"renamed {job_id} to", in_service(lambda service: service.jobs.rename(job_id, new_id)))

@@ -23,7 +23,7 @@ _ONLY_NAMES = re.compile(r"([A-Za-z]+ )?\{\{ *secret\.[A-Za-z0-9._-]+ *\}\}")
 
 
 def coming(job: "Job") -> Moment | None:
-    """Return the next moment of a job that has not passed; None: none is known. What is due already is not told."""
+    """Return the next moment of a job after now; None if none is known."""
     from tokimori.clock import SystemClock
     from tokimori.model.job import schedule_of
 
@@ -45,7 +45,7 @@ def next_cell(job: "Job | None") -> At | str:
 
 
 def print_job(done: str, changed: "Job", moments: Sequence[Moment] | None = None) -> None:
-    """Print what was done, with the state that the job has now, and what its definition may lose."""
+    """Print the change, the job's new state, and warnings about its definition."""
     from tokimori.service.views.jobs import JobView
     from tokimori.service.why.job import what_is_lost
 
@@ -59,8 +59,8 @@ def print_job(done: str, changed: "Job", moments: Sequence[Moment] | None = None
 
 
 def masked(name: str, value: object) -> object:
-    """Return the value of a field without what stands in headers that let in; `--json` shows it, and the names of
-    secrets.
+    """Return the value of a field with credentials in headers hidden. `--json` shows these, and the names
+    of secrets.
     """
     kind, _, inner = name.partition(".")
     if kind not in ("headers", "env"):

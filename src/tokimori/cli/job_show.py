@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @click.argument("job_id", metavar="ID", shell_complete=job_ids)
 def show(job_id: str) -> None:
-    """Show a job, its next moments and what was skipped lately."""
+    """Show a job, its next moments and its recent skips."""
     print_shown(job_id)
 
 
 def print_shown(job_id: str) -> None:
-    """Print all that is known of a job."""
+    """Print a job with its moments, pauses and skips."""
     from tokimori.service.definitions import job_fields_of
     from tokimori.service.graph import direct, how
     from tokimori.service.reasons import AT_REST, told

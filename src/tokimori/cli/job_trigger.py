@@ -67,7 +67,7 @@ def trigger(job_id: str, *, wait: bool, timeout: float | None, no_parent: bool, 
 
 
 def _check_waiting(job_id: str, *, wait: bool, timeout: float | None) -> None:
-    """Refuse what says how to wait where nothing waits. Raises `InvalidInput`."""
+    """Refuse options of waiting without --wait. Raises `InvalidInput`."""
     if timeout is not None and not wait:
         message = "timeout: it says how long to wait, and without --wait nothing waits"
         raise InvalidInput(message, field="timeout", value=timeout, allowed="--wait beside it")

@@ -36,7 +36,7 @@ _last = click.option("--to", "last", metavar="TIME", help="The last moment, or h
 @_last
 @click.option("-n", "count", type=click.IntRange(1, 1_000_000), default=100, show_default=True, help="How many.")
 def ledger(job_id: str, first: str | None, last: str | None, count: int) -> None:
-    """Say of each occurrence of a job's schedule what became of it: its run, or why there is none.
+    """Show the fate of each occurrence of a job's schedule: its run, or the reason that there is none.
 
     With `-o jsonl` each line is a JSON object.
     """
@@ -81,8 +81,8 @@ async def _range(service: "Service", first: str | None, last: str | None) -> tup
 def verify(job_ids: tuple[str, ...], first: str | None, last: str | None) -> int:
     """Check that each occurrence of these jobs, or of all, is a run or a skip, or was pruned.
 
-    What does not fit is named, and the exit code is then 1. What is older than the last change of a job can't be
-    judged, as its schedule of then is not known.
+    Others are listed, and the exit code is then 1. Occurrences before a job's last change can't be checked, as its old
+    schedule is not stored.
     """
     from tokimori.service.views.ledger import VerifiedView
 

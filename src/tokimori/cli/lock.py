@@ -33,7 +33,7 @@ class LockGroup(Group):
     """A group whose line with a `--` names no command of its own but a semaphore, and a program to run."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Run a program where there is one after `--`, whatever the line says before it."""
+        """Choose the command that runs a program if the line has a `--`."""
         return super().parse_args(ctx, [_RUN, *args] if "--" in args else args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
@@ -74,7 +74,7 @@ def list_semaphores() -> None:
 
 
 def _rows(each: "SemaphoreDetails", zone: str) -> list[Row]:
-    """Return one for each holder; what is the semaphore's own stands in the first."""
+    """Return a row for each holder. The first one also shows the semaphore's own fields."""
     own = each.name, each.limit, each.used, each.rate or "", "" if each.taken is None else each.taken, each.waiting
     firsts = [own, *[("",) * len(own)] * len(each.holders)]
     return [
@@ -97,7 +97,7 @@ def _holder_cells(holder: "Holder | None", zone: str) -> tuple[object, ...]:
     "--rate", metavar="N/T", help="How many units are taken in any period, such as 100/1m or '10/s smooth'; none: any."
 )
 def set_limit(*, name: str, limit: int | None, rate: str | None) -> None:
-    """Make a semaphore, or change its limit and its rate. If there is room now, those who wait are served at once."""
+    """Make a semaphore, or change its limit and its rate. Waiting runs and programs start at once if there is room."""
     from tokimori.service.views.semaphores import SemaphoreView
 
     async def act(service: "Service") -> "SemaphoreDetails":
@@ -113,7 +113,7 @@ def set_limit(*, name: str, limit: int | None, rate: str | None) -> None:
 @lock.command()
 @click.argument("name")
 def delete(name: str) -> None:
-    """Delete a semaphore that nobody holds or waits for."""
+    """Delete a semaphore without holders and waiters."""
 
     async def act(service: "Service") -> None:
         await service.semaphores.delete(name)

@@ -36,7 +36,7 @@ class _LockCommand(CommandWithArguments):
     """Command without a name of its own: the word after `lock` is a semaphore."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Return its errors point at the help of `tokimori lock`, which describes such a line."""
+        """Read the line. Errors point at the help of `tokimori lock`, which describes such a line."""
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as fault:
@@ -106,7 +106,7 @@ async def _session(loaded: "Loaded", command: "ForegroundCommand") -> "AsyncIter
 
 
 async def _attended(command: "ForegroundCommand", held: "Held", argv: list[str]) -> int:
-    """Run the command to its end, whatever that is; returns its exit code."""
+    """Run the command to its end; return its exit code."""
     marks = {"TOKIMORI_LOCK": held.name, "TOKIMORI_LOCK_TOKEN": str(held.token)}
     try:
         await command.start(argv, {**os.environ, **marks}, str(Path.cwd()))
@@ -124,7 +124,7 @@ def _code(ended: "ProcessEnded") -> int:
 
 
 class _Signals:
-    """The signals that come for this process: whom to tell, and which one came first."""
+    """Signals to this process: their receiver, and the first one."""
 
     def __init__(self, tell: Callable[[int], object]) -> None:
         self.first: int | None = None

@@ -36,9 +36,10 @@ _SHORT = 13
 @click.option("-f", "--follow", is_flag=True, help="Go on with what runs write, until Ctrl-C.")
 @click.option("-n", "count", type=click.IntRange(1, 1000), default=20, show_default=True, help="Of how many runs.")
 def logs(*, job_id: str | None, since: str | None, follow: bool, count: int) -> None:
-    """Print what the newest runs have written, whichever node ran them; each line begins with its job and its run.
+    """Print the output of the newest runs on all nodes.
 
-    Of a long output the beginning and the end are kept. `tokimori run logs` prints one run as it is.
+    Each line begins with its job and its run. Of a long output the beginning and the end are stored. `tokimori run
+    logs` prints one run as it is.
     """
     checked = None if job_id is None else check_job_id(job_id)
 
@@ -61,7 +62,7 @@ def logs(*, job_id: str | None, since: str | None, follow: bool, count: int) -> 
 
 
 class Printer:
-    """Prints what has come since it last looked: how far it is with each run, and which have not ended."""
+    """Printer of new output: its position in each run, and the unfinished runs."""
 
     def __init__(self, service: "Service") -> None:
         self._service = service
@@ -69,7 +70,7 @@ class Printer:
         self._open: set[RunId] = set()
 
     async def print(self, runs: "Sequence[Run]") -> None:
-        """Print what these runs have written since."""
+        """Print the new output of these runs."""
         from tokimori.model.transitions import ENDS
 
         for run in runs:
@@ -84,7 +85,7 @@ class Printer:
             self._open.discard(oldest)
 
     async def go_on(self, newer: "Sequence[Run]") -> None:
-        """Print what unfinished runs have written, and those that came since."""
+        """Print the new output of unfinished and of new runs."""
         fresh = [run for run in newer if run.id not in self._read]
         again = []
         for run_id in sorted(self._open)[-_MOST_FOLLOWED:]:
@@ -95,7 +96,7 @@ class Printer:
         await self.print([*again, *fresh])
 
     async def _print_new(self, run: "Run", attempt: int, position: int) -> int:
-        """Print what the attempt wrote after this position; the new position."""
+        """Print the output of an attempt after this position; return the new position."""
         from tokimori.service.outputs import unread
 
         try:

@@ -47,9 +47,9 @@ _ids = click.argument("ids", metavar="[ID]…", nargs=-1)
 @_dry_run
 @_yes
 def bulk_jobs(verb: str, ids: tuple[str, ...], *, dry_run: bool, yes: bool, **said: Any) -> int:
-    """Give one order for all jobs that the filters find: pause, resume, enable, trigger or delete them.
+    """Pause, resume, enable, trigger or delete all jobs that the filters find.
 
-    It is shown how many they are, and somebody is asked. Each is changed and recorded by itself.
+    Their number is shown and confirmed first. Each job is changed and recorded separately.
     """
     said |= {"ids": list(ids) or None, "key": f"bulk-{secrets.token_hex(8)}"}
 
@@ -88,10 +88,9 @@ def bulk_jobs(verb: str, ids: tuple[str, ...], *, dry_run: bool, yes: bool, **sa
 def bulk_runs(
     verb: str, ids: tuple[str, ...], *, since: str | None, until: str | None, dry_run: bool, yes: bool, **said: Any
 ) -> int:
-    """Give one order for all runs that the filters find: cancel, hold, resume or retry them.
+    """Cancel, hold, resume or retry all runs that the filters find.
 
-    It is shown how many they are, and somebody is asked. Without --state those are meant that the order concerns: of
-    `retry` the failed ones.
+    Their number is shown and confirmed first. The default of --state fits the verb: failed runs for `retry`, say.
     """
 
     async def act(service: "Service", **more: Any) -> "Bulk":
@@ -106,7 +105,7 @@ def bulk_runs(
 
 
 def _ordered(verb: str, noun: str, place: str, act: Any, *, dry_run: bool, yes: bool) -> int:
-    """Show how many are meant, ask, and go on until all are done; the exit code."""
+    """Show the number, ask, and act until all are done; return the exit code."""
     preview: Bulk = in_service(lambda service: act(service, dry_run=True))
     if dry_run:
         if options().as_json:
@@ -143,7 +142,7 @@ async def _all(service: "Service", act: Any, place: str) -> "list[Bulk]":
 
 
 def _confirm(preview: "Bulk", verb: str, noun: str, *, yes: bool) -> None:
-    """Show what is meant, and ask. Raises `Declined`, and `Refused` if nobody can be asked."""
+    """Show the selection, and ask. Raises `Declined`, and `Refused` if the user can't be asked."""
     if not yes and not sys.stdin.isatty():
         message = f"{verb}: this would {verb} {_told(preview, noun)}, and nobody can be asked here: say --yes"
         raise Refused(message, field="yes", allowed="--yes, or a terminal")

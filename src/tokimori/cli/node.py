@@ -74,7 +74,7 @@ async def _nodes(service: "Service") -> "tuple[str, Sequence[NodeRecord]]":
 def address(*, header: bool) -> None:
     """Print the address of each node with this state folder, with the secret that lets a browser in.
 
-    Who reads it may run commands as the user of the node.
+    Anybody who reads it may run commands as the user of the node.
     """
     from tokimori.errors import NotFound
     from tokimori.node.open_doors import entry, open_doors

@@ -101,7 +101,7 @@ def delete(name: str, *, force: bool) -> None:
 @click.argument("name")
 @click.option("--timeout", type=Length(), metavar="LENGTH", help="How long to wait for its end.")
 def test(name: str, timeout: float | None) -> int:
-    """Send a notification that tells of nothing, and wait for its end; a node has to run."""
+    """Send a trial notification, and wait for its end. A node must run."""
     from tokimori.cli.waiting import end_of
     from tokimori.model.transitions import RunState
     from tokimori.service.notified import id_of, trial_payload

@@ -35,7 +35,7 @@ def restart_run(run_id: str) -> None:
 @click.argument("name")
 @click.option("--data", metavar="JSON", help="What the function gets with it.")
 def signal_run(run_id: str, name: str, data: str | None) -> None:
-    """Tell the function of a running run a word: it hears it by `task.on_signal(NAME, …)`."""
+    """Send a signal to the function of a running run, which receives it by `task.on_signal(NAME, …)`."""
     from tokimori.cli.channels import json_in
 
     value = None if data is None else json_in("data", data)
@@ -55,7 +55,7 @@ def _print_run(run: "Run", what: str) -> None:
 @_job
 @click.option("--reason", metavar="TEXT", default="cancelled by hand", show_default=True, help="Kept with the runs.")
 def cancel_job(job_id: str, reason: str) -> None:
-    """Cancel all runs of a job that have not ended, wherever they are. The job itself goes on."""
+    """Cancel all unfinished runs of a job, on every node. The job itself goes on."""
     cancelled = in_service(lambda service: service.jobs.cancel(job_id, reason))
     if options().as_json:
         print_json({"job_id": job_id, "cancelled": cancelled})
@@ -81,7 +81,7 @@ def restart_job(job_id: str) -> None:
 @_node
 @_all
 def drain(node_id: str | None, *, all_nodes: bool) -> None:
-    """Let a node take no new runs, until it is told to resume or starts again; what it runs goes on."""
+    """Stop a node from taking new runs, until `node resume` or its next start. Its runs go on."""
     _order(node_id, lambda service, node: service.nodes.drain(node), "takes no new runs", all_nodes=all_nodes)
 
 

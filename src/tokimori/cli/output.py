@@ -20,10 +20,10 @@ STDOUT = 1
 
 
 def print_json(value: object) -> None:
-    """Print one JSON document, indented, or a line for each member of a list; on a terminal nothing in it controls
-    that.
+    """Print one indented JSON document, or a line for each member of a list, or with `-o template` the template's
+    lines.
 
-    With `-o template` the lines that the template makes of it.
+    Control characters are escaped on a terminal.
     """
 
     from msgspec import json
@@ -58,7 +58,7 @@ def print_text(text: str) -> None:
 
 
 def write_file(place: Path, text: str) -> None:
-    """Write a text that somebody wants as a file; its folder is made. Raises `Refused`."""
+    """Write a text to a file, and make its folder. Raises `Refused`."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text, encoding="utf-8")
@@ -68,15 +68,15 @@ def write_file(place: Path, text: str) -> None:
 
 
 def announce(line: str) -> None:
-    """Print a line of a program that goes on, at once, for whoever reads it."""
+    """Print a line at once, although the program goes on."""
     print_lines(line)
     sys.stdout.flush()
 
 
 def is_for_one_reader(descriptor: int) -> bool:
-    """Return whether the output goes to whoever has started this: a terminal, or a program that reads it.
+    """Return whether the output goes to the user who has started this: to a terminal, or a program that reads it.
 
-    Files and the system's journal are read by others, and later.
+    Files and the system's journal have other readers, later.
     """
     try:
         mode = os.fstat(descriptor).st_mode
@@ -91,14 +91,14 @@ def print_notice(line: str) -> None:
 
 
 def some_of(lines: Sequence[str], more: str) -> Sequence[str]:
-    """Return the lines; on a terminal the first of them, and how many `more` there are."""
+    """Return the lines; on a terminal the first of them, and the number of the others."""
     if not sys.stderr.isatty() or len(lines) <= MOST_FAULTS:
         return lines
     return [*lines[:MOST_FAULTS], f"… and {len(lines) - MOST_FAULTS} {more}"]
 
 
 def print_fields(fields: Sequence[tuple[str, object]]) -> None:
-    """Print one `name: value` on each line, values below each other."""
+    """Print one `name: value` on each line, with the values aligned."""
     width = max(len(name) for name, _ in fields) + 1
     print_lines(*(f"{name + ':':<{width}} {printable(value)}" for name, value in fields))
 

@@ -18,7 +18,7 @@ Advance = Callable[[int, int | None], None]
 
 @contextmanager
 def counting(what: str, unit: str) -> Iterator[Advance]:
-    """Yield a bar for work whose parts are counted: `what` is done, to so many of this `unit`."""
+    """Yield a bar for counted work: `what` is done, in parts of this `unit`."""
     if not sys.stderr.isatty() or options().plain:
         yield lambda _done, _total: None
         return

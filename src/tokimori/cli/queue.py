@@ -28,7 +28,7 @@ _EVERYTHING = click.option("--all", "everything", is_flag=True, help="Everything
 @click.option("--paused", is_flag=True, help="Only those that are paused by name.")
 @listing(_COLUMNS)
 def list_queues(*, paused: bool) -> None:
-    """List the queues, how many jobs are in each, and what is paused."""
+    """List the queues with the number of their jobs, and the pauses."""
     from tokimori.model.lanes import EVERYTHING
     from tokimori.service.asking import MOST_LISTED
     from tokimori.service.queues import sentence

@@ -59,7 +59,7 @@ def _server() -> str | None:
 
 
 def check_local(what: str) -> None:
-    """Refuse what only a store itself can do, where a node is asked. Raises `Refused`."""
+    """Refuse an operation that needs the store itself if the command asks a node. Raises `Refused`."""
     if server() is not None:
         raise Refused(
             f"{what}: a node does not offer this over HTTP; name the store itself, with --store or TOKIMORI_STORE",

@@ -37,7 +37,7 @@ _BARS = " ▁▂▃▄▅▆▇█"
 @click.option("--until", metavar="TIME", help="Only runs that failed before, as --since.")
 @click.option("--before", metavar="RUN", help="Only runs older than this one.")
 def failures(*, since: str | None, until: str | None, before: str | None, **traits: Any) -> None:
-    """Show failed runs by their cause: how often, of which jobs, when, and the newest run of each."""
+    """Show failed runs by cause: their number, jobs, times, and the newest run of each cause."""
     from tokimori.service.views.failures import FailuresView
 
     async def act(service: "Service") -> "tuple[str, FoundFailures]":

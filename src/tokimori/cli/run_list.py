@@ -72,10 +72,10 @@ def list_runs(
     watch: bool,
     **traits: Any,
 ) -> None:
-    """List runs, newest first. Labels, owner and queue are those of their jobs as these are now.
+    """List runs, newest first. Labels, owner and queue are the present ones of their jobs.
 
-    `--text` and `--sort` are about the runs that are listed, of which there are as many as -n says. For `--contains`
-    the newest 10,000 are looked at: it says where to go on.
+    `--text` and `--sort` apply to the listed runs, at most -n of them. For `--contains` the newest 10,000 are searched;
+    the last line says how to go on.
     """
     from tokimori.cli.watching import watched
     from tokimori.service.views.runs import RunView
@@ -119,7 +119,7 @@ def _row(run: "Run", summary: "RunSummary") -> tuple[object, ...]:
 
 
 async def _found(service: "Service", count: int, wanted: dict[str, Any]) -> "list[Run]":
-    """Return so many runs, if there are: one answer looks at a bounded number of them."""
+    """Return up to `count` runs. One answer searches a bounded number of runs, so several may be needed."""
     found = await service.runs.list(**wanted, limit=count)
     runs, looked = list(found), found.looked
     while found.next is not None and len(runs) < count and (wanted["text"] is None or looked < MOST_SEARCHED):

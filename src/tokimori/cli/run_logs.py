@@ -34,7 +34,7 @@ _LOOKS = 0.05
 
 
 class _How(NamedTuple):
-    """Form of a printed output: of which attempt (None: of the newest), each line with its time or not, raw or not."""
+    """Form of a printed output: the attempt (None: the newest), with times or not, raw or not."""
 
     attempt: int | None
     timestamps: bool
@@ -63,9 +63,9 @@ _TIMESTAMPS = click.option(
 @click.option("--raw", is_flag=True, help="Leave every byte as it is on a terminal too.")
 @editor_options
 def logs(run_id: str, *, follow: bool, attempt: int | None, timestamps: bool, raw: bool, editor: str | None) -> int:
-    """Print what a run wrote.
+    """Print the output of a run.
 
-    On a terminal colours pass, and whatever else would control it is written out; a file or a pipe gets every byte.
+    On a terminal colours pass, and other control characters are escaped. A file or a pipe gets every byte.
     """
     how = _How(attempt=attempt, timestamps=timestamps, raw=raw)
     return _logs(lambda act: with_run(run_id, act), how, follow=follow, editor=editor)
@@ -78,7 +78,7 @@ def logs(run_id: str, *, follow: bool, attempt: int | None, timestamps: bool, ra
 @click.option("--raw", is_flag=True, help="Leave every byte as it is on a terminal too.")
 @editor_options
 def job_logs(job_id: str, *, follow: bool, timestamps: bool, raw: bool, editor: str | None) -> int:
-    """Print what the newest run of a job wrote, as `run logs` does."""
+    """Print the output of the newest run of a job, as `run logs` does."""
 
     async def with_newest(service: "Service", act: Act[_T]) -> _T:
         job = (await service.jobs.get(job_id)).id
@@ -127,7 +127,7 @@ def _ending(ended: "Run") -> int:
 
 
 async def _follow(service: "Service", run_id: str, how: _How, write: Write) -> "Run":
-    """Print what is new until the run ends, and return it; the output of a retry follows that of the attempt before."""
+    """Print new output until the run ends, and return the run. A retry's output follows that of the attempt before."""
 
     import asyncio
 
@@ -153,7 +153,7 @@ async def _follow(service: "Service", run_id: str, how: _How, write: Write) -> "
 async def _unread(
     service: "Service", output: "Output", position: int, *, timestamps: bool, is_over: bool
 ) -> tuple[bytes, int]:
-    """Return what the attempt wrote after this position, and the new position."""
+    """Return the output of the attempt after this position, and the new position."""
     from tokimori.service.outputs import stamped, unread
 
     if timestamps:

@@ -20,7 +20,7 @@ report = Group(
 @report.command()
 @click.option("--result", metavar="TEXT", help="The payload for the runs of the jobs that run after this one.")
 def succeeded(result: str | None) -> None:
-    """Report that the run succeeded, whatever the exit code."""
+    """Report success of this run; the exit code then means nothing."""
 
     from tokimori.executors.reported import ReportSucceeded
 
@@ -31,7 +31,7 @@ def succeeded(result: str | None) -> None:
 @click.argument("error", metavar="TEXT")
 @click.option("--no-retry", is_flag=True, help="End for good, however many attempts the job has left.")
 def failed(error: str, no_retry: bool) -> None:
-    """Report that the run failed, whatever the exit code; it is retried as far as the job allows."""
+    """Report failure of this run; the exit code then means nothing. It is retried as the job allows."""
 
     from tokimori.executors.reported import ReportFailed
 
@@ -52,7 +52,7 @@ def retry(at: str | None, seconds: float | None) -> None:
 @report.command()
 @click.argument("reason", metavar="REASON")
 def hold(reason: str) -> None:
-    """Ask for a person; `tokimori run resume` lets the run go on."""
+    """Hold this run until a person resumes it (`tokimori run resume`)."""
 
     from tokimori.executors.reported import ReportHold
 

@@ -101,8 +101,8 @@ def rotate() -> None:
 def key(file: str | None) -> None:
     """Put a new key before those in FILE, by default that of the setting secrets.key_file.
 
-    Each node of the store needs the file. Take it to all of them before `tokimori secret rotate`, and keep a copy
-    beside the backups of the store: without a key nobody reads a secret any more.
+    Each node of the store needs the file. Copy it to all of them before `tokimori secret rotate`, and keep a copy with
+    the backups of the store: without a key no secret can be read.
     """
     from tokimori.config.secrets import add_key
 

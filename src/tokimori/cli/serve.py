@@ -17,10 +17,11 @@ from tokimori.config.machine import check_linux
 
 
 def detach(log: Path, work: Callable[[Callable[[str], None]], int]) -> int:
-    """Do the work in a new process and session, its output in `log`; this process prints its id when it is ready.
+    """Run the work in a new process and session, with its output in `log`.
 
-    The work is ready when it tells its first line. Where it ends before, this process shows what it wrote and returns
-    its exit code. To be called before there are threads or loops, which a fork would lose.
+    This process prints the other's id when it is ready, which means after its first line. If it ends before that, this
+    process shows its output and returns its exit code. Call this before there are threads or loops, which a fork would
+    lose.
     """
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     begin = log.stat().st_size if log.exists() else 0
@@ -36,7 +37,7 @@ def detach(log: Path, work: Callable[[Callable[[str], None]], int]) -> int:
 
 
 class _Ready:
-    """Prints lines into the log; the first one tells the parent."""
+    """Printer of lines into the log. The first line makes the parent go on."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor: int | None = descriptor
@@ -153,7 +154,7 @@ def serve(
 
 
 def make_folders(settings: "Settings") -> None:
-    """Make the state folder, and the folder of a log in it; one elsewhere is somebody's own affair."""
+    """Make the state folder, and the folder of a log within it. A folder elsewhere must exist."""
     from tokimori.client.opening import make_state_dir
 
     make_state_dir(settings.state_dir)
@@ -162,7 +163,9 @@ def make_folders(settings: "Settings") -> None:
 
 
 def run_node(settings: "Settings", tell: Callable[[str], None], read: Callable[[], "Loaded"]) -> int:
-    """Run a node until it is stopped; the exit code. `tell` tells a person one line, `read` reads settings anew."""
+    """Run a node until it is stopped; return the exit code. `tell` prints a line for the user, `read` reads settings
+    anew.
+    """
     from tokimori.clock import SystemClock
     from tokimori.executors.keeper.kernel import Title, name_myself
     from tokimori.logs.rotation import Rotation

@@ -95,7 +95,7 @@ def in_service(act: Callable[["Service"], Awaitable[_T]], absent: Absent = Absen
 
 
 def in_bare_service(act: Callable[["Service"], Awaitable[_T]], absent: Absent = Absent.REFUSED) -> _T:
-    """As `in_service`, whatever schema the store has."""
+    """Act as `in_service` does, with any schema of the store."""
     import asyncio
 
     from tokimori.cli.remote import server
@@ -106,7 +106,7 @@ def in_bare_service(act: Callable[["Service"], Awaitable[_T]], absent: Absent = 
 
 
 def in_own_service(act: Callable[["Service"], Awaitable[_T]]) -> _T:
-    """As `in_service`, on the store of the settings, whatever context is in use."""
+    """Act as `in_service` does, on the store of the settings, whatever context is in use."""
     import asyncio
 
     from tokimori.service.schema import open_whole
@@ -128,7 +128,7 @@ async def _at_node(url: str, act: Callable[["Service"], Awaitable[_T]]) -> _T:
 
 
 async def _answered(service: "Service", act: Callable[["Service"], Awaitable[_T]]) -> _T:
-    """Return the result of `act`; whoever names what is not there is told what he may have meant."""
+    """Return the result of `act`. The error for an unknown name suggests similar ones."""
     from tokimori.errors import NotFound
 
     try:

@@ -23,7 +23,7 @@ _COLUMNS = ("NAME", "JOBS", "VERSION", "APPLIED", "BY", "STATE")
 @sets.command("list")
 @listing(_COLUMNS)
 def list_sets() -> None:
-    """List the sets: who applied each last, and if that came to its end."""
+    """List the sets with the author of the last apply, and whether it was finished."""
     _print(None)
 
 
@@ -36,7 +36,7 @@ def show_set(name: str) -> None:
 
 
 def _sentence(state: "SetState") -> str:
-    """Return how the set stands, in words."""
+    """Return the state of the set in words."""
     by = state.by or "somebody"
     return {
         "whole": "whole",

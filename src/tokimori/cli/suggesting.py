@@ -97,9 +97,10 @@ async def _meant(service: "Service", fault: "NotFound") -> str | None:
 
 
 async def _job_meant(service: "Service", given: str) -> str | None:
-    """Among those whose ids begin as its first half does, then as its first letter does, then among the first ones.
+    """Return a similar job id.
 
-    Each is a list with an end: of a million jobs not all are looked at.
+    Jobs that share the first half of the id are searched first, then those of its first letter, then the first jobs,
+    each a bounded list.
     """
     for length in dict.fromkeys((len(given) // 2, 1, 0)):
         prefix = given[:length] or None

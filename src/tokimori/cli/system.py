@@ -37,7 +37,7 @@ system = Group(
 
 
 class Service(Struct, frozen=True, kw_only=True):
-    """A part of a node on this machine: `scheduler` or `bus`. `says`: ready, or why not; `by` who has started it."""
+    """A part of a node on this machine: `scheduler` or `bus`. `says`: ready, or the reason; `by`: its starter."""
 
     name: str
     status: str
@@ -50,9 +50,9 @@ class Service(Struct, frozen=True, kw_only=True):
 @system.command(cls=CommandWithArguments)
 @click.option("--timeout", type=Length(), default=60.0, metavar="LENGTH", help="How long to wait until it is ready.")
 def start(*, timeout: float) -> int:
-    """Start a node in the background, and wait until it is ready. What stands after -- is for `tokimori serve`.
+    """Start a node in the background, and wait until it is ready. Arguments after -- are for `tokimori serve`.
 
-    Where one runs already nothing is done. Exit code 1 if it is not ready in time: it goes on trying.
+    If one runs already nothing happens. Exit code 1 if it is not ready in time; it goes on trying.
     """
     from tokimori.cli.serve import make_folders
     from tokimori.cli.system_start import start_node

@@ -48,7 +48,7 @@ def log_of(loaded: "Loaded") -> Path:
 
 
 def start_node(loaded: "Loaded", arguments: Sequence[str], timeout: float) -> int:
-    """Start it, unless it runs; the exit code. To be called by one at a time."""
+    """Start the node, unless it runs; return the exit code. Only one caller at a time."""
     from tokimori.node.background import Living, Stale, remove_note, standing
     from tokimori.node.systemd import Listener
 
@@ -71,9 +71,7 @@ def start_node(loaded: "Loaded", arguments: Sequence[str], timeout: float) -> in
 
 
 def _spawn(loaded: "Loaded", arguments: Sequence[str], listener: str) -> _Child:
-    """Return the node as a process in a session of its own. What it prints until its log is open goes to
-    `start.log`.
-    """
+    """Start the node as a process in its own session. Its output goes to `start.log` until its log is open."""
     from tokimori.executors.keeper.kernel import boot_identity
     from tokimori.node.background import Note, look, write_note
 
@@ -119,7 +117,7 @@ def _not_written(what: str, folder: Path, fault: OSError) -> Refused:
 
 
 def _settings_for(loaded: "Loaded") -> Mapping[str, str]:
-    """Return this command's settings for the node, and those of its log: a file, which it bounds."""
+    """Return the settings for the node: those of this command, and a bounded log file."""
     from tokimori.config.settings import DEFAULT
 
     given = options()

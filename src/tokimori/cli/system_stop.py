@@ -23,7 +23,9 @@ _NAMED = 3
 
 
 def stop_node(loaded: "Loaded", timeout: float | None, *, now: bool) -> int:
-    """Let it drain, or (`now`) hand back what it has; the exit code. Raises `Conflict` if it takes too long."""
+    """Let the node drain, or with `now` release its runs; return the exit code. Raises `Conflict` if it
+    takes too long.
+    """
     from tokimori.node.background import Absent, Stale, grip, note_stopped, remove_note, standing
 
     folder, said = loaded.settings.state_dir, loaded.settings
@@ -62,7 +64,7 @@ def _hand_back(held: "Grip") -> None:
 
 
 def _await_end(held: "Grip", patience: float) -> None:
-    """Wait, and say for what. Ctrl-C lets it hand back what it has; a second one leaves it alone."""
+    """Wait for the node's end, and show its runs. Ctrl-C lets it release them; a second one stops waiting."""
     deadline = time.monotonic() + patience
     try:
         _watch(held, deadline)
@@ -90,7 +92,7 @@ def _watch(held: "Grip", deadline: float) -> None:
 
 
 def what_it_has(note: "Note") -> str:
-    """Return the runs in its hands, in words; empty where there are none, or the store does not say."""
+    """Return the node's runs in words; empty if there are none, or the store does not answer."""
     from tokimori.cli.session import in_own_service
 
     try:

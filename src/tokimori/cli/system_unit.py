@@ -51,9 +51,9 @@ _FOR_THE_SYSTEM = (
 @click.option("--name", default="tokimori", show_default=True, metavar="NAME", help="The name of the unit.")
 @click.option("--print", "only_print", is_flag=True, help="Print the unit, and make nothing.")
 def install(*, whole: bool, run_as: str | None, name: str, only_print: bool) -> None:
-    """Write a unit of systemd for a node with the settings of now, and say what to run. Nothing is started.
+    """Write a unit of systemd for a node with the present settings, and print the commands to run. Nothing is started.
 
-    A file that is there is replaced only where this command has made it, and nobody changed it since.
+    An existing file is replaced only if this command has made it and it is unchanged.
     """
     path = _path(name, whole=whole)
     if run_as is not None and not whole:
@@ -196,7 +196,7 @@ def _marked(text: str) -> str:
 
 
 def _check_ours(path: Path) -> None:
-    """Refuse to touch what this program has not made, or what somebody changed since."""
+    """Refuse to replace a file that this program has not made, or that was changed since."""
     if not path.exists():
         return
     head, _, text = path.read_text(errors="replace").partition("\n")

@@ -123,7 +123,7 @@ def _check_pip() -> None:
 
 
 def _installed(wheel: Path | None) -> str | None:
-    """Install it, with what it needs; why that failed."""
+    """Install the wheel with its dependencies; return the reason of a failure."""
     if wheel is None:
         steps: Sequence[tuple[str, ...]] = [("--upgrade", NAME)]
     else:  # the same version again is installed too; then what it needs beyond what is there

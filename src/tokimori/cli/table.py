@@ -55,7 +55,7 @@ class At(Struct, frozen=True):
 
 
 class Id(Struct, frozen=True):
-    """A run's or node's id: on a terminal as much of it as tells the rows apart, and at least its millisecond."""
+    """A run's or node's id. A terminal shows enough of it to tell the rows apart, and at least its millisecond."""
 
     text: str | None
 
@@ -93,7 +93,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, spa
 
 
 def _whole(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return every cell in full, below each other. What may control a terminal was written out."""
+    """Return every cell in full, one below the other, with control characters escaped."""
     table = [list(columns), *([printable(cell) for cell in row] for row in rows)]
     widths = [max(len(row[i]) for row in table) for i in range(len(columns))]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table)
@@ -150,9 +150,9 @@ def drawn(
 
 
 def fit(widths: Mapping[str, int], spare: Sequence[str], room: int, whole: Collection[str] = ()) -> dict[str, int]:
-    """Return the columns that are shown, and how wide each may be: spare ones go first, then the widest are cut.
+    """Return the shown columns with their widths.
 
-    Those that are to be `whole` are cut last.
+    Spare columns are dropped first, then the widest are cut, those in `whole` last.
     """
     fitted = dict(widths)
     for name in spare:
@@ -199,7 +199,7 @@ def _cell(cell: object, now: Moment, length: int) -> "Text":
 
 
 def shortest(ids: Sequence[str], least: int = _SHORTEST_ID) -> int:
-    """Return how many characters tell ids apart, at least those of their millisecond."""
+    """Return the number of characters that tell ids apart, at least those of their millisecond."""
     ordered = sorted(set(ids))
     longest = 0
     for one, other in pairwise(ordered):
@@ -217,7 +217,7 @@ def distance(moment: Moment, now: Moment) -> str:
 
 
 def lasted(length: int) -> str:
-    """So many microseconds in their two largest units, such as `1h 30m`; below a second in milliseconds."""
+    """Return a number of microseconds in their two largest units, such as `1h 30m`; below a second in milliseconds."""
     if length < SECOND:
         return f"{length // MILLISECOND}ms"
     units = [("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", SECOND)]

@@ -39,7 +39,7 @@ task = Group(
 
 
 def tasks_dir() -> Path:
-    """Return the folder of tasks of the workspace. Raises `Refused` where there is none."""
+    """Return the folder of tasks of the workspace. Raises `Refused` if there is none."""
     found = load(may_ask_elsewhere=True).settings.tasks_dir
     if found is None:
         message = "There is no workspace here. Run `tokimori init` to make one, or name another's tokimori.toml by -c."
@@ -184,7 +184,7 @@ def rollback(name: str, digest: str | None) -> None:
 @task.command()
 @click.argument("name")
 def disable(name: str) -> None:
-    """Let nothing of a task start; what runs goes on."""
+    """Pause a task: none of its runs starts, and running ones go on."""
     _tell("disabled", lambda service: service.tasks.pause(name))
 
 
@@ -205,7 +205,7 @@ def resolve(name: str) -> None:
 @task.command()
 @click.argument("name")
 def restart(name: str) -> None:
-    """End what runs of a task, and start it anew; where nothing runs, its next run is the next one of its schedule."""
+    """End the running runs of a task, and start it anew. If none runs, its next run is that of its schedule."""
     _tell("restarted", lambda service: service.tasks.restart(name))
 
 
@@ -239,7 +239,7 @@ async def outlived(service: "Service", name: str) -> "Sequence[Run]":
 
 
 def tell_outlived(name: str, runs: "Sequence[Run]", then: str = "") -> None:
-    """Say which runs of a deleted job go on."""
+    """Print the runs of a deleted job that go on."""
     for run in runs:
         print_notice(f"run {run.id} of the deleted {name} still runs{then}: `tokimori run cancel {run.id}` ends it")
 
@@ -249,7 +249,7 @@ def _tell(done: str, act: "Callable[[Service], Awaitable[TaskDetails]]") -> None
 
 
 def print_done(done: str, details: "TaskDetails") -> None:
-    """Print what was done to a task, and when it runs next."""
+    """Print a change of a task, and its next run."""
     from tokimori.service.views.tasks import TaskView
 
     if options().as_json:
@@ -272,10 +272,11 @@ if TYPE_CHECKING:
 @click.option("--all", "everything", is_flag=True, help="All tasks of the workspace.")
 @click.option("--restart", is_flag=True, help="End what runs of it, and start it anew.")
 def build(names: Sequence[str], everything: bool, restart: bool) -> None:
-    """Freeze tasks: check the source, ask for the schedule, lock what it depends on, keep that under its digest.
+    """Freeze tasks: check the source, evaluate the schedule, lock the dependencies, and store the build under its
+    digest.
 
-    From now on all nodes run exactly this build, whatever becomes of the source. Each is kept when it is made: one that
-    is refused ends this, and leaves nothing.
+    From now on all nodes run exactly this build, even if the source changes. Each build is stored when it is made; a
+    refused one ends the command and leaves nothing.
     """
     import os
 
@@ -298,7 +299,7 @@ def build(names: Sequence[str], everything: bool, restart: bool) -> None:
 
 
 async def keep(service: "Service", name: str, frozen: "Frozen", *, restart: bool) -> "TaskDetails":
-    """Keep a build: first its pieces, and then what says that there is one."""
+    """Store a build: first its pieces, then its record."""
     from tokimori.model.build import pieces_of
 
     for number, piece in enumerate(pieces_of(frozen.content)):

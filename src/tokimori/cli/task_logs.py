@@ -30,9 +30,9 @@ MOST_FOLLOWED = 20
 @click.option("-n", "--lines", type=click.IntRange(1, 1000), default=100, show_default=True, help="How many at most.")
 @editor_options
 def logs(name: str, follow: bool, lines: int, editor: str | None) -> None:
-    """Print the last lines of a task's log: what all attempts of its runs wrote, and what happened to it.
+    """Print the last lines of a task's log: the output of its runs, and its changes.
 
-    Each line has the time at which it was written.
+    Each line has its time.
     """
     from tokimori.service.views.tasks import LogLineView
 
@@ -79,9 +79,10 @@ async def _follow(service: "Service", name: str, lines: int, zone: str) -> None:
 
 
 class _Followed:
-    """The next attempt of each run that is to be printed, and from where on; and the last event of the task.
+    """Position of a followed log: the next attempt of each run, the place in its output, and the last event of the
+    task.
 
-    Bytes of a live attempt wait until their line ends; one that has ended is not asked for again.
+    Bytes of a live attempt wait for the end of their line. Ended attempts are not read again.
     """
 
     def __init__(self, service: "Service", name: str, zone: str) -> None:
@@ -92,7 +93,7 @@ class _Followed:
         self._next: dict[str, tuple[int, int]] = {}
 
     async def begin(self) -> None:
-        """Count what is there now as printed."""
+        """Count present lines as printed."""
         from tokimori.model.transitions import RunState
 
         self._events = await self._last_event()
@@ -104,7 +105,7 @@ class _Followed:
                 self._next[run.id] = run.attempt + 1, 0
 
     async def look(self) -> None:
-        """Print what is new."""
+        """Print new lines."""
         from tokimori.model.task import event_lines
 
         record = (await self._service.tasks.get(self._name)).record

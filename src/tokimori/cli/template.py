@@ -42,7 +42,7 @@ def _missing(template: str, members: Sequence[object]) -> Iterator[str]:
 
 
 def _at(value: object, path: str) -> object:
-    """Return the value at the path; None if there is none."""
+    """Return the value at the path; None if it has none."""
     for name in path.split("."):
         match value:
             case dict():

@@ -24,14 +24,14 @@ class TerminalOutput:
         self._coloured, self._plain = False, options().plain
 
     def feed(self, data: bytes) -> bytes:
-        """Return what to write of the next piece; the beginning of a sequence is kept until its end comes."""
+        """Return the printable form of the next piece. An unfinished sequence waits for its end."""
         text = self._kept + self._decoder.decode(data)
         begun = _BEGUN.search(text)
         self._kept = "" if begun is None else begun[0]
         return self._shown(text[: len(text) - len(self._kept)])
 
     def finish(self) -> bytes:
-        """Return what is left, and the end of colours."""
+        """Return the rest, and the end of colours."""
         left, self._kept = self._kept + self._decoder.decode(b"", final=True), ""
         return self._shown(left) + (_PLAIN if self._coloured else b"")
 

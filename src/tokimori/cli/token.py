@@ -34,7 +34,7 @@ _COLUMNS = ("NAME", "ROLE", "JOBS", "QUEUES", "CREATED", "BY", "EXPIRES")
     help="For how long it is good, such as 12h or 30d; by default for ever.",
 )
 def create(name: str, role: str, jobs: Sequence[str], queues: Sequence[str], expires: float | None) -> None:
-    """Make a token and print it, once. Every node of the store lets in who sends it.
+    """Make a token and print it, once. Every node of the store accepts it.
 
     Programs send it as `Authorization: Bearer TOKEN`. The store keeps only a hash of it.
     """
@@ -83,7 +83,7 @@ def list_tokens() -> None:
 @token.command(cls=Command)
 @click.argument("name")
 def revoke(name: str) -> None:
-    """End a token: within two seconds no node lets in who sends it."""
+    """Revoke a token: within two seconds every node refuses it."""
 
     async def act(service: "Service") -> None:
         await service.tokens.revoke(name)

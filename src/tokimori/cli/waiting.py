@@ -39,7 +39,7 @@ async def end_of(service: "Service", run_id: str, timeout: float | None) -> "Run
 
 
 async def _hindrances(service: "Service", run_id: str, *, soon: bool) -> "list[Reason]":
-    """Return what holds it. That it is about to start is said only if that takes long."""
+    """Return the reasons that hold the run. A run about to start has one only if that takes long."""
     from tokimori.model.transitions import STANDING_STILL
     from tokimori.service.reasons import Cause
 

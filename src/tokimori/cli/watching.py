@@ -23,7 +23,7 @@ _HOME, _REST_OF_LINE, _REST = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
 def watched(look: Callable[["Service"], Awaitable[_T]], table_of: Callable[[_T], Table]) -> NoReturn:
-    """Show the table of what is seen, again and again. Raises `Refused` where there is no terminal."""
+    """Show the table of the current values, again and again. Raises `Refused` without a terminal."""
     if options().output not in ("table", "wide") or not sys.stdout.isatty():
         message = "watch: the list is drawn anew on a terminal, and this is none"
         raise Refused(message, field="watch", allowed="a terminal, and no --json or --output")
@@ -38,7 +38,7 @@ def watched(look: Callable[["Service"], Awaitable[_T]], table_of: Callable[[_T],
 
 
 def shown(text: str) -> None:
-    """Show the lines in place of what stands on the terminal: as many as there is room for."""
+    """Replace the content of the terminal by the lines, as many as fit."""
     lines = text.splitlines()[: shutil.get_terminal_size().lines - 1]
     sys.stdout.write(_HOME + "".join(f"{line}{_REST_OF_LINE}\n" for line in lines) + _REST)
     sys.stdout.flush()

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 @click.command("why")
 @click.argument("run_id", metavar="ID", shell_complete=run_ids)
 def why_run(run_id: str) -> None:
-    """Say what keeps a run from starting, or from being tried again, and the command that mends it."""
+    """Show the reasons that keep a run from starting or retrying, and the commands that mend them."""
     _print(with_run(run_id, lambda service, whole: service.runs.why(whole)))
 
 
 @click.command("why")
 @click.argument("job_id", metavar="ID", shell_complete=job_ids)
 def why_job(job_id: str) -> None:
-    """Say what keeps the runs of a job from starting, and the command that mends it."""
+    """Show the reasons that keep the runs of a job from starting, and the commands that mend them."""
     _print(in_service(lambda service: service.jobs.why(job_id)))
 
 

@@ -71,11 +71,13 @@ class Behind(Protocol):
     async def wanted(
         self, caller: Caller, job_id: str, key: str | None, payload: Payload | None, fields: RequestArguments
     ) -> tuple[Run, Outside | None]:
-        """Return the run that is to be made in a transaction of the program, and the statements for that."""
+        """Return the run to make in the program's transaction, and the statements for it."""
         ...
 
     async def answering(self, run: Run, found: RunId) -> Run:
-        """Return the run of that id; one that was made in the same transaction nobody else sees yet."""
+        """Return the run of that id. A run made in the same transaction is invisible elsewhere, and returned as it was
+        made.
+        """
         ...
 
 
@@ -112,8 +114,8 @@ class AsyncClient(Serving[Async], Locking[Lock]):
     """Jobs, runs and locks of one store: `async with tokimori.open_async(url) as client:`.
 
     Entering opens the store, leaving closes it. With its first lock this program becomes a member of the cluster, until
-    the client is closed. In a program that was started by a run, that run is the parent of runs for which it asks.
-    What it changes is in the audit log, under the name of the OS user (`client/recording.py`).
+    the client is closed. In a program that was started by a run, that run is the parent of the runs that it triggers.
+    Its changes are in the audit log under the name of the OS user (`client/recording.py`).
     """
 
     def __init__(self, behind: Behind, caller: Caller) -> None:
@@ -125,7 +127,7 @@ class AsyncClient(Serving[Async], Locking[Lock]):
         super().__init__(self._inside._ground_or_none, self._inside._caller, part_of, partial(AsyncClient, behind))
 
     def within(self, connection: object) -> "AsyncWithin":
-        """Return what can be done in a transaction of yours: `client.within(connection).jobs.trigger("j")`.
+        """Return the operations that your own transaction can contain: `client.within(connection).jobs.trigger("j")`.
 
         The `connection` is one of sqlite3, psycopg, psycopg2, PyMySQL, mysqlclient, SQLAlchemy or Django to the store's
         own database, in PostgreSQL, MariaDB, MySQL or SQLite. The run exists exactly if its transaction commits. Such a
@@ -153,7 +155,7 @@ class AsyncClient(Serving[Async], Locking[Lock]):
         await self.close()
 
     async def close(self) -> None:
-        """Release what is held, and close the store."""
+        """Release all locks, and close the store."""
         await self._behind.close()
 
 
@@ -183,7 +185,7 @@ Act = Callable[[AsyncClient], Awaitable[_T]]
 
 
 class Way(Protocol):
-    """A way to a client. What is written for one way is written for blocking and for awaited calls."""
+    """A way to a client, the same for blocking and for awaited calls."""
 
     async def __call__(self, act: Act[_T], /) -> _T:
         """Return or raise what `act` does with the client."""
@@ -213,7 +215,7 @@ def wants(
 
 
 class OnStore:
-    """A store that a program opens itself. What is changed is recorded by one recorder, whoever is the author."""
+    """A store that a program opens itself. One recorder records the changes of every author."""
 
     def __init__(
         self, stores: Stores, clock: Clock, random: RandomBytes, program: Program, cipher: Cipher | None
@@ -245,7 +247,7 @@ class OnStore:
         await open_whole(self._ground.store)
 
     async def close(self) -> None:
-        """Release what is held, and close the store."""
+        """Release all locks, and close the store."""
         try:
             if self._log is not None:
                 await self._recorder.tell_left_out(self._log)
@@ -268,10 +270,10 @@ class OnStore:
     async def wanted(
         self, caller: Caller, job_id: str, key: str | None, payload: Payload | None, fields: RequestArguments
     ) -> tuple[Run, Outside | None]:
-        """Return the run that is to be made in a transaction of the program, and the statements for that.
+        """Return the run to make in the program's transaction, and the statements for it.
 
-        None of them if the key has its run already: of a transaction that has begun before, the program may not see it,
-        and would keep it locked.
+        There are none if the key has its run already: the program's transaction may have begun before it, and would
+        only lock it.
         """
         store = self._ground.store
         outside = await outside_of(store)
@@ -289,7 +291,9 @@ class OnStore:
         return replace(run, state=RunState.WAITING, lane=None), outside
 
     async def answering(self, run: Run, found: RunId) -> Run:
-        """Return the run of that id; one that was made in the same transaction nobody else sees yet."""
+        """Return the run of that id. A run made in the same transaction is invisible elsewhere, and returned as it was
+        made.
+        """
         if found == run.id:
             return run
         try:

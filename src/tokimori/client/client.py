@@ -73,9 +73,7 @@ class Client(Parts[Sync], Locking[SyncLock]):
         return self._run(zone)
 
     def acting_as(self, author: str | None) -> Self:
-        """Return the same client for another author, who is recorded with the orders given through it. Nothing is
-        opened.
-        """
+        """Return the same client with another author for its orders. Nothing is opened."""
         check_author(author)
         run, begin, other = self._run, self._begin, copy(self)
         other._act_through(
@@ -98,7 +96,7 @@ class Client(Parts[Sync], Locking[SyncLock]):
         self.close()
 
     def close(self) -> None:
-        """Release what is held, and close the store. Calls of other threads that have not returned raise `Refused`."""
+        """Release all locks, and close the store. Calls of other threads that have not returned raise `Refused`."""
         self._background.close()
 
 
@@ -131,12 +129,12 @@ def open(
     author: str | None = None,
     semaphore_store: str | None = None,
 ) -> Client:
-    """Return a client for the store at `url`. What is not given comes from the environment and the configuration file.
+    """Return a client for the store at `url`. Arguments that are not given come from the environment and the
+    configuration file.
 
-    `semaphore_store` is the URL of another store that keeps semaphores. Nothing is connected before the first call. An
-    SQLite file that does not exist is made then, as `sqlite3.connect` does, and a warning is logged.
-    Raises `InvalidConfig`, `InvalidInput` for a URL that names no store, and `StoreError` if its driver is not
-    installed.
+    `semaphore_store` is the URL of a separate store for semaphores. Nothing is connected before the first call, which
+    also creates a missing SQLite file, with a warning in the log. Raises `InvalidConfig`, `InvalidInput` for a URL that
+    names no store, and `StoreError` if its driver is not installed.
     """
     return Client(client_maker(url, time_zone=time_zone, author=author, semaphore_store=semaphore_store))
 

@@ -32,7 +32,7 @@ def is_address(url: str) -> bool:
 
 
 class NodeAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """Address of a node, with the prefix of a proxy if there is one, and the headers that it wants."""
+    """Address of a node, with the prefix of a proxy and the headers that it requires."""
 
     url: str
     secret: str
@@ -114,7 +114,7 @@ class Door:
             await self._sessions.pop().close()
 
     async def call(self, name: str, method: Method, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
-        """Return what the node answers to a call of this operation."""
+        """Call an operation at the node, and return its answer."""
         if name in _REQUESTS and (by := self._parent()) is not None:
             kwargs.setdefault("parent", by)
         if name in _REQUESTS[:2] and (at := self.traceparent()) is not None:
@@ -168,7 +168,7 @@ def _trusting(file: str) -> "SSLContext":
 
 
 def error_of(code: str, message: str, field: str | None, value: object, allowed: str | None) -> TokimoriError:
-    """Return the error that a node's answer tells, by its code. One that only doors know is `Refused`."""
+    """Return the error in a node's answer, by its code. A code of HTTP alone becomes `Refused`."""
     kind = next((each for each in kinds_of(TokimoriError) if each.code == code), Refused)
     if kind is InvalidConfig:
         return InvalidConfig([message])

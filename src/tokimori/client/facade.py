@@ -23,9 +23,9 @@ _Behind_co = TypeVar("_Behind_co", covariant=True)
 
 
 class Runner(Protocol[_Behind_co]):
-    """Calls a function with the object behind a façade, and waits for it in the caller's thread.
+    """Caller of a function with the object behind a façade, which waits in the caller's thread.
 
-    `instead`: what a caller on an event loop, which must not wait so, is told to write.
+    `instead` is the advice for a caller on an event loop, which must not wait so.
     """
 
     def __call__(self, act: Callable[[_Behind_co], Awaitable[_T]], /, instead: str = ...) -> _T:
@@ -47,7 +47,7 @@ ASYNC_CLIENT = "`async with tokimori.open_async(…) as client:`, and await its 
 
 
 class SyncVia:
-    """The way to a part from another thread: each of its members waits there for what the part behind does."""
+    """Way to a part from another thread: each call waits there for the part behind."""
 
     whole = True
 
@@ -81,7 +81,7 @@ def signature_of(member: Member[Any, Any, Any]) -> inspect.Signature:
 
 
 def _iterated(run: Runner[Any], stream: Callable[[Any], AsyncIterator[_T]]) -> Iterator[_T]:
-    """Yield what a stream does: each step waits in the caller's thread."""
+    """Yield the items of a stream. Each step waits in the caller's thread."""
 
     async def begun(part: Any) -> AsyncIterator[_T]:
         return stream(part)
@@ -126,7 +126,7 @@ class Background(Generic[_Behind]):
         return self._by_process[process].begin(act)
 
     def run(self, act: Callable[[_Behind], Awaitable[_T]], instead: str = ASYNC_CLIENT) -> _T:
-        """Call `act` and wait for it. Raises what `act` does, and `Refused` if this is closed, or closed meanwhile.
+        """Call `act` and wait for its result. Raises its errors, and `Refused` if the client is closed before the end.
 
         A caller on an event loop is warned: see `warn`.
         """
@@ -134,7 +134,7 @@ class Background(Generic[_Behind]):
         return waited(self.begin(act))
 
     def warn(self, instead: str) -> None:
-        """Warn a caller on an event loop, once, who is about to block it: he is told what to write `instead`."""
+        """Warn a caller that is about to block an event loop, once, with the call to write `instead`."""
         if instead not in self._warned and is_on_loop():
             self._warned.add(instead)
             message = f"a blocking call holds up the event loop of this thread; write instead: {instead}"
@@ -148,7 +148,7 @@ class Background(Generic[_Behind]):
 
 
 def is_on_loop() -> bool:
-    """Return if an event loop runs in the calling thread: whatever waits there holds up all its tasks."""
+    """Return whether an event loop runs in the calling thread, where a wait would hold up all tasks."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -192,7 +192,7 @@ class _Loop(Generic[_Behind]):
         return await act(await self._behind())
 
     async def _behind(self) -> _Behind:
-        """Return the object, opened once for all: the others wait for it, and one that gives up ends nothing."""
+        """Return the object, opened once for all callers. A caller that gives up does not cancel the opening."""
         opening = self._opening
         if opening is None or (opening.done() and (opening.cancelled() or opening.exception() is not None)):
             opening = self._opening = asyncio.get_running_loop().create_task(self._open())

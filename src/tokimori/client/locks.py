@@ -37,10 +37,11 @@ class Locking(Generic[_Lock]):
         wait: Span | None = None,
         on_lost: Callable[[], None] | None = None,
     ) -> _Lock:
-        """Hold `weight` units of a semaphore while a block runs; it is made with `limit` units if it does not exist.
+        """Hold `weight` units of a semaphore while a block runs.
 
-        Everything else is as with `mutex`. The block gets an object with a `token`, which grows with each grant, and
-        `lost`. A thread or task may enter again what it holds.
+        A missing semaphore is made with `limit` units. Everything else is as with `mutex`. The block gets an object
+        with a `token`, which grows with each grant, and `lost`. A thread or task may enter a semaphore again that it
+        holds.
         """
         seconds = None if wait is None else seconds_of("wait", wait)
         return self._lock(Wanted(name=name, weight=weight, limit=limit, wait=seconds, on_lost=on_lost))

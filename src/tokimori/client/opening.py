@@ -103,7 +103,7 @@ def missing_file(url: str) -> str | None:
 
 
 def make_state_dir(folder: Path) -> None:
-    """Make the folder where output and the default store are kept. Raises `StoreError`, also where others may write."""
+    """Make the folder for output and the default store. Raises `StoreError`, also if other users may write there."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         reached = others_reach(folder, most=1)

@@ -24,7 +24,7 @@ from tokimori.traces.ambient import ambient, run_in_hand
 
 
 def needs_the_store(what: str) -> Refused:
-    """Return the answer to who asks for what no door offers."""
+    """Return the error for a call that HTTP does not offer."""
     return Refused(
         f"{what}: a node does not offer this over HTTP; open the store itself, by its URL",
         field="url",
@@ -75,7 +75,7 @@ class DoorVia:
 
 
 class OverHttp:
-    """The door of a node, on which a client stands."""
+    """Connection of a client to the HTTP server of a node."""
 
     session = cast(Session, _NoSession())
 

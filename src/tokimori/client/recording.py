@@ -23,7 +23,7 @@ LEFT_OUT: Final = "left_out"
 
 
 class Recorder:
-    """Records what one client changes; its copies for other authors share it."""
+    """Recorder of one client's changes, shared by its copies for other authors."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

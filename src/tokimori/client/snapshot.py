@@ -54,9 +54,9 @@ _BESIDE = ("-wal", "-shm", "-journal", "-lock", "-turn")
 
 
 def write_snapshot(source: Path, target: Path, *, replace: bool = False) -> None:
-    """Copy the database to a file of its own, which is there as a whole or not at all. Raises `StoreError`.
+    """Copy the database to a new file, whole or not at all. Raises `StoreError`.
 
-    Unless it may `replace` one, `target` must not exist: also one that somebody made meanwhile stays.
+    Without `replace` the `target` must not exist, and a file that appears during the copy stays.
     """
     partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
@@ -80,9 +80,9 @@ def write_snapshot(source: Path, target: Path, *, replace: bool = False) -> None
 
 
 def check_snapshot(file: Path) -> frozenset[str]:
-    """Refuse what is no whole database of Tokimori; the installations in it, by their namespaces.
+    """Refuse a file that is no whole database of Tokimori; return the namespaces of its installations.
 
-    Raises `StoreError`, which says why.
+    Raises `StoreError` with the reason.
     """
     try:
         with _reading(file) as db:
@@ -100,9 +100,10 @@ def check_snapshot(file: Path) -> frozenset[str]:
 
 
 def check_schema(file: Path, installations: Iterable[str]) -> None:
-    """Refuse a file whose schema is not, to the word, what some version up to this one has made: no row is read before.
+    """Refuse a file whose schema is not, to the word, that of this or an earlier version.
 
-    A trigger, a view or a default value of a stranger would act in his name. Raises `StoreError`.
+    This happens before any row is read: a foreign trigger, view or default value would act with our rights. Raises
+    `StoreError`.
     """
     known, wrong = known_migrations(), dict[Part, str | None]()
     try:
@@ -127,9 +128,9 @@ _Documents = Mapping[str, Callable[[str], object]]
 
 
 def check_rows(file: Path, installations: Iterable[str]) -> None:
-    """Refuse the first row that no program writes so: another type, an unknown word, a text that can't be read.
+    """Refuse the first row that no version of this program writes: a wrong type, an unknown word, an unreadable text.
 
-    SQLite keeps anything in any column. Raises `StoreError`, which names the table, the row, the field, its value and
+    SQLite stores anything in any column. Raises `StoreError`, which names the table, the row, the field, its value and
     what is allowed.
     """
     documents = _document_forms()
@@ -186,9 +187,10 @@ def _made(migrations: Sequence[Migration], namespace: Namespace) -> dict[Part, s
 
 
 def put_snapshot(source: Path, target: Path) -> None:
-    """Put all that `source` holds in the place of what `target` holds, in one transaction. Raises `StoreError`.
+    """Replace the content of `target` by that of `source`, in one transaction and under the lock of all writers.
+    Programs that have the file open see it change.
 
-    Under the lock that all writers hold. Who has the file open sees it change.
+    Raises `StoreError`.
     """
     keep_private(str(target), "-wal", "-shm", "-journal")
     lock = FileLock(os.path.realpath(target))
@@ -203,14 +205,14 @@ def put_snapshot(source: Path, target: Path) -> None:
 
 
 def remove_database(file: Path) -> None:
-    """Remove a database of ours that nobody uses, with what stands beside it."""
+    """Remove an unused database with the files beside it."""
     for each in (file, *(file.with_name(file.name + suffix) for suffix in _BESIDE)):
         each.unlink(missing_ok=True)
 
 
 @contextmanager
 def _reading(file: Path) -> Iterator[sqlite3.Connection]:
-    """Yield a connection that changes nothing: whoever only reads makes no checkpoint when he leaves, either."""
+    """Yield a connection that changes nothing, and makes no checkpoint at its end."""
     place = f"file://{quote(os.fsencode(file.absolute()))}?mode=ro"
     with closing(sqlite3.connect(place, uri=True, isolation_level=None)) as db:
         db.execute("PRAGMA trusted_schema = OFF")
@@ -226,7 +228,7 @@ def _sync(path: Path) -> None:
 
 
 class _Form(NamedTuple):
-    """A form of values: `read` raises, or returns False, for what has another one."""
+    """A form of values: `read` raises, or returns False, for a value of another form."""
 
     read: Callable[[Any], object]
     allowed: str
@@ -287,7 +289,7 @@ class _Column(NamedTuple):
     form: _Form | None
 
     def allows(self, value: object) -> str | None:
-        """Return what is allowed where this is not."""
+        """Return the allowed values if this value is not one of them; else None."""
         if type(value) not in self.types or (isinstance(value, str) and "\0" in value):
             return " or ".join(_TYPES[each] for each in self.types)
         if value is None or self.form is None:
@@ -344,7 +346,7 @@ def _wrong(table: str, key: Sequence[object], field: str, value: object, allowed
 
 
 def _text_of(raw: bytes) -> str | bytes:
-    """Return the text; what is none stays as it is, and fits no column of texts."""
+    """Return the text. Bytes that are no text stay as they are, and fit no column of texts."""
     try:
         return raw.decode()
     except UnicodeDecodeError:

@@ -33,7 +33,7 @@ _birth = run_values(names_of(BIRTH))
 
 
 class Carries(Protocol):
-    """Carries statements out in the transaction; in them `?` stands for a value. All rows of the answer."""
+    """Executor of statements in the transaction, with `?` for values. It returns all rows."""
 
     def __call__(self, statement: str, values: Sequence[object], /) -> list[tuple[Any, ...]]:
         """See above."""
@@ -74,10 +74,10 @@ def check_job(job: Job) -> None:
 
 
 def add_within(connection: object, run: Run, outside: Outside) -> RunId:
-    """Keep the run in the transaction of the connection; the id of the run that answers.
+    """Store the run in the transaction of the connection; return the id of the new or existing run.
 
-    Raises `InvalidInput` for what is no connection, `Refused` where it is one to another database, or in no
-    transaction, and where the job was stopped or deleted meanwhile.
+    Raises `InvalidInput` for a value that is no connection. Raises `Refused` for another database, outside a
+    transaction, and if the job was stopped or deleted meanwhile.
     """
     carry, has_begun = _carrier(connection, outside.driver)
     if _place(carry, outside) != outside.here:
@@ -151,7 +151,7 @@ def _package_of(connection: object) -> str:
 
 
 def _carrier(connection: object, driver: str) -> tuple[Carries, Callable[[], bool]]:
-    """Return what carries statements over this connection, and whether a transaction has begun by then.
+    """Return the executor of statements for this connection, and a test of whether a transaction has begun.
 
     Raises `InvalidInput` and `Refused`.
     """
@@ -166,7 +166,7 @@ def _carrier(connection: object, driver: str) -> tuple[Carries, Callable[[], boo
 
 
 def _driven(connection: object, driver: str) -> tuple[Carries, Callable[[], bool]]:
-    """Return the same, by what the driver says of itself and how it marks values."""
+    """Return the executor by the driver's module and its style of parameters."""
     given: Any = connection
     match _package_of(connection):
         case "sqlalchemy":
@@ -233,9 +233,7 @@ def _by_sqlalchemy(connection: Any) -> Carries:
 
 
 def _marked(statement: str, marks: Sequence[str]) -> str:
-    """Return the statement with the marks that the driver knows; one that has percent signs there wants others
-    doubled.
-    """
+    """Return the statement with the driver's parameter marks. Other percent signs are doubled if the marks have one."""
     parts = statement.split("?")
     if marks and marks[0] == "%s":
         parts = [part.replace("%", "%%") for part in parts]
@@ -243,8 +241,8 @@ def _marked(statement: str, marks: Sequence[str]) -> str:
 
 
 def _literal(value: object) -> str:
-    """Return the value in words that mean the same in every session with MariaDB or MySQL, whatever its character
-    set.
+    """Return the value as a literal that means the same in every session of MariaDB or MySQL, with any
+    character set.
     """
     match value:
         case None:
@@ -256,5 +254,5 @@ def _literal(value: object) -> str:
 
 
 def _plain(row: Any) -> tuple[Any, ...]:
-    """Return the row as a tuple, whatever rows the program wants to get."""
+    """Return the row as a tuple, whatever the row type of the program's connection."""
     return tuple(row.values()) if isinstance(row, Mapping) else tuple(row)

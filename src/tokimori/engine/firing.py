@@ -286,7 +286,7 @@ class Firing:
         return not fired.full
 
     def next_moment(self, now: Moment) -> Moment | None:
-        """Return the next moment to foresee or decide; None if nobody knows of anything."""
+        """Return the next moment to foresee or decide; None if nothing is known to become due."""
         next_due = self._lookout.survey.next_due
         if next_due is None:
             return None

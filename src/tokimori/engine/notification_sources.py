@@ -131,7 +131,7 @@ Happened = list[tuple[Occasion, Sequence[str]]]
 
 
 class NotifyReading(Struct, frozen=True, kw_only=True):
-    """Result of a reading: how far it got, what happened and who is to be notified, and whether there is more."""
+    """Result of a reading: its place, the events with their notifiers, and whether there is more."""
 
     state: Notifying
     happened: Sequence[tuple[Occasion, Sequence[str]]]
@@ -178,7 +178,7 @@ class NotifyReader:
         return NotifyReading(state=read, happened=await self._with_causes(happened), more=not is_all and bool(final))
 
     async def _with_causes(self, happened: Happened) -> Happened:
-        """Return the same, each failure that is to be notified with its cause."""
+        """Return the events with a cause for each failure that has notifiers."""
         found: Happened = []
         for start in range(0, len(happened), _TOGETHER):
             some = happened[start : start + _TOGETHER]

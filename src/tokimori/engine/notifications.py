@@ -76,7 +76,7 @@ class Messenger:
         self.next_at = at
 
     def wake(self, at: float) -> None:
-        """Note that others have written something: it may be a notifier."""
+        """Note that the store has changed: a notifier may be new."""
         if self._is_idle:
             self._is_idle, self.next_at = False, min(self.next_at, at + SOON)
 

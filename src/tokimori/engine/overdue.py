@@ -76,7 +76,7 @@ class Overdue:
         """See `Duty`. Nothing concerns it."""
 
     def wake(self, at: float) -> None:
-        """Note that others have written something: it may be an expectation."""
+        """Note that the store has changed: an expectation may be new."""
         if self._is_idle:
             self._is_idle, self.next_at = False, min(self.next_at, at + REST)
 
@@ -206,7 +206,7 @@ class Overdue:
 
 
 def _listed(alarms: Sequence[Alarm]) -> str:
-    """Return the first few of them, and how many others there are."""
+    """Return the first few alarms and the number of the others."""
     words = [f"{'job ' if each.of_job else ''}{each.name} ({each.kind})" for each in alarms[:NAMED]]
     others = len(alarms) - NAMED
     return ", ".join(words) + (f" and {others} more" if others > 0 else "")

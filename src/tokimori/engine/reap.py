@@ -65,7 +65,7 @@ class Reaper:
         return True
 
     async def _read(self) -> list[Claimed]:
-        """Return some orphans: more than last time, unless those were large, or more than the store could give."""
+        """Return some orphans, more than last time unless those were large or the store refused so many."""
         many, self._many = self._many, max(1, self._many // 2)
         orphans = await self._store.orphans(many + self._unsettled.refused)
         if not is_cut(orphans):

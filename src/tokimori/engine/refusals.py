@@ -41,7 +41,7 @@ def tell_refused(log: Logger, text: str, fault: Exception) -> None:
 
 
 def raise_first(results: Sequence[object]) -> None:
-    """Raise the first failure among the results of what was done at once."""
+    """Raise the first failure among the results of concurrent calls."""
     for result in results:
         if isinstance(result, BaseException):
             raise result
@@ -60,7 +60,8 @@ class AskedClaim(NamedTuple):
 
 
 class _Ill(Struct):
-    """Lane in which the store refuses runs: how `many` to request, how many to skip, and when to retry these.
+    """Lane in which the store refuses runs: the number of runs to request (`many`) and to skip, and the time to retry
+    those.
 
     `climbs`: nothing was claimed since the head was refused. `moved`: the place does not fit any more. `looked`: so
     many of the skipped runs were retried. `looks`: the next one is retried now.

@@ -39,7 +39,7 @@ GAP, AHEAD = 60 * SECOND, SECOND
 
 
 class Steadiness:
-    """The steady time that this node has seen itself (`own`, seconds), and what it finds noted in the store."""
+    """Seconds of steady time that this node has seen itself (`own`), and those that the store records."""
 
     def __init__(self, store: Documents, own: Callable[[float], float], random: RandomBytes) -> None:
         self._store = store

@@ -100,7 +100,7 @@ class Unsettled:
         self._refused.pop(key, None)
 
     def ready(self, at: float) -> bool:
-        """Return whether there is any to send now."""
+        """Return whether a change can be sent now."""
         return bool(self._changes) or self._due(at) is not None
 
     def batch(self, at: float) -> list[Change]:

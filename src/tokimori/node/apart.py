@@ -223,4 +223,4 @@ class ApartExecutor:
 
 
 def _nobody(_report: Report) -> None:
-    """Do nothing: before `open` there is no listener."""
+    """Ignore the report: before `open` there is no listener."""

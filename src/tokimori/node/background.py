@@ -48,7 +48,7 @@ class Process(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """There is no note."""
+    """Mark of a note that does not exist."""
 
 
 class Stale(NamedTuple):

@@ -49,7 +49,7 @@ def _permissions(folder: Path) -> Iterator[Finding]:
 
 
 def _open_files(folder: Path) -> Iterator[Finding]:
-    """Yield findings on files that others may read, if they can enter the folder."""
+    """Yield findings on files that other users may read, if they can enter the folder."""
     looked = sorted(folder.iterdir())[:_MOST_LOOKED_AT]
     for path in [each for each in looked if each.is_file() and each.stat().st_mode & 0o077]:
         text = f"others may read {path} (mode {path.stat().st_mode & 0o7777:04o})"

@@ -187,7 +187,7 @@ def _store_of(environ: Mapping[str, str]) -> str | None:
 
 
 async def declare_jobs(service: Service, app: Hello | None) -> None:
-    """Put the jobs of the app, if there is one, in the store, and say what became of them."""
+    """Store the jobs of the app, if there is one, and log the outcome of each."""
     if app is None:
         return
     for line in await declare(service.acting_as(f"app {app.app}").jobs, declared_in(app)):
@@ -195,7 +195,7 @@ async def declare_jobs(service: Service, app: Hello | None) -> None:
 
 
 def declared_in(app: Hello) -> Declared:
-    """Return what an app declares, as it says in its hello."""
+    """Return the declarations of an app, as its hello contains them."""
     jobs = {job.id: job.fields for job in app.jobs}
     return Declared(app=app.app, jobs=jobs, vanished=check_vanished(app.vanished), version=app.version)
 

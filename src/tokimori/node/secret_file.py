@@ -30,9 +30,10 @@ _SECRET = re.compile(rf"[A-Za-z0-9_-]{{43,{_MOST}}}\Z", re.ASCII)
 
 
 class DoorSecret:
-    """The secret of a door, and for five minutes the one before, if its file has changed.
+    """Secret of the HTTP server.
 
-    A program or a person that has the old one goes on meanwhile. The file is looked at once a second at most.
+    After its file has changed the old secret holds for five more minutes, so that its holders can go on. The file is
+    read once a second at most.
     """
 
     def __init__(self, http: HttpSettings, state_dir: Path, clock: Clock) -> None:

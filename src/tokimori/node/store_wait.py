@@ -81,9 +81,9 @@ async def answered(
     wanted: Callable[[], bool] = lambda: True,
     tell: Callable[[str], None] = log.warning,
 ) -> bool:
-    """Ask the store until it answers, as long as that is wanted; return if it did. `tell` receives the first failure.
+    """Call the store until it answers, as long as `wanted` agrees; return if it did. `tell` receives the first failure.
 
-    It waits out only `StoreUnavailable`. Any other `StoreError`, which a person has to mend, is raised.
+    Only `StoreUnavailable` is waited out. Any other `StoreError`, which a person has to mend, is raised.
     """
     pause = FIRST_PAUSE
     while wanted():

@@ -25,7 +25,7 @@ class Starter:
         self._tell(READY)
 
     def keep_telling(self, call_later: Callable[[float, Callable[[], None]], object]) -> None:
-        """Report from now on that the loop goes on, if the starter wants to know; `call_later` is the loop's."""
+        """Report regularly that the loop is alive, if the starter requests it; `call_later` is the loop's."""
         if self._every is not None:
             self._tell(ALIVE)
             call_later(self._every, partial(self.keep_telling, call_later))

@@ -106,7 +106,7 @@ class Stock:
             await asyncio.sleep(RETRY)
 
     def watch(self, wake: Callable[[], None]) -> None:
-        """Call `wake` when there are units with which to claim."""
+        """Call `wake` when units are free for a claim."""
         self._wake = wake
 
     async def close(self) -> None:
@@ -123,7 +123,7 @@ class Stock:
     # Having them
 
     def take(self, lane: Lane) -> Units | None:
-        """Return free units for one run of the lane; None: there are none yet, and the node waits in line for them."""
+        """Return free units for one run of the lane; None if there are none yet; the node then waits in line."""
         units = self._in_hand.pop(lane, None)
         if units is None:
             self.stand_in_line(lane)
@@ -174,7 +174,7 @@ class Stock:
             del self._standing[lane]
 
     def _keep(self, units: Units) -> None:
-        """Keep the units until the node claims with them. A node that claims no more leaves them to others."""
+        """Hold the units until the node claims with them. A node that no longer claims releases them."""
         if self._claims():
             self._in_hand[units.lane] = units
             asyncio.get_running_loop().call_later(UNUSED, self._expire, units)
@@ -183,8 +183,9 @@ class Stock:
             self.give_back(units)
 
     async def _fill(self, units: Units) -> None:
-        """Wait for all of them at once: if one is not free, the node releases the others and waits for that one
-        first."""
+        """Acquire units of several semaphores at once. If one is not free, the node releases the others and waits for
+        that one first.
+        """
         await self._session.join()  # from here on it goes by that store's clock
         units.since = self._session.now
         weights = dict(units_apart(units.lane))
@@ -238,7 +239,7 @@ class Stock:
     # Giving them back
 
     def give_back(self, units: Units) -> None:
-        """Release them, as soon as the store answers."""
+        """Release the units, as soon as the store answers."""
         self.later(self._released(units))
 
     async def _released(self, units: Units) -> None:
@@ -254,7 +255,7 @@ class Stock:
         self._session.wake()  # the store tells of what others do: this node may be next itself
 
     def later(self, work: Coroutine[None, None, None]) -> None:
-        """Do this in the background; `close` waits for it."""
+        """Run the work in the background; `close` waits for it."""
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
@@ -290,7 +291,7 @@ class Stock:
         self.renew_again()
 
     def _lost(self, units: Units) -> None:
-        """Note that these units are lost: others may have them already."""
+        """Note that these units are lost: another holder may have them."""
         if units.doubtful:
             return
         units.doubtful = True

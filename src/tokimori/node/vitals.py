@@ -85,7 +85,7 @@ class Question:
             self.fault = f"{type(fault).__name__}: the log says more"
 
     def wrong(self, at: float) -> str | None:
-        """Return what is wrong, in words; None: nothing, as far as is known."""
+        """Return the fault in words; None if no fault is known."""
         if self.asked_at is not None and self._task is not None and not self._task.done():
             waited = at - self.asked_at
             if waited > SILENT:
@@ -155,7 +155,7 @@ class Vitals:
         return self._node.absent or "; ".join(each.text for each in self._causes()) or None
 
     def _tell(self) -> None:
-        """Log what has changed, with the names that strangers may not see.
+        """Log the changed answers, with names that unauthenticated callers may not see.
 
         A node that is drained or stops logs nothing here.
         """
@@ -214,7 +214,7 @@ def _stands_still(seconds: float) -> UnreadyCause:
 def write_probe(folders: Collection[Path]) -> None:
     """Write a block to the disk of each folder, and remove it. Raises `OSError`.
 
-    The file has a random name: a link that others put under a known name would be followed.
+    The file name is random, since a link under a known name would be followed.
     """
     for folder in folders:
         with TemporaryFile(dir=folder, buffering=0) as probe:

@@ -60,7 +60,7 @@ def watched(
 
 
 def warn(stack: str) -> None:
-    """Log what holds the loop, in a thread: the interrupted code may hold a lock of the log."""
+    """Log the stack that holds the loop, in a thread: the interrupted code may hold a lock of the log."""
     _thread.start_new_thread(_write, (stack,))
 
 

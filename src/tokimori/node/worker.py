@@ -33,7 +33,8 @@ OVER = 60.0
 
 
 class Shortage:
-    """Shortage of a machine, and the pauses for it, in monotonic seconds. `why`: what is missing; empty: nothing.
+    """Shortage of a machine, and the pauses for it, in monotonic seconds. `why`: the missing resource; empty if there
+    is none.
 
     Within a pause the node begins no more runs than have ended.
     """
@@ -67,7 +68,7 @@ class Shortage:
         return inf if at >= self._until else self._freed
 
     def took(self, runs: int) -> None:
-        """Note that so many were claimed."""
+        """Note the number of claimed runs."""
         self._freed = max(0, self._freed - runs)
 
     def over(self, at: float) -> bool:
@@ -89,8 +90,8 @@ Settled = Callable[[Sequence[Change], Sequence[Verdict]], Awaitable[None]]
 class Worker:
     """Carrier of runs from the work source to the executor, and of their ends back, for one life of its node.
 
-    While functions can't be started here (`able`), no run of one is claimed. `short` receives what the machine lacks to
-    begin any run, and an empty text when that is over.
+    While functions can't be started here (`able`), no run of one is claimed. `short` receives the resource that the
+    machine lacks to begin any run, and an empty text when that is over.
     """
 
     def __init__(
@@ -167,7 +168,7 @@ class Worker:
         return self._stopping.working and self._membership.has_lease
 
     def _room(self) -> int:
-        """Return how many runs may be claimed: limited by free places, and by what the machine seems to bear."""
+        """Return the number of runs that may be claimed: limited by free places and by the state of the machine."""
         at = self._clock.monotonic()
         if self._shortage.over(at):
             self._short("")
@@ -270,7 +271,7 @@ class Worker:
         self._hand_back_unless(handlers)
 
     def _hand_back_unless(self, handlers: Sequence[Handler]) -> None:
-        """Release runs claimed with these handlers, if the node has others now: new code may not know them."""
+        """Release runs claimed with these handlers, if the handlers have changed: new code may not know the runs."""
         member = self._membership
         if member.identity.handlers is not handlers:
             self.work.hand_back_backlog(member.id, member.now, "the code of its node's app has changed")
@@ -281,7 +282,7 @@ class Worker:
         self.work.hand_back_backlog(self._membership.id, self._membership.now, why)
 
     def has_more(self) -> bool:
-        """Return if there is something to settle, to start or to claim right now."""
+        """Return whether there are runs to settle, start or claim right now."""
         if self._reports or self.work.unsettled.ready(self._clock.monotonic()):
             return True
         return self._may_start() and (self.work.startable or self._can_claim())
