@@ -66,10 +66,16 @@ class EventQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class NoticeQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Query of notices: behind a position, by default from now on; `wait`: seconds in which it waits for the first."""
+    """Query of notices: behind a position, by default from now on; `wait`: seconds in which it waits for the first.
+
+    `of`: nouns (`runs`), and things as `jobs/nightly`; of others nothing is told, and ids are those that are named
+    here. `every`: so many seconds are between two events of a stream, at least.
+    """
 
     after: str | None = None
     wait: Annotated[float, Meta(ge=0, le=LONGEST_WAIT)] = 0.0
+    of: Annotated[tuple[str, ...], Meta(max_length=200)] = ()
+    every: Annotated[float, Meta(ge=0, le=LONGEST_WAIT)] = 0.0
 
 
 class EventRoutes:
@@ -118,8 +124,8 @@ class EventRoutes:
         """
         service, after = self._service(request), request.headers.get("last-event-id") or query.after
         if STREAM not in request.headers.get("accept", ""):
-            return answer(await service.events.notices(after, query.wait))
-        return await self._stream(request, _reader_of_notices(service), after)
+            return answer(await service.events.notices(after, query.wait, query.of))
+        return await self._stream(request, _reader_of_notices(service, query.of), after, query.every)
 
     async def list(self, request: Request, query: EventQuery) -> Response:
         """Return ends of runs, in the order in which the store got them, about 500 at most.
@@ -139,7 +145,7 @@ class EventRoutes:
             return answer(EventsView.made(found, events=await in_steps(event_view, told)))
         return await self._stream(request, _reader_of_events(service, query), after)
 
-    async def _stream(self, request: Request, read: Read, after: str | None) -> Response:
+    async def _stream(self, request: Request, read: Read, after: str | None, every: float = 0.0) -> Response:
         """Return the stream that begins with what is there."""
         text, after, over = await read(after, 0.0)
         if over:
@@ -147,7 +153,7 @@ class EventRoutes:
         if self._streams >= self._most:
             message = f"{self._most} streams of events are open already"
             return refusal(503, "too_many", message, allowed="to ask later, or a larger `http.streams` of the node")
-        content = _streamed(request, read, text, after)
+        content = _streamed(request, read, text, after, every)
         return Followed(self._counted, content, headers={"cache-control": "no-store"}, media_type=STREAM)
 
     @contextmanager
@@ -173,20 +179,21 @@ def _reader_of_events(service: Service, query: EventQuery) -> Read:
     return read
 
 
-def _reader_of_notices(service: Service) -> Read:
+def _reader_of_notices(service: Service, of: Sequence[str] = ()) -> Read:
     async def read(after: str | None, wait: float) -> Block:
-        found = await service.events.notices(after, wait)
+        found = await service.events.notices(after, wait, of)
         return _notice_text(found), found.after, found.over
 
     return read
 
 
-async def _streamed(request: Request, read: Read, first: bytes, after: str) -> AsyncIterator[bytes]:
+async def _streamed(request: Request, read: Read, first: bytes, after: str, every: float = 0.0) -> AsyncIterator[bytes]:
     """Yield a block for each event, and one without an event where nothing came for a while."""
     loop, text, is_over = asyncio.get_running_loop(), first, False
     checked = loop.time()
     while True:
         yield text
+        await asyncio.sleep(every)
         try:
             if loop.time() >= checked + HEARTBEAT:
                 is_over, checked = not await is_still_let_in(request), loop.time()

@@ -33,9 +33,14 @@ class ShownLine(NamedTuple):
 
 
 class LogView(NamedTuple):
-    """Lines that are shown, of how many, and the addresses of the other ranges; `at` is the match where one is."""
+    """Lines that are shown, of how many, and the addresses of the other ranges; `at` is the match where one is.
+
+    `begins` is the number of the first one. A browser that has those before `known` gets the others alone.
+    """
 
     lines: Sequence[ShownLine]
+    begins: int
+    known: int
     total: int
     size: int
     missed: int
@@ -78,17 +83,21 @@ def _view(visit: Visit, output: Output, zone: str, running: bool) -> LogView:
     first = _first(places, line_asked(visit, "from"), line or at)
     last = min(len(places), first + SHOWN)
     here = line or at or 0
-    shown = places[first:last]
+    numbered = not (running and unread(output, 0)[0] > 0)
+    known = int(visit.part) if running and numbered and not only and visit.part.isdecimal() else 0
+    shown = [n for n in places[first:last] if n >= known]
     wanted = frozenset(shown)  # what is not shown is read for its colours alone, and not kept
     pieces = {n: each for n, each in enumerate(read(texts[: max(wanted, default=0)]), 1) if n in wanted}
     return LogView(
         lines=[
             ShownLine(n, *_times(timed[n - 1][0], zone), list(marked(pieces[n], look_for)), n == here) for n in shown
         ],
+        begins=places[first] if first < last else 0,
+        known=known,
         total=count,
         size=output.size,
         missed=max(0, unread(output, 0)[0]),
-        numbered=not (running and unread(output, 0)[0] > 0),
+        numbered=numbered,
         times_known=bool(output.times),
         timed=bool(output.times) and visit.one("notimes") is None,
         fault="" if found or not sought else f"No line has {sought!r} in it.",

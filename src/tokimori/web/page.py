@@ -29,18 +29,21 @@ from tokimori.web.reader import Reader
 from tokimori.web.screen import Act, Moved, Screen
 from tokimori.web.screens import plan
 from tokimori.web.screens.now import badges
-from tokimori.web.screens.registry import ACTS, RAIL, SCREENS
+from tokimori.web.screens.registry import ACTS, RAIL, SCREENS, shows
 from tokimori.web.visit import EACH_JOB, Visit
 from tokimori.web.words import short
 
 KINDS = {
     "console.css": "text/css",
     "console.js": "text/javascript",
+    "live.js": "text/javascript",
     "palette.js": "text/javascript",
     "tokimori.svg": "image/svg+xml",
 }
 _FOR_EVER = {"cache-control": "public, max-age=31536000, immutable"}
 MOST_FIELDS: Final = 1_000
+PART: Final = "tokimori-part"
+"""The header with which the script asks for what may change on a screen; it says which line of a log it has."""
 ZONE: Final = "tokimori-zone"
 """The cookie with the zone in which somebody wants times to be shown."""
 TONES: Final = {
@@ -72,7 +75,10 @@ class Page:
         self._clock = clock
         self._kept = Kept(clock)
         self._key = key
+        self._root = path_prefix
         self._files = {name: files("tokimori.web").joinpath("static", name).read_bytes() for name in KINDS}
+        live = self._address("live.js").encode()
+        self._files["console.js"] = self._files["console.js"].replace(b'"./live.js"', b'"%b"' % live)
         self._templates = Environment(
             loader=PackageLoader("tokimori.web"), autoescape=True, undefined=StrictUndefined, auto_reload=False
         )
@@ -80,9 +86,8 @@ class Page:
         self._templates.globals |= {
             **{"static": self._address, "root": path_prefix, "name_of": name_of, "short": short, "path": path},
             **{"tone": lambda word: TONES.get(word, ""), "acts": ACTS, "rail": _rail(), "ask": _ask},
-            "badges": MappingProxyType(dict[str, int]()),
+            **{"badges": MappingProxyType(dict[str, int]()), "of": ""},
         }
-        self._root = path_prefix
         self._compiled: asyncio.Future[None] | None = None
 
     def _compile(self) -> None:
@@ -119,8 +124,9 @@ class Page:
 
     async def _show(self, screen: Screen, request: Request) -> Response:
         await self._ready()
+        began = self._clock.monotonic()
         visit = self._visit(request)
-        values: Mapping[str, object] = {"visit": visit, "here": screen.place}
+        values: Mapping[str, object] = {"visit": visit, "here": screen.place, "of": shows(screen, visit)}
         try:
             if screen.take is not None and request.method == "POST":
                 shown = await screen.take(visit, _fields((await request.body()).decode(errors="replace")))
@@ -133,7 +139,9 @@ class Page:
             return await self._drawn(request, {**values, "error": error}, "error.html", error.status)
         if isinstance(shown, Moved):
             return self._told(RedirectResponse(shown.to, 303), shown.told)
-        return await self._drawn(request, {**values, **shown}, screen.template, int(str(shown.get("status", 200))))
+        response = await self._drawn(request, {**values, **shown}, screen.template, int(str(shown.get("status", 200))))
+        response.headers["server-timing"] = f"page;dur={1000 * (self._clock.monotonic() - began):.0f}"
+        return response
 
     def _visit(self, request: Request) -> Visit:
         query = _fields(request.url.query)
@@ -147,6 +155,7 @@ class Page:
             host=request.headers.get("host", ""),
             kept=self._kept,
             zone=_zone(request),
+            part=request.headers.get(PART, "")[:20],
         )
 
     async def _drawn(

@@ -32,6 +32,8 @@ class Visit(NamedTuple):
     kept: Kept | None = None
     zone: str = ""
     """The chosen zone: empty for that of the service, `job` for that of each job."""
+    part: str = ""
+    """Set if the script asks for what may change, since all else stands there: the last line of a log that it has."""
 
     def one(self, name: str) -> str | None:
         """Return the last value of a parameter; None if it has none. Raises `InvalidInput` for one that is too long."""
@@ -45,6 +47,11 @@ class Visit(NamedTuple):
             allowed = f"at most {MOST_CHARACTERS} characters"
             raise InvalidInput(f"{name}: it is too long", field=name, value=long[:100], allowed=allowed)
         return found
+
+    @property
+    def is_part(self) -> bool:
+        """Return whether only what may change is asked for."""
+        return self.part != ""
 
     @property
     def here(self) -> str:

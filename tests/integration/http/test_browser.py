@@ -174,22 +174,6 @@ def test_without_a_script_everything_is_read_and_done(browser: Browser, site: Si
     assert client.jobs.get("plain").state == "enabled"
 
 
-def test_what_has_not_changed_is_not_sent_again(page: Page, site: Site, client: Client) -> None:
-    """A page that rests is told that it is the same; it stays live, and shows what is new as soon as there is any."""
-    statuses: list[int] = []
-    page.on("response", lambda response: statuses.append(response.status) if response.url == page.url else None)
-    page.goto(f"{site.url}jobs?q=newcomer")
-    expect(page.locator("#live")).to_contain_text("live")
-    for _ in range(8):
-        page.wait_for_timeout(1_000)
-        if 304 in statuses:
-            break
-    assert 304 in statuses
-    client.jobs.add("newcomer", command="true")
-    expect(page.locator(row("newcomer"))).to_be_visible()
-    expect(page.locator("#live")).to_contain_text("live")
-
-
 def test_texts_of_others_do_nothing(page: Page, client: Client, site: Site) -> None:
     """A name is a text, whatever it looks like, and so is all else that others say; nothing of it is carried out."""
     evil = """'"><img src=x onerror=window.hurt=1><script>window.hurt=1</script>"""

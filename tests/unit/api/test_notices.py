@@ -133,6 +133,34 @@ async def test_a_scope_bounds_notices(world: World) -> None:
     assert found == {"jobs": ("mine.a",), "runs": (run.id,)}
 
 
+async def test_who_names_things_is_told_of_them_alone(
+    world: World, door: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ids are those that are asked for, whatever happens beside; a scope holds as ever, and nonsense is refused."""
+    for job_id in ("mine.a", "mine.b", "other"):
+        await world.add(ON_DEMAND, job_id)
+    after = (await door.get(PATH)).json["after"]
+    await world.trigger("other")
+    await world.trigger("mine.b")
+    await world.service.calendars.add("days", dates=["12-25"])
+
+    async def found(of: str) -> dict[object, object]:
+        return told((await door.get(f"{PATH}?after={after}&{of}")).json)
+
+    assert await found("of=jobs/mine.b&of=jobs/mine.a") == {"jobs": ["mine.b"]}
+    assert await found("of=jobs&of=runs") == {"jobs": [], "runs": []}
+    assert await found("of=jobs&of=jobs/mine.b") == {"jobs": ["mine.b"]}
+    assert await found("of=jobs/mine.a&of=tokens") == {}
+    mine = permitted(world.service, Access(author="t", role=Role.READ, scope=Scope(jobs=("mine.a",))))
+    assert (await mine.events.notices(after, of=["jobs", "runs", "jobs/other"])).notices == ()
+    assert (await door.get(f"{PATH}?of=weather")).error["field"] == "of"
+    monkeypatch.setattr(notice_board, "PAGE", 1)
+    after = (await world.service.events.notices()).after
+    await world.trigger("other")
+    await world.trigger("mine.b")
+    assert await found("of=jobs/mine.a") == {"jobs": ["mine.a"]}, "of too many to be named it may be one"
+
+
 async def test_a_stream_ends_with_its_node(world: World) -> None:
     """A node that stops ends its streams, and opens none."""
     stops = [False]

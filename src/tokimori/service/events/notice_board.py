@@ -8,7 +8,7 @@ import asyncio
 import logging
 import re
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
@@ -78,6 +78,8 @@ class Item(NamedTuple):
 
 
 Sees = Callable[[Item], Awaitable[bool]]
+Wanted = Mapping[str, frozenset[str]]
+"""The things of which somebody wants to be told, by noun; the id "" stands for any of it."""
 
 
 class NoticeStore(Documents, Endings, Protocol):
@@ -115,7 +117,7 @@ class NoticeBoard:
         self._looking = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
-    async def read(self, after: str | None, seconds: float, sees: Sees) -> FoundNotices:
+    async def read(self, after: str | None, seconds: float, sees: Sees, of: Wanted | None = None) -> FoundNotices:
         """Return the changes after a position, by default from now on. Wait for the first one for `seconds`.
 
         Raises `InvalidInput`, and `StoreError` if the store can't be asked at the beginning.
@@ -130,7 +132,8 @@ class NoticeBoard:
         ends = _time() + seconds
         while True:
             place, items = self._end, [item for found in self._behind(number) for item in found]
-            told = notices_of([item for item in items if await sees(item)])
+            seen = [item for item in items if (of is None or item.noun in of) and await sees(item)]
+            told = notices_of(seen) if of is None else notices_for(of, seen)
             left = ends - _time()
             if told or left <= 0 or self._stops():
                 return FoundNotices(notices=told, after=self._position(place), over=self._stops())
@@ -275,7 +278,10 @@ def _time() -> float:
 
 
 def _standing(run: Run | None) -> object:
-    return None if run is None else (run.state, run.attempt, run.due, run.cancel, run.lane, run.blocked_on)
+    if run is None:
+        return None
+    far = (run.details.progress, run.details.progress_text)
+    return (run.state, run.attempt, run.due, run.cancel, run.lane, run.blocked_on, far)
 
 
 def _of_run(run: Run | EndedRun) -> list[Item]:
@@ -310,3 +316,26 @@ def notices_of(items: Iterable[Item]) -> tuple[Notice, ...]:
         Notice(noun=noun, ids=() if "" in found or len(found) > MOST_IDS else tuple(found))
         for noun, found in ids.items()
     )
+
+
+def wanted_of(things: Sequence[str]) -> Wanted | None:
+    """Return the things by noun, of texts such as `runs` and `jobs/nightly`; of none all. Raises `InvalidInput`."""
+    found: dict[str, set[str]] = {}
+    for each in things:
+        noun, _, name = each.partition("/")
+        if noun != "audit" and not (noun.endswith("s") and noun[:-1] in _NOUNS):
+            nouns = ", ".join(f"{noun}s" for noun in sorted(_NOUNS))
+            allowed = f"a noun, or a thing as NOUN/ID; nouns are audit, {nouns}"
+            raise InvalidInput(f"of: there are no notices of {each!r}", field="of", value=each, allowed=allowed)
+        found.setdefault(noun, set()).add(name)
+    return {noun: frozenset(ids) for noun, ids in found.items()} or None
+
+
+def notices_for(of: Wanted, items: Iterable[Item]) -> tuple[Notice, ...]:
+    """Return a notice for each noun that is wanted, with those ids alone that are named there."""
+    ids: dict[str, set[str]] = {}
+    for item in items:
+        named = {each for each in of[item.noun] if each and item.id in (each, "")}
+        if named or "" in of[item.noun]:
+            ids.setdefault(item.noun, set()).update(named)
+    return tuple(Notice(noun=noun, ids=tuple(sorted(found))) for noun, found in ids.items())

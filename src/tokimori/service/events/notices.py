@@ -1,12 +1,12 @@
 """Notices as programs and people ask for them, and the changes of which somebody is told."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from tokimori.errors import Refused
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.audit_changes import Changed
 from tokimori.model.lanes import EVERYTHING as ALL_QUEUES
-from tokimori.service.events.notice_board import FoundNotices, Item, NoticeBoard
+from tokimori.service.events.notice_board import FoundNotices, Item, NoticeBoard, wanted_of
 from tokimori.service.finding import JobOf
 from tokimori.service.given import Span, seconds_of
 from tokimori.service.operation import M, Part, operation, stream
@@ -27,16 +27,19 @@ class Notices(Part[M]):
         self._board, self._job_of = board, job_of
 
     @operation(Role.READ, OPEN, by_role=True)
-    async def notices(self, after: str | None = None, wait: Span = 0.0) -> FoundNotices:
+    async def notices(self, after: str | None = None, wait: Span = 0.0, of: Sequence[str] = ()) -> FoundNotices:
         """Return the nouns and ids of things that changed after the position `after`, by default from now on.
 
         Wait for the first one for `wait` seconds. The new state is not part of a notice: read the thing again. Starts
-        of runs are included. If `reload` is set, more has changed than is remembered. Raises `InvalidInput`.
+        of runs are included. If `reload` is set, more has changed than is remembered. `of` names nouns (`runs`) and
+        things (`jobs/nightly`): then there are no others, and ids are those that it names. Raises `InvalidInput`.
         """
-        return await self._board.read(after, waited(wait), _sees_all)
+        return await self._board.read(after, waited(wait), _sees_all, wanted_of(of))
 
     @notices.within
-    async def _notices_within(self, sight: Sight, after: str | None = None, wait: Span = 0.0) -> FoundNotices:
+    async def _notices_within(
+        self, sight: Sight, after: str | None = None, wait: Span = 0.0, of: Sequence[str] = ()
+    ) -> FoundNotices:
         """Return notices of things in scope. Notices of the audit log need the right to read it."""
         of_audit = sight.role is Role.ADMIN and sight.scope.is_everything
         sees_run = sight_of_runs(sight.scope, self._job_of)
@@ -51,7 +54,7 @@ class Notices(Part[M]):
                 case run:
                     return await sees_run(run)
 
-        return await self._board.read(after, waited(wait), sees)
+        return await self._board.read(after, waited(wait), sees, wanted_of(of))
 
     @stream()
     async def follow_notices(self, after: str | None = None) -> AsyncIterator[FoundNotices]:

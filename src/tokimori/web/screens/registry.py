@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
+from urllib.parse import urlencode
 
 from tokimori.web.doing import asking
 from tokimori.web.screen import Act, Screen
@@ -31,6 +32,7 @@ from tokimori.web.screens import (
     tokens,
     wall,
 )
+from tokimori.web.visit import Visit
 
 _NOUNS: Final = (
     *(queues, semaphores, calendars, sets, tasks, expectations),
@@ -63,3 +65,21 @@ RAIL: Final[tuple[tuple[str, ...], ...]] = (
 )
 """The entries of the rail in groups; those are drawn that have a screen."""
 _LEADING: Final[frozenset[str]] = frozenset(screen.place for screen in SCREENS if screen.leads)
+_SHOWN: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        **dict.fromkeys(("now", "wall"), ("runs", "jobs", "queues", "nodes", "expectations")),
+        **{"failures": ("runs",), "plan": ("jobs", "calendars"), "graph": ("jobs",), "expectations": ("jobs",)},
+        **dict.fromkeys(("queues", "semaphores", "nodes"), ("runs",)),
+        **{"sets": ("jobs",), "tasks": ("jobs",)},
+    }
+)
+_NOUNS_OF_NOTICES: Final = frozenset(RAIL[0][1:3] + RAIL[2] + RAIL[3])
+
+
+def shows(screen: Screen, visit: Visit) -> str:
+    """Return of which things the screen is to be told, as a query of notices: its own noun or thing, and others."""
+    place, (name, *_) = screen.place, (*visit.parts.values(), "")
+    if place == "runs" and not name and (job := (visit.one("job") or "")[:200]):
+        return urlencode([("of", f"jobs/{job}")])
+    own = [f"{place}/{name}" if name else place] if place in _NOUNS_OF_NOTICES else []
+    return urlencode([("of", each) for each in (*own, *_SHOWN.get(place, ()))])

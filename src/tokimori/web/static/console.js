@@ -1,15 +1,22 @@
 // Keeps a screen fresh, shows questions as dialogs, and gives keys. Everything works without it, but slower.
 
-const REFRESH = 2000; // milliseconds
+import { keyOf, live, morph, pass } from "./live.js";
+
+const [SOON, RARELY] = [2000, 60000]; // milliseconds between two refreshes, at least and at most
+const [SOMETIMES, FOLLOWED] = [10000, 4000]; // at most, where something runs, and where it is followed
+const [BYTE, SHARE] = [1.5, 60]; // so many of them for each byte of the last one, and for each one that it took the node
 const TIMEOUT = 10000;
 const TOAST = 9000;
 const root = document.body.dataset.root;
 const main = document.getElementById("main");
-const live = document.getElementById("live");
+const sign = document.getElementById("live");
 const toasts = document.getElementById("toasts");
 let timer = 0;
 let newest = 0; // the last refresh that began: older ones that come late are dropped
-let seen = { address: "", tag: "" }; // what is shown, where the node gave it a tag
+let seen = { address: location.href.split("#")[0], tag: "" }; // what is shown, where the node gave it a tag
+let [fetched, pace, stale] = [-SOON, SOON, false]; // when it was, how long it is enough, and whether more has changed
+let ahead = document.body.dataset.now - performance.timeOrigin - performance.getEntriesByType("navigation")[0].responseStart; // the node's clock
+let busy = 0; // the refresh that is asked for now
 let dialog = null;
 
 // Fetching
@@ -24,14 +31,19 @@ const parsed = async (response) => new DOMParser().parseFromString(await respons
 
 async function refresh() {
   clearTimeout(timer);
-  const mine = ++newest;
+  const mine = (busy = ++newest);
+  stale = false;
   try {
     const address = location.href.split("#")[0];
-    const headers = seen.tag && seen.address === address ? { "if-none-match": seen.tag } : {};
+    const last = seen.address === address && main.querySelector("[data-grows]")?.lastElementChild?.id.slice(1);
+    const headers = { "tokimori-part": last || "1", ...(seen.tag && seen.address === address ? { "if-none-match": seen.tag } : {}) };
     const response = await ask(address, { headers });
     if (response.status >= 500 && document.body.matches(".wall")) throw new Error("no signal");
     const fresh = response.status === 304 ? null : await parsed(response);
     if (mine !== newest) return;
+    fetched = performance.now();
+    pace = Math.max(SOON, BYTE * (response.headers.get("content-length") ?? 0), SHARE * (response.headers.get("server-timing")?.split("=")[1] ?? 0));
+    ahead = Date.parse(response.headers.get("date")) + 500 - Date.now();
     if (fresh) {
       show(fresh);
       seen = { address, tag: response.headers.get("etag") ?? "" };
@@ -39,16 +51,27 @@ async function refresh() {
     tellLive(true);
   } catch {
     if (mine !== newest) return;
+    fetched = performance.now();
     tellLive(false);
   }
-  if (!document.hidden && !main.querySelector("[data-still]")) timer = setTimeout(refresh, REFRESH); // nobody types there
+  busy = 0;
+  soon(rest());
+}
+
+const rest = () => (stale || main.querySelector("[data-grows]") ? 0 : main.querySelector("[data-since]") ? SOMETIMES : RARELY);
+
+function soon(time = 0) {
+  clearTimeout(timer);
+  const least = Math.min(pace, main.querySelector("[data-grows]") ? FOLLOWED : RARELY);
+  const wait = Math.max(time, fetched + least - performance.now(), 0);
+  if (!document.hidden && !main.querySelector("[data-still]")) timer = setTimeout(refresh, wait); // nobody types there
 }
 
 function show(fresh) {
   const log = document.querySelector("[data-follow]");
   const followed = log && atEnd(log);
   document.title = fresh.title;
-  for (const part of [".rail", ".top h1", "main"]) {
+  for (const part of [".rail > ul", ".top h1", "main"]) {
     const [old, now] = [document.querySelector(part), fresh.querySelector(part)];
     if (old && now) morph(old, now);
   }
@@ -56,49 +79,20 @@ function show(fresh) {
   if (followed && log.isConnected) log.scrollTop = log.scrollHeight;
   tidy();
   tellTail();
+  pass(main, ahead);
+  want();
 }
 
 function tellLive(on) {
   document.body.classList.toggle("silent", !on);
   const text = on ? "live" : "the node does not answer; trying again";
-  if (live.textContent.trim() === text) return; // said only when it changes
-  const sign = document.createElement("span");
-  sign.className = `t ${on ? "green" : "bad"}`;
-  sign.textContent = "●";
-  sign.ariaHidden = "true";
-  live.replaceChildren(sign, ` ${text}`);
+  if (sign.textContent.trim() === text) return; // said only when it changes
+  const dot = document.createElement("span");
+  dot.className = `t ${on ? "green" : "bad"}`;
+  dot.textContent = "●";
+  dot.ariaHidden = "true";
+  sign.replaceChildren(dot, ` ${text}`);
 }
-
-function morph(old, fresh) {
-  for (const { name } of [...old.attributes]) {
-    if (!fresh.hasAttribute(name) && name !== "tabindex") old.removeAttribute(name);
-  }
-  for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
-  const keyed = new Map([...old.children].filter(keyOf).map((child) => [keyOf(child), child]));
-  const kept = new Set([...fresh.children].map(keyOf));
-  for (const [key, child] of keyed) if (!kept.has(key)) child.remove();
-  let next = old.firstChild;
-  for (const child of fresh.childNodes) {
-    const known = keyOf(child) && keyed.get(keyOf(child));
-    if (known && known !== next) old.insertBefore(known, next);
-    const match = known || (next && alike(next, child) ? next : null);
-    if (!match) {
-      old.insertBefore(document.importNode(child, true), next);
-    } else {
-      if (match === next) next = next.nextSibling;
-      if (child.nodeType === Node.ELEMENT_NODE) morph(match, child);
-      else if (match.data !== child.data) match.data = child.data;
-    }
-  }
-  while (next) {
-    const after = next.nextSibling;
-    next.remove();
-    next = after;
-  }
-}
-
-const alike = (old, fresh) => old.nodeName === fresh.nodeName && !keyOf(old) && !keyOf(fresh);
-const keyOf = (node) => node.dataset?.key;
 
 // Toasts
 
@@ -377,6 +371,14 @@ document.addEventListener("keydown", (event) => {
 });
 
 document.addEventListener("visibilitychange", () => document.hidden || main.querySelector("[data-still]") || refresh());
+const want = live({
+  root,
+  wants: () => (main.querySelector("[data-still]") ? "" : main.dataset.of),
+  told: () => ((stale = true), busy || soon()),
+  on: tellLive,
+  out: () => location.reload(),
+});
+setInterval(() => document.hidden || pass(main, ahead), 1000);
 addEventListener("popstate", async () => {
   await refresh();
   for (const form of document.forms) form.reset(); // to what the address says, not what was typed since
@@ -387,5 +389,6 @@ const zones = document.querySelector(".zone select");
 if (zones && own && ![...zones.options].some((each) => each.value === own || each.textContent === own)) zones.add(new Option(`${own} (yours)`, own), 1);
 tellLive(true);
 tidy();
+want();
 arrive();
-if (!main.querySelector("[data-still]")) timer = setTimeout(refresh, REFRESH);
+soon(rest());
