@@ -69,7 +69,7 @@ class StandIn:
                 self._answer_some()
 
     def _answer_some(self) -> None:
-        """Answer whoever comes within a moment. The loop may wake and take the connection: then there is none."""
+        """Answer the connections of a moment. The loop may wake and take one first."""
         for each in select.select(self._sockets, (), (), _LOOK)[0]:
             with self._room:  # threads free it: it is waited for, no more
                 pass
@@ -86,7 +86,7 @@ class StandIn:
 
 
 def answer(connection: socket.socket, held: float) -> None:
-    """Read what is asked, and say that nobody is there to answer it. Raises `OSError`."""
+    """Read the request, and answer that the node is not ready. Raises `OSError`."""
     asked, end = b"", monotonic() + _PATIENCE
     while b"\r\n\r\n" not in asked and len(asked) < _MOST:
         connection.settimeout(max(0.001, end - monotonic()))  # in all: who sends byte by byte keeps nobody waiting
@@ -196,6 +196,6 @@ class Acceptor:
 
 
 def _end(accepted: socket.socket) -> None:
-    """End a connection on which TLS has not begun: it reads an end, and fails. Who has the descriptor closes it."""
+    """End a connection before its TLS handshake: the client reads an end. The owner of the descriptor closes it."""
     with suppress(OSError):
         accepted.shutdown(socket.SHUT_RDWR)

@@ -16,10 +16,10 @@ _PLAIN: Final = "/:@+,;=!$&'()*~"
 
 
 class AccessLog:
-    """Writes `GET /api/v2/jobs 200, 1234 bytes in 3.2 ms, to 127.0.0.1` for each request.
+    """Log of requests: `GET /api/v2/jobs 200, 1234 bytes in 3.2 ms, to 127.0.0.1`.
 
-    The query is left out, as the address that lets a browser in has its secret there, and so are all headers. Whoever
-    asks through a proxy comes from the proxy's address.
+    The query is left out, since a login address has its secret there, and so are all headers. A request through a proxy
+    shows the proxy's address.
     """
 
     def __init__(self, app: ASGIApp, clock: Clock) -> None:

@@ -36,9 +36,10 @@ AUTHOR: Final = "tokimori-author"
 
 
 def author_said(unsaid: str = "http") -> AuthorOf:
-    """Return the function that tells who has sent a request with the node's secret: the name that it says, or `unsaid`.
+    """Return a function that names the author of a request with the node's secret: the name in the header or of the
+    login, else `unsaid`.
 
-    A name is said by the header, or was said at the login. It raises `InvalidInput` for one that can't be recorded.
+    It raises `InvalidInput` for a name that can't be recorded.
     """
 
     def author_of(request: Request) -> str:
@@ -57,7 +58,7 @@ def let_in(scope: Scope, access: Access, again: Again) -> None:
 
 
 def principal_of(request: Request) -> str:
-    """Return the name of the token with which somebody came; empty for who has the node's secret."""
+    """Return the name of the request's token; empty for the node's secret."""
     access: Access = request.scope[_ACCESS]
     return "" if access.is_owner else str(access.author)
 
@@ -103,7 +104,7 @@ class Acting:
         return service
 
     def access(self, request: Request) -> Access:
-        """Return what who sent this may do."""
+        """Return the access of the sender."""
         access: Access = request.scope[_ACCESS]
         return owner(self._author_of(request)) if access.is_owner else access
 

@@ -64,13 +64,13 @@ class Alarms:
         ]
 
     async def alarms(self, request: Request, query: NamesQuery) -> Response:
-        """Return what should have ended well and has not, by name."""
+        """Return the alarms of expectations that are not met, by name."""
         found = await self._service(request).expectations.alarms(query.after, query.limit)
         last = found[-1].name if found else None
         return page_of(request, [AlarmView.made(each) for each in found], more=len(found) == query.limit, after=last)
 
     async def list(self, request: Request, query: NamesQuery) -> Response:
-        """Return what is expected of jobs and elsewhere, by name."""
+        """Return the expectations of jobs and of things elsewhere, by name."""
         found = await self._service(request).expectations.list(query.after, query.limit)
         last = found[-1].name if found else None
         return page_of(

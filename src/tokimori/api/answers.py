@@ -82,7 +82,7 @@ def refused(
 
 
 def wanted_by(request: Request) -> str:
-    """Return the address to which a browser is to return once it is let in; the first page for what is no page."""
+    """Return the address to which a browser returns after its login; the first page if the address is no page."""
     path, query = request.url.path, request.url.query
     if path == "/login":
         return own_address(request.query_params.get("next")) or "/"
@@ -92,7 +92,7 @@ def wanted_by(request: Request) -> str:
 
 
 def is_browser(request: Request) -> bool:
-    """Return whether somebody wants to look at a page."""
+    """Return whether the request asks for a page."""
     return "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/")
 
 
@@ -120,8 +120,8 @@ def _not_utf_8() -> InvalidInput:
 
 
 def _fault_of(fault: DecodeError, body: bytes, kind: type) -> InvalidInput:
-    """Return the fault with the value that was sent, unless that is a secret; of a field that is not known with what
-    is.
+    """Return the fault with the value that was sent, unless that is a secret. For an unknown field it lists the known
+    ones.
     """
     try:
         plain = json.decode(body)

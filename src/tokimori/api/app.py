@@ -88,7 +88,7 @@ class Readiness(Struct, frozen=True, kw_only=True):
 
 
 class Health(Struct, frozen=True, kw_only=True):
-    """The health of a node: `status` is `ok`, or says what is wrong."""
+    """The health of a node: `status` is `ok`, or names the fault."""
 
     status: str
     node_id: str
@@ -212,7 +212,7 @@ def _on_http_errors(
 
 
 async def _on_http_error(request: Request, error: Exception) -> Response:
-    """Answer what Starlette itself refuses: an unknown path, or a method that it does not have."""
+    """Answer a request that Starlette itself refuses: an unknown path, or a method that the path lacks."""
     assert isinstance(error, HTTPException)  # noqa: S101 Starlette chose it by its type
     status = HTTPStatus(error.status_code)
     where = f"{request.method} {request.url.path}"

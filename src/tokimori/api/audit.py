@@ -32,7 +32,7 @@ class AuditRoutes:
         return [Operation("audit_list", "GET", "/api/v2/audit", self.list, list[EntryView])]
 
     async def list(self, request: Request, query: AuditQuery) -> Response:
-        """Return who has changed what, newest first, a page at a time."""
+        """Return changes with their authors, newest first, a page at a time."""
         found = await self._service(request).audit.list(query.after, query.limit)
         views = [EntryView.made(each) for each in found]
         return page_of(request, views, more=len(found) == query.limit, after=found[-1].id if found else None)

@@ -75,8 +75,8 @@ class BulkRoutes:
     async def jobs(self, request: Request, body: JobOrder) -> Response:
         """Pause, resume, trigger or delete the jobs that these filters find, the first 100 by default.
 
-        Each is changed and recorded by itself; what is refused is left as it is, and named. Go on with `next` as
-        `after`. `undo` names the order that takes this one back, with `ids`.
+        Each is changed and recorded separately; refused ones stay, and are listed. Go on with `next` as `after`. `undo`
+        names the order that reverts this one, with `ids`.
         """
         filters = filters_of(body, JobFilters)
         return answer(await self._service(request).jobs.bulk(body.verb, key=body.key, **_said(body), **filters))
@@ -84,8 +84,8 @@ class BulkRoutes:
     async def runs(self, request: Request, body: RunOrder) -> Response:
         """Cancel, hold, resume or retry the runs that these filters find, the newest 100 by default.
 
-        If no state is said, those runs are meant that the order concerns. Else as orders for many jobs; go on with
-        `next` as `before`.
+        Without a state the runs are those that the order can change. Otherwise it is like the order for many jobs; go
+        on with `next` as `before`.
         """
         filters = filters_of(body, RunFilters)
         return answer(await self._service(request).runs.bulk(body.verb, **_said(body), **filters))

@@ -34,7 +34,7 @@ Hear = Callable[[str, str, str, bytes], CallbackResult]
 
 
 def unheard(_run_id: str, _token: str, _signature: str, _body: bytes) -> CallbackResult:
-    """Nobody waits for callbacks."""
+    """Refuse a callback: this node waits for none."""
     return CallbackResult.FORGED
 
 

@@ -43,7 +43,7 @@ class AcknowledgeRequest(Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class SubscriberForgotten(Struct, frozen=True, kw_only=True):
-    """The subscriber of which nothing is known any more."""
+    """The subscriber that was deleted."""
 
     topic: str
     name: str
@@ -93,7 +93,7 @@ class ChannelRoutes:
         return answer(SubscriberView(topic=topic, name=name, number=number))
 
     async def unsubscribe(self, request: Request) -> Response:
-        """Forget how far a subscriber has got; it is no error if nobody knows it."""
+        """Delete a subscriber with its position. An unknown one is no error."""
         topic, name = _topic(request), request.path_params["name"]
         await self._service(request).channels.unsubscribe(topic, name)
         return answer(SubscriberForgotten(topic=topic, name=name, forgotten=True))

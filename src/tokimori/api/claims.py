@@ -61,7 +61,7 @@ class FailRequest(TokenRequest, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class RetryRequest(TokenRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Retry of a run: `after` so many seconds or `at` a moment, at once by default."""
+    """Retry of a run: `after` some seconds or `at` a moment, by default at once."""
 
     after: float | None = None
     at: str | None = None
@@ -131,7 +131,7 @@ class ClaimPaths:
         return answer([ClaimView.made(run) for run in await while_it_waits(request, claims, asked)])
 
     async def heartbeat(self, request: Request, body: HeartbeatRequest) -> Response:
-        """Return its worker lives."""
+        """Receive the heartbeat of a worker. The answer says whether to go on."""
         return answer(await self._claims(request).heartbeat(_run_id(request), body.token, alive_time=body.alive_time))
 
     async def finish(self, request: Request, body: FinishRequest) -> Response:
@@ -154,7 +154,7 @@ class ClaimPaths:
         return answer(told_view(run, state))
 
     async def release(self, request: Request, body: TokenRequest) -> Response:
-        """Somebody else is to do it."""
+        """Release the run for another worker."""
         run = _run_id(request)
         return answer(told_view(run, await self._claims(request).release(run, body.token)))
 

@@ -29,9 +29,9 @@ _TOLD_EVERY = 60.0
 
 
 def most_connections(streams: int = 0) -> int:
-    """Return how many connections a door may have, within this process's limit of file descriptors.
+    """Return the largest number of connections of a server, within this process's limit of file descriptors.
 
-    `streams`: so many of them may be kept by streams of events; others need room beside them.
+    `streams`: the number that streams of events may occupy; others need room beside them.
     """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = max(MOST_CONNECTIONS, streams + MOST_CONNECTIONS // 2)
@@ -59,7 +59,7 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 class Connection(Protocol):
-    """Connection as all others see it."""
+    """A connection as the set of all connections sees it."""
 
     deadline: float
     """When (loop time) it has waited too long for its client; never while its client waits for the door."""
@@ -67,10 +67,10 @@ class Connection(Protocol):
     """Bytes of its request, from the first one until it is answered, and of what it has sent behind it."""
 
     def expire(self) -> None:
-        """End it: its deadline is over."""
+        """End the connection: its deadline is over."""
 
     def drop(self) -> None:
-        """End it at once: its place is needed."""
+        """End the connection at once: its place is needed."""
 
     def untaken(self, now: float) -> int:
         """Bytes of answers that wait for its client. It ends itself where its client takes hardly any."""
@@ -93,13 +93,13 @@ class Connections:
         return len(self._open)
 
     def add(self, connection: Connection) -> None:
-        """Count one more."""
+        """Count a new connection."""
         self._open.add(connection)
         if self._sweeping is None:
             self._sweeping = asyncio.get_running_loop().call_later(self.limits.look_every, self._sweep)
 
     def remove(self, connection: Connection) -> None:
-        """Count one less."""
+        """Stop counting a connection."""
         self._open.discard(connection)
         self._waiting.pop(connection, None)
         self.let_go(connection)
@@ -124,7 +124,7 @@ class Connections:
             self._drop(largest)
 
     def let_go(self, connection: Connection, but: int = 0) -> None:
-        """Forget the bytes of its request; `but` so many, which it has sent behind it."""
+        """Stop counting the bytes of a request, except `but` bytes of the next one."""
         self.held -= connection.held - but
         connection.held = but
 
@@ -146,7 +146,7 @@ class Connections:
         return len(self._open) >= self.limits.most
 
     def close(self) -> None:
-        """End them all at once."""
+        """End all connections."""
         if self._sweeping is not None:
             self._sweeping.cancel()
             self._sweeping = None

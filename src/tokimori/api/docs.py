@@ -21,9 +21,8 @@ _HERE = Path(__file__).parent
 
 
 class Docs:
-    """Tells what the operations are. Nothing is made before somebody asks, and then beside the loop.
-
-    All addresses in it begin with `path_prefix`.
+    """Documents of the operations, made at the first request and off the loop. All addresses in them begin with
+    `path_prefix`.
     """
 
     def __init__(self, operations: Sequence[Operation], version: Callable[[], str], path_prefix: str = "") -> None:

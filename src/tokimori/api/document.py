@@ -112,7 +112,7 @@ def told(operation: Operation) -> tuple[str, str]:
 
 
 def _components(operations: Sequence[Operation]) -> tuple[dict[str, Schema], dict[str, Schema]]:
-    """Return the types of bodies and answers, by name; and those of queries, which are told where they are used."""
+    """Return the types of bodies and answers, by name; and those of queries, which stand at the operations."""
     types = {kind for each in operations for kind in (each.answers, each.query, each.sent or each.body) if kind}
     found = json.schema_components([*sorted(types, key=str), Problem], ref_template=_REF, schema_hook=_anything)[1]
     for name, within in _OF_JOBS.items():
@@ -131,7 +131,7 @@ def _components(operations: Sequence[Operation]) -> tuple[dict[str, Schema], dic
 
 
 def _nullable(schema: Schema, components: Mapping[str, Schema], *, deep: bool) -> Schema:
-    """Return the schema, or null; `deep`: in a merge patch what stands below may be null, too."""
+    """Return the schema, or null; `deep`: in a merge patch nested members may be null, too."""
     if _NULL in schema.get("anyOf", ()):
         return schema
     plain = {name: value for name, value in schema.items() if name not in ("default", "description")}
@@ -194,7 +194,7 @@ def _in_query(each: Operation, queries: Mapping[str, Schema]) -> Iterator[Schema
 
 
 def _in_address(schema: Schema) -> Schema:
-    """Return the schema of a parameter; one that is not there is not null."""
+    """Return the schema of a parameter, which may be absent but not null."""
     others = [part for part in schema.get("anyOf", ()) if part != _NULL]
     if _NULL not in schema.get("anyOf", ()):
         return schema
@@ -208,7 +208,7 @@ def _in_headers(each: Operation) -> Iterator[Schema]:
 
 
 def _answers(each: Operation) -> Schema:
-    """Return the schema of an answer; if somebody asks for some members alone, others are not there."""
+    """Return the schema of an answer; a request for some members leaves out the others."""
     whole = _schema(each.answers)
     if each.query is None or "fields" not in hints_of(each.query):
         return whole

@@ -79,7 +79,7 @@ class NoticeQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class EventRoutes:
-    """The part of the API for events. `most`: so many streams at a time."""
+    """The part of the API for events. `most`: the number of streams at a time."""
 
     def __init__(self, service: ServiceFor, most: int = DEFAULT_STREAMS) -> None:
         self._service = service
@@ -146,7 +146,7 @@ class EventRoutes:
         return await self._stream(request, _reader_of_events(service, query), after)
 
     async def _stream(self, request: Request, read: Read, after: str | None, every: float = 0.0) -> Response:
-        """Return the stream that begins with what is there."""
+        """Return a stream that begins with the present events."""
         text, after, over = await read(after, 0.0)
         if over:
             return refusal(503, "stopping", "the node stops", allowed="to ask another node")
@@ -206,7 +206,7 @@ async def _streamed(request: Request, read: Read, first: bytes, after: str, ever
 
 
 def _notice_text(found: FoundNotices) -> bytes:
-    """Return the block of an event `changed` or `reload`; without notices one that only says where to go on."""
+    """Return the block of an event `changed` or `reload`; without notices a block with the position alone."""
     at = found.after.encode()
     if found.reload:
         return b"id: %b\nevent: reload\ndata: {}\n\n" % at
@@ -217,7 +217,7 @@ def _notice_text(found: FoundNotices) -> bytes:
 
 
 def _text(events: Sequence[Event | AnyEvent], after: str, *, gap: bool) -> bytes:
-    """As the stream has it. A block without data is no event, and still says where to go on."""
+    """Return the events in the form of the stream. A block without data is no event, and carries the position."""
     blocks = [b'event: gap\ndata: {"event":"gap"}\n\n'] if gap else []
     for event in events:
         data = as_json(event_view(event))

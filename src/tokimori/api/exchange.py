@@ -82,7 +82,7 @@ class TomlView(Struct, frozen=True, kw_only=True):
 
 
 class CrontabView(Struct, frozen=True, kw_only=True):
-    """Jobs as a crontab. Those that cron can't run are comments there; `left_out` tells why, by id."""
+    """Jobs as a crontab. Jobs that cron can't run are comments there; `left_out` has the reasons by id."""
 
     crontab: str
     left_out: Mapping[str, str]
@@ -141,7 +141,7 @@ class Exchange:
         return _page(request, found, TomlView(toml=text))
 
     async def _beside(self, request: Request, query: DefinitionQuery) -> dict[str, Any]:
-        """Return what there is beside jobs, with their first page."""
+        """Return the other resources; only the first page of jobs has them."""
         if query.id or query.after is not None:
             return {}
         return asdict(await self._service(request).sets.resources(query.set))

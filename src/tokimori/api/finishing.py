@@ -37,7 +37,7 @@ Headers = dict[bytes, bytes]
 
 
 class Finished:
-    """Tags answers, packs them, dates them, and restricts what a browser does with them.
+    """Last layer of answers: it tags, compresses and dates them, and sets the headers that restrict a browser.
 
     Who names the tag of an answer to GET in `If-None-Match` is told 304, that it is still the same (RFC 9110 §13.1.2).
     The tag is weak: the answer may be compressed for one reader and not for another. All answers of this door are

@@ -113,7 +113,7 @@ def host_of(header: str) -> str | None:
 
 
 class HostAndOrigin:
-    """Answers 403 to a request for another host, and to one from the page of another site.
+    """Guard that answers 403 to a request for another host, and to one from the page of another site.
 
     A browser sends `Origin` with what may change something. With all that it sends to this machine or over TLS, an
     `<img>` and a link too, it says in `Sec-Fetch-Site` whose page asked for it. A page at another port of this host is
@@ -214,7 +214,7 @@ class JsonBody:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Return a receiver that gives the body once, and then whatever comes after it."""
+    """Return a receiver that returns the body once, and then the messages after it."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:

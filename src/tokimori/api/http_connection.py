@@ -42,7 +42,7 @@ class Joined:
         self._held = b""
 
     def write(self, data: bytes) -> None:
-        """Send it; hold it if it is a head that is not all."""
+        """Send the data; hold it if it is a head whose body follows."""
         if not self._has_head and data != _GO_ON:
             self._has_head = True
             if self._has_body:
@@ -51,7 +51,7 @@ class Joined:
         self.flush(data)
 
     def flush(self, data: bytes = b"") -> None:
-        """Send what is held, and this."""
+        """Send the held head together with this data."""
         data, self._held = self._held + data, b""
         if data:
             self._transport.write(data)
@@ -61,13 +61,13 @@ class Joined:
         return self._transport.is_closing()
 
     def close(self) -> None:
-        """Send what is held, then close."""
+        """Send the held head, then close."""
         self.flush()
         self._transport.close()
 
 
 class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
-    """A connection. Whatever it waits for has an end; whatever it keeps has a bound."""
+    """An HTTP connection. Each of its waits has an end, each of its buffers a bound."""
 
     def __init__(self, connections: Connections, config: Config, state: ServerState) -> None:
         super().__init__(config, state, {}, asyncio.get_running_loop())
@@ -91,7 +91,7 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
     # What the connections ask
 
     def expire(self) -> None:
-        """End it, and say why if it has begun a request."""
+        """End the connection, with an answer if a request has begun."""
         if not self._in_request:
             self.transport.close()
             return
@@ -100,7 +100,7 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
         self._refuse(_refused(HTTPStatus.REQUEST_TIMEOUT, message, part, f"at most {seconds:g} s"))
 
     def drop(self) -> None:
-        """End it at once."""
+        """End the connection at once."""
         if self.opening is not None:
             self.opening()
         elif self.transport is not None:
@@ -128,7 +128,9 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
         self._look()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it. What refers to each other is cut: 400 such connections kept the garbage collector for 0.09 s."""
+        """Forget the connection, and cut circular references: 400 such connections kept the garbage collector for 0.09
+        s.
+        """
         super().connection_lost(exc)
         self.pipeline.clear()
         self.parser = self.cycle = None  # type: ignore[assignment]
@@ -141,11 +143,11 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
         return self._all.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """So many bytes have come."""
+        """Receive the number of bytes in the buffer."""
         self.data_received(bytes(self._all.buffer[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
-        """Read it when it is its turn. Until then no more is taken."""
+        """Parse the data when it is this connection's turn. Until then no more is read."""
         self._unset_keepalive_if_required()
         self._unread += data
         self._all.hold(self, len(data))
@@ -155,7 +157,7 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
             self.transport.pause_reading()
 
     def read_on(self) -> bool:
-        """Read the next few bytes, unless there was something to refuse; whether there are more."""
+        """Parse the next few bytes, unless the request was refused; return whether there are more."""
         piece = bytes(self._unread[:PIECE])
         del self._unread[:PIECE]
         if not self.transport.is_closing():
@@ -182,7 +184,7 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
         self._stalled_at = inf
 
     def shutdown(self) -> None:
-        """Close the door: what came is answered, what has not come is not waited for."""
+        """Shut down: answer requests that have arrived, and wait for no others."""
         if self.deadline < inf:
             self.transport.close()
         else:
@@ -202,7 +204,7 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header. One behind the body is only counted: whoever reads headers has read them by then."""
+        """Store a header. A trailer after the body is only counted, since the headers are read by then."""
         self._count_head(len(name) + len(value) + 4)
         if self._in_head:
             super().on_header(name, value)
@@ -235,7 +237,7 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
     # What follows from it
 
     def _look(self) -> None:
-        """See who waits for whom now."""
+        """Update the deadline: the client may wait for us, or we for the client."""
         if self._is_owed():
             self.deadline = inf
             self._all.is_answered(self)
@@ -278,7 +280,7 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
             self._give_up(_head_too_large())
 
     def _give_up(self, answer: Response) -> NoReturn:
-        """Leave the parser: it tells of this as a request that is not valid."""
+        """Leave the parser, which reports this as an invalid request."""
         self._refusal = answer
         raise ValueError(answer.status_code)
 

@@ -89,15 +89,15 @@ class DeleteAllQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class NewJob(JobFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A job: its `id` (else it gets a UUID), what it does, when, and its policies. Of `command`, `function`, `url` and
-    `noop` it has one.
+    """A job: its `id` (by default a UUID), its target, schedule and policies. It has one of `command`, `function`,
+    `url` and `noop`.
     """
 
     id: str | None = None
 
 
 class WholeJob(JobFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A job: what it does, when, and its policies."""
+    """A job: its target, schedule and policies."""
 
 
 class JobChanges(JobFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -118,9 +118,9 @@ class JobDeleted(Struct, frozen=True, kw_only=True):
 
 
 class AllDeleted(Struct, frozen=True, kw_only=True):
-    """The jobs that were deleted (on a `dry_run`: that would be), and by id why others were not.
+    """The deleted jobs (with `dry_run`: those that would be), and by id the reasons of the others.
 
-    With `next` as `after`, and the same `until`, the next request goes on; null: that was all.
+    With `next` as `after`, and the same `until`, the next request goes on; null: there are no more.
     """
 
     deleted: tuple[str, ...]
@@ -214,7 +214,9 @@ class JobRoutes:
         ]
 
     async def list(self, request: Request, query: JobQuery) -> Response:
-        """Jobs by id, a page at a time. A page looks at 20,000 jobs at most: it may be short, and go on."""
+        """Return jobs by id, a page at a time. A page looks at 20,000 jobs at most, so it may be short and still have a
+        `next`.
+        """
         if query.last_runs:
             checked("last_runs", query.last_runs, MOST_LISTED // query.limit)
         service = self._service(request)
@@ -294,7 +296,7 @@ class JobRoutes:
         )
 
     async def resume(self, request: Request, body: NoRequest) -> Response:
-        """Resume a job, without making up for what it missed."""
+        """Resume a job. Missed occurrences are skipped."""
         return answer(JobView.made(await self._service(request).jobs.resume(job_id_of(request))))
 
     async def resolve(self, request: Request, body: NoRequest) -> Response:
@@ -302,7 +304,7 @@ class JobRoutes:
         return answer(JobView.made(await self._service(request).jobs.resolve(job_id_of(request))))
 
     async def rewind(self, request: Request, body: NoRequest) -> Response:
-        """Put back to now a job that is ahead of the time; what is not known to have run comes again."""
+        """Reset a job to now that a fast clock has moved into the future. Moments without a known run come again."""
         return answer(JobView.made(await self._service(request).jobs.rewind(job_id_of(request))))
 
     async def copy(self, request: Request, body: NewId) -> Response:
@@ -359,7 +361,7 @@ def _only_new(request: Request) -> bool:
 
 
 async def _added(service: Service, job_id: str, body: Fields, *, is_known: bool) -> Response:
-    """Return the response to who wants to add a job, and to change none. Raises `Outdated` if there is one."""
+    """Return the response to a request that adds a job and changes none. Raises `Outdated` if the job exists."""
     if is_known:
         raise InvalidInput("If-Match: it can't be used beside If-None-Match", field="If-Match", allowed="one of them")
     try:
@@ -382,5 +384,5 @@ def _tags(request: Request) -> frozenset[str] | None:
 
 @lru_cache(maxsize=MOST_KEPT)
 def _shown(found: Shown) -> bytes:
-    """Return its JSON: the service gives the same object as long as it is the same."""
+    """Return the job as JSON, cached as long as the service returns the same object."""
     return as_json(JobView.of_shown(found))

@@ -45,7 +45,7 @@ class StopRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class NodeRoutes:
-    """The part of the API for nodes, and for what they do together."""
+    """The part of the API for nodes, and for the cluster as a whole."""
 
     def __init__(self, service: ServiceFor) -> None:
         self._service = service
@@ -78,7 +78,7 @@ class NodeRoutes:
         return answer([NodeView.made(node) for node in await self._service(request).nodes.list()])
 
     async def drain(self, request: Request, body: NoRequest) -> Response:
-        """Let a node, or all that live now, take no new runs until it is told to resume; what it runs goes on."""
+        """Stop a node, or all living nodes, from taking new runs until `resume`. Their runs go on."""
         return _told(await self._service(request).nodes.drain(_node(request)))
 
     async def resume(self, request: Request, body: NoRequest) -> Response:

@@ -25,7 +25,7 @@ class NewNotifier(JobFields, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class DeleteNotifierQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`force`: whether it goes though jobs name it, which tell nobody then."""
+    """`force`: delete it even if jobs name it, which then notify nobody."""
 
     force: bool = False
 
@@ -79,7 +79,7 @@ class Notifiers:
         return answer([JobView.made(each) for each in found])
 
     async def add(self, request: Request, body: Fields) -> Response:
-        """Add a notifier: its `name`, what it does (`url`, `email`, `command`, `function`), and `notifier`."""
+        """Add a notifier: its `name`, its target (`url`, `email`, `command`, `function`), and `notifier`."""
         job_id = id_of(body.pop("name", None))
         added = await self._service(request).jobs.add(job_id, **notifier_fields(body))
         return answer(JobView.made(added), 201, location=f"/api/v2/notifiers/{name_of(job_id)}")
@@ -89,13 +89,13 @@ class Notifiers:
         return answer(JobView.made(await self._service(request).jobs.get(_id(request))))
 
     async def delete(self, request: Request, query: DeleteNotifierQuery) -> Response:
-        """Delete a notifier that no job names, or any with `force`: jobs that name it tell nobody by it any more."""
+        """Delete a notifier that no job names, or any with `force`: jobs that name it then no longer notify by it."""
         job_id = _id(request)
         await self._service(request).jobs.delete(job_id, force=query.force)
         return answer(NotifierDeleted(name=name_of(job_id), deleted=True))
 
     async def test(self, request: Request, body: NoRequest) -> Response:
-        """Ask for a notification that tells of nothing, to try the notifier."""
+        """Send a trial notification by the notifier."""
         service, job_id = self._service(request), _id(request)
         job, now = await service.jobs.get(job_id), await service.db.now()
         payload = trial_payload(job, name_of(job_id), now)

@@ -40,7 +40,7 @@ class DurationsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Occurrences:
-    """The part of the API for what a job's schedule names, and what became of it."""
+    """The part of the API for a job's occurrences and their fates."""
 
     def __init__(self, service: ServiceFor) -> None:
         self._service = service
@@ -76,7 +76,9 @@ class Occurrences:
         )
 
     async def why(self, request: Request) -> Response:
-        """Return what keeps the runs of a job from starting, when it runs by itself, and what mends it."""
+        """Return the reasons that keep the runs of a job from starting, their end if it is known, and the commands that
+        mend them.
+        """
         return answer(await self._service(request).jobs.why(job_id_of(request)))
 
     async def skips(self, request: Request, query: SkipQuery) -> Response:

@@ -22,10 +22,10 @@ Fields = dict[str, Any]
 class Operation:
     """Operation: a method at a path. `id` is its name for programs: a noun and a verb.
 
-    `answers` is the type of the answer (`media` where it is no JSON) under `status`; `others` are further statuses
-    that tell of no fault, with what they mean. `headers` may come with the request, and `answered` with the answer.
-    `asked` and `example` are the query and the body of an example. An operation that is `open` needs no secret. One
-    whose answer is a list, or else `large`, waits in line.
+    `answers` is the type of the answer (`media` where it is no JSON) under `status`; `others` are further statuses that
+    are no faults, with their meanings. `headers` may come with the request, and `answered` with the answer. `asked` and
+    `example` are the query and the body of an example. An operation that is `open` needs no secret. One whose answer is
+    a list, or else `large`, waits in line.
     """
 
     id: str
@@ -56,7 +56,7 @@ class Operation:
         return self.handler.__annotations__.get("body")
 
     def route(self) -> Route:
-        """Return its route."""
+        """Return the route of the operation."""
         return Route(self.path, self._answer, methods=[self.method])
 
     async def _answer(self, request: Request) -> Response:

@@ -16,7 +16,9 @@ from tokimori.service.views.runs import RunView
 
 
 class RunsCancelled(Struct, frozen=True, kw_only=True):
-    """Number of cancelled runs of the job. With `next` as `before` the next request goes on; null: that was all."""
+    """Number of cancelled runs of the job. With `next` as `before` the next request goes on; null: there
+    are no more.
+    """
 
     job_id: str
     cancelled: int
@@ -45,7 +47,7 @@ class OrderRoutes:
         ]
 
     async def cancel(self, request: Request, body: CancelAllRequest) -> Response:
-        """Cancel the newest runs of a job that have not ended, wherever they are, at most 100; go on with `next`.
+        """Cancel the newest unfinished runs of a job on every node, at most 100; go on with `next`.
 
         The job itself goes on.
         """

@@ -85,7 +85,7 @@ def read_query(request: Request, kind: type[_Query]) -> _Query:
 
 @lru_cache(maxsize=256)
 def hints_of(kind: type[Struct]) -> Mapping[str, Any]:
-    """Return the parameters of a query by the names that people send, with what they may be."""
+    """Return the parameters of a query by their public names, with their types."""
     hints = get_type_hints(kind, include_extras=True)
     return {field.encode_name: hints[field.name] for field in fields(kind)}
 
@@ -103,7 +103,7 @@ def _unknown(name: str, value: str, hints: Mapping[str, Any]) -> InvalidInput:
 
 
 def _invalid(fault: InvalidInput, given: Mapping[str, Any], hints: Mapping[str, Any]) -> InvalidInput:
-    """Return the fault with the words or the range that are allowed, where there are such."""
+    """Return the fault with the allowed words or range, if there are such."""
     name = (fault.field or "").partition("[")[0]
     parts = list(_parts(hints.get(name)))
     words = [word.value for part in parts if isinstance(part, type) and issubclass(part, StrEnum) for word in part]

@@ -67,7 +67,7 @@ class QueueRoutes:
         return page_of(request, views, more=len(found) == query.limit, after=found[-1].name if found else None)
 
     async def show(self, request: Request) -> Response:
-        """Return one queue: how many jobs are in it, and what keeps its runs from starting."""
+        """Return one queue: the number of its jobs, and the reasons that keep its runs from starting."""
         return answer(QueueView.made(await self._service(request).queues.get(request.path_params["queue"])))
 
     async def put(self, request: Request, body: RateRequest) -> Response:

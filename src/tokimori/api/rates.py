@@ -24,7 +24,7 @@ _HOST_BITS: Final = 64
 
 
 class Rates:
-    """Says who asks too often. Addresses have a memory of their own, so that many of them make no token forgotten."""
+    """Limits of requests a client. Addresses and tokens are counted apart, so that many addresses displace no token."""
 
     def __init__(self, rate: Rate, clock: Clock, most: int = MOST_CLIENTS) -> None:
         self._rate = rate
@@ -33,7 +33,7 @@ class Rates:
         self._addresses = _Buckets(rate, most)
 
     def refusal(self, scope: Scope, access: Access | None) -> Response | None:
-        """Count a request of somebody with this access; the answer, if it is one too many."""
+        """Count a request with this access; return an answer if it is one too many."""
         now = int(self._clock.monotonic() * _NANOSECONDS)
         if access is None:
             wait = self._addresses.take(client_of(scope), now)
@@ -54,7 +54,7 @@ class Rates:
 
 
 class _Buckets:
-    """The buckets of so many clients at most."""
+    """Token buckets of a bounded number of clients."""
 
     def __init__(self, rate: Rate, most: int) -> None:
         self._rate = rate
@@ -62,7 +62,7 @@ class _Buckets:
         self._found: OrderedDict[str, Bucket] = OrderedDict()
 
     def take(self, client: str, now: int) -> int:
-        """Take a token; how long to wait for one where there is none, in nanoseconds."""
+        """Take a token from the client's bucket; return the wait in nanoseconds if there is none."""
         bucket, wait = self._found.get(client, Bucket()).take(self._rate, now)
         self._found[client] = bucket
         self._found.move_to_end(client)

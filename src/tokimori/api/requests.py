@@ -32,9 +32,9 @@ class PauseRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class TriggerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A request for a run: now, or `at` a moment (RFC 3339; without an offset a time in the job's zone).
 
-    The same `key` again gives the same run of the job, whoever asks. `priority` is that of the job unless given.
-    `parent` is the run whose code asks. `force`: even if the job is paused or parked. `debounce`, `throttle` (seconds,
-    or `1h30m`) and `replace` let runs share the key. `traceparent` (W3C Trace Context) goes before the header of this
+    A repeated `key` returns the same run of the job. `priority` is by default that of the job. `parent` is the run
+    whose code sends the request. `force`: even if the job is paused or parked. `debounce`, `throttle` (seconds, or
+    `1h30m`) and `replace` let runs share the key. `traceparent` (W3C Trace Context) goes before the header of this
     name.
     """
 
@@ -70,7 +70,7 @@ async def ask(request: Request, service: Service, job_id: str, wanted: TriggerRe
 
 
 def requested(asked: Asked) -> Response:
-    """Return the response to who has asked for a run."""
+    """Return the response to a request for a run."""
     status = 201 if asked.became is Became.MADE else 200
     return answer(RequestedRunView.made(asked), status, location=f"/api/v2/runs/{asked.run.id}")
 

@@ -11,11 +11,10 @@ _COOKIE_PATH: Final = re.compile(rb"(?i)(; *path=)/(?=;|$)")
 
 
 class PathPrefix:
-    """Takes the prefix from the paths of requests, and puts it before each path of ours in the heads of answers.
+    """Layer that removes the prefix from the paths of requests, and adds it to our paths in the headers of answers.
 
-    A proxy may pass the path on as the browser sent it, or take the prefix away: a path without it is answered, too, as
-    is who asks the node itself. Of the heads `Location` and `Link` have paths, and cookies, which are sent to no other
-    path of the proxy's host.
+    A path without the prefix is accepted too: a proxy may remove it, and a client may call the node directly. The
+    headers with paths are `Location`, `Link` and cookies, which so go to no other path of the proxy's host.
     """
 
     def __init__(self, app: ASGIApp, prefix: str) -> None:
@@ -54,10 +53,11 @@ _Known = tuple[str, str]
 
 
 class DirectRouter(Router):
-    """Finds a path without parameters at once, and compares others with the routes that begin as they do.
+    """Router that finds a path without parameters by a look-up, and compares others with routes of the same beginning
+    only.
 
-    There are over a hundred routes, and each is a regular expression. Starlette compares with one after the other: 27
-    for a request to `/api/v2/runs`, and 20 for one to `/api/v2/jobs/ID`, which was an eighth of its time.
+    There are over a hundred routes, each a regular expression. Starlette tries one after the other: 27 for a request to
+    `/api/v2/runs`, and 20 for one to `/api/v2/jobs/ID`, which took an eighth of its time.
     """
 
     def __init__(self, routes: Sequence[BaseRoute]) -> None:
@@ -80,14 +80,12 @@ class DirectRouter(Router):
 
 
 def _beginning(path: str) -> str:
-    """Return its first three parts, such as `/api/v2/jobs`."""
+    """Return the first three parts of a path, such as `/api/v2/jobs`."""
     return "/".join(path.split("/", 4)[:4])
 
 
 def _by_beginning(routes: Sequence[BaseRoute]) -> Mapping[_Known, Sequence[BaseRoute]]:
-    """Return the routes that may take such paths, in their order: those with parameters, which others may begin
-    with.
-    """
+    """Return the routes with parameters in their order, by the beginnings of paths that they may match."""
     fixed = [_beginning(route.path) if isinstance(route, Route) else "{" for route in routes]
     methods = [(isinstance(route, Route) and route.methods) or {"GET", "HEAD"} for route in routes]
     pairs = list(zip(routes, fixed, methods, strict=True))

@@ -177,8 +177,8 @@ class RunRoutes:
         ]
 
     async def list(self, request: Request, query: RunQuery) -> Response:
-        """Return runs, newest first, a page at a time. It looks at 20,000 runs or 8 MB at most: it may be short and go
-        on. For a `text` it looks at 10,000; `Tokimori-Runs-Looked-At` says how many it has looked at.
+        """Return runs, newest first, a page at a time. A page looks at 20,000 runs or 8 MB at most, so it may be short
+        and still have a `next`. For a `text` it looks at 10,000; the header `Tokimori-Runs-Looked-At` has the number.
         """
         service = self._service(request)
         found = await service.runs.list(**filters_of(query, RunFilters))
@@ -188,7 +188,7 @@ class RunRoutes:
         return response
 
     async def failures(self, request: Request, query: FailureQuery) -> Response:
-        """Return the failures of a period by cause: how often, of which jobs, when, and a run to look at.
+        """Return the failures of a period by cause: their number, jobs, times, and a sample run.
 
         At most 10,000 failed runs are looked at, the newest first: go on with `next` as `before`.
         """
@@ -209,7 +209,7 @@ class RunRoutes:
         return answer(RunDetailsView.made(details, why=() if why is None else why.reasons))
 
     async def why(self, request: Request) -> Response:
-        """Return what keeps a run from starting, or from a retry, and what mends it; no reasons if nothing does."""
+        """Return the reasons that keep a run from starting or retrying, with the commands that mend them."""
         return answer(await self._service(request).runs.why(await self._id(request)))
 
     async def attempts(self, request: Request, query: AttemptsQuery) -> Response:
@@ -240,11 +240,13 @@ class RunRoutes:
         return answer(RunView.made(await self._service(request).runs.cancel(await self._id(request), body.reason)))
 
     async def restart(self, request: Request, body: NoRequest) -> Response:
-        """End the running attempt of a run, which then begins anew; its node hears it within a second."""
+        """End the running attempt of a run, so that the run begins anew. Its node receives the order within
+        a second.
+        """
         return answer(RunView.made(await self._service(request).runs.restart(await self._id(request))))
 
     async def signal(self, request: Request, body: SignalRequest) -> Response:
-        """Tell the function of a running run a word; its node hears it within a second."""
+        """Send a signal to the function of a running run. Its node receives it within a second."""
         run = await self._service(request).runs.signal(await self._id(request), body.name, body.data)
         return answer(RunView.made(run))
 

@@ -49,9 +49,10 @@ async def presented(scope: Scope, receive: Receive) -> tuple[str, str, str]:
 
 
 def session_value(secret: str, token: AccessToken | None, session: str, author: str | None = None) -> str:
-    """Return a browser's value in place of the token: it opens the doors of this state folder, as long as that does.
+    """Return a cookie's value in place of the token: it is accepted by the servers of this state folder as long as the
+    token is.
 
-    None: in place of the secret itself, in the name of `author`. `session` is what is ended by logging out.
+    `token` None: in place of the node's secret, in the name of `author`. Logging out ends the `session`.
     """
     name = _OF_AUTHOR + quote(author, safe="") if author and token is None else "" if token is None else token.name
     told = f"the session {session} of {name} {'' if token is None else token.digest}"
@@ -91,11 +92,10 @@ Secrets = str | Callable[[], Sequence[str]]
 
 
 class Secret:
-    """Answers 401 to whoever does not bring the secret or a token, in a header or as a cookie.
+    """Guard that answers 401 to a request without the secret or a token, in a header or a cookie.
 
-    Paths that begin with one of `open_below` are answered without it, too. `holders` knows who has which token, and
-    `sessions` which cookies were logged out.
-    `rates` says who asks too often; None: nobody does.
+    Paths that begin with one of `open_below` need neither. `holders` looks up tokens, and `sessions` the cookies that
+    were logged out. `rates` limits the requests of a client; None: there is no limit.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Secret:
         return None if self._rates is None else self._rates.refusal(scope, access)
 
     async def _entering(self, request: Request, receive: Receive) -> tuple[Access | None, Response | None]:
-        """Return the caller, None if nobody knows him, and the answer to one who goes no further. Raises
+        """Return the caller's access, None if it is unknown, and an answer if the request ends here. Raises
         `ClientDisconnect`.
         """
         try:
@@ -184,14 +184,14 @@ class Secret:
         return _with_cookie(request, session_value(self._secrets()[0], token, session, author), where)
 
     async def _log_out(self, request: Request) -> None:
-        """End the sessions that he brings: whoever has a copy of a cookie is out, too. Raises `StoreError`."""
+        """End the sessions of the request, copies of its cookies included. Raises `StoreError`."""
         for value in _cookies(request, cookie_name(request))[:MOST_BROUGHT]:
             found = await self._session_of(value)
             if found is not None and self._sessions is not None:
                 await self._sessions.end(*found[2:])
 
     def _is_entry(self, request: Request) -> bool:
-        """Return whether somebody opens the printed address."""
+        """Return whether the request opens the printed login address."""
         if request.method not in ("GET", "HEAD"):
             return False
         given = given_in(request.scope["query_string"].decode("latin-1"))
@@ -200,9 +200,9 @@ class Secret:
         return _has(given, *self._secrets()) or self._is_wrong(request)
 
     async def _known(self, request: Request) -> Access | None:
-        """Return the sender's rights; None if nobody knows him. Raises `Unauthorized` and `StoreError`.
+        """Return the sender's access; None if it is unknown. Raises `Unauthorized` and `StoreError`.
 
-        A page at another port may have put a cookie beside ours: one right one will do.
+        A page at another port may have added a cookie of the same name: one right cookie is enough.
         """
         headers = said(request.scope, b"authorization")
         given = [value.strip() for scheme, _, value in (each.partition(" ") for each in headers) if _is_bearer(scheme)]
@@ -262,7 +262,7 @@ class Secret:
         return False
 
     def _refusal(self, request: Request, fault: Unauthorized | None = None, wanted: str | None = None) -> Response:
-        """Return the same for everybody, whatever was brought, but for whose token is over."""
+        """Return the refusal, which is the same for every caller except one with an expired token."""
         response = refused(
             request,
             self._page,
@@ -282,7 +282,7 @@ class Secret:
 
 
 def _author_in(text: str) -> str | None:
-    """Return the name that somebody says at the entrance; None for one that can't be recorded."""
+    """Return the name given at the login; None if it can't be recorded."""
     try:
         check_author(text)
     except InvalidInput:
@@ -291,7 +291,7 @@ def _author_in(text: str) -> str | None:
 
 
 class WrongSecrets:
-    """Tells of wrong secrets in the log, a line a minute at most: who tries may not fill the disk."""
+    """Log of wrong secrets, a line a minute at most: an attacker must not fill the disk."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -299,7 +299,7 @@ class WrongSecrets:
         self._untold = 0
 
     def note(self, request: Request) -> None:
-        """Somebody has brought a wrong one, which stands in no line: it may be almost right."""
+        """Count a wrong secret. It is never logged itself, as it may be almost right."""
         now = self._clock.monotonic()
         self._untold += 1
         if self._told is not None and now - self._told < COMPLAINT_EVERY:
@@ -326,7 +326,7 @@ def _with_cookie(request: Request, value: str, where: str) -> Response:
 
 
 def _without_cookie(request: Request) -> Response:
-    """On to the page, which lets nobody in without one."""
+    """Return a redirect to the page, which then asks for a login."""
     response = RedirectResponse("/", 303)
     response.delete_cookie(
         cookie_name(request), path="/", secure=request.url.scheme == "https", httponly=True, samesite="strict"

@@ -15,7 +15,7 @@ from tokimori.service.views.secrets import SecretView
 
 
 class SecretValue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A value that is to be kept. `jobs`: only jobs whose ids begin so may use it; null: as it is, or all."""
+    """A value to store. `jobs`: only jobs whose ids begin so may use it; null: unchanged, for a new one all."""
 
     is_told: ClassVar[bool] = False
     """A fault does not say what was sent."""

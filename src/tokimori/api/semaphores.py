@@ -22,7 +22,7 @@ class SemaphoreQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class LimitRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The number of units of a semaphore, and its rate (`100/1m`, or `none`); what is not given stays."""
+    """The number of units of a semaphore, and its rate (`100/1m`, or `none`); an absent member changes nothing."""
 
     limit: int | None = None
     rate: str | None = None
@@ -67,7 +67,7 @@ class SemaphoreRoutes:
         return answer(SemaphoreView.made(found))
 
     async def delete(self, request: Request) -> Response:
-        """Delete a semaphore that nobody holds or waits for."""
+        """Delete a semaphore without holders and waiters."""
         name = _name(request)
         await self._service(request).semaphores.delete(name)
         return answer(SemaphoreDeleted(name=name, deleted=True))

@@ -28,7 +28,7 @@ _BACKLOG = 256
 class HttpDoor:
     """A server for an ASGI application, from `start` to `stop`.
 
-    Without TLS (`tls`) it listens beyond the loopback only where somebody has said that this may be (`insecure`).
+    Without TLS (`tls`) it listens beyond the loopback only if `insecure` allows it.
     """
 
     def __init__(
@@ -81,7 +81,9 @@ class HttpDoor:
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}/"
 
     async def start(self) -> None:
-        """Begin to listen. Raises `InvalidInput`, and `Refused` if the port is taken or others reach the interface."""
+        """Begin to listen. Raises `InvalidInput`, and `Refused` if the port is in use, or without TLS if other machines
+        reach the interface.
+        """
         self._sockets = listening_sockets(self._interface, self._wanted, port_fixed=self._port_fixed)
         if self.tls is None and not all(_is_loopback(each) for each in self._sockets):
             self._go_beyond_the_machine()
@@ -150,7 +152,7 @@ def _addresses(interface: str) -> Sequence[tuple[socket.AddressFamily, str]]:
 
 
 def _listen(addresses: Sequence[tuple[socket.AddressFamily, str]], port: int) -> Sequence[socket.socket]:
-    """Return a socket on each address that this machine has. `localhost` may mean ::1 where there is no IPv6."""
+    """Return a socket on each address that this machine has. `localhost` may mean ::1 even without IPv6."""
     sockets: list[socket.socket] = []
     missing: OSError | None = None
     for family, address in addresses:

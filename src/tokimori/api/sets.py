@@ -29,11 +29,11 @@ class DeclaredQueue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class SetRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The jobs that the set is to have, each as `job_add` takes it, with an `id`; the rest as `tokimori apply` has it.
+    """The jobs of a set, each as `job_add` takes it, with an `id`; the rest as `tokimori apply` has it.
 
     `calendars`, `queues` and `semaphores` are by name; the pause of everything is that of the queue `*`. `prune`
-    deletes what is of the set and not here; `take_over` changes what is of others, too, and what was edited by hand;
-    with `dry_run` nothing is changed.
+    deletes things of the set that are not given. `take_over` also changes things of other sets, and those edited by
+    hand. With `dry_run` nothing is changed.
     """
 
     jobs: Annotated[tuple[dict[str, Any], ...], Meta(max_length=MOST_LISTED)]
@@ -74,7 +74,9 @@ class Sets:
         ]
 
     async def list(self, request: Request) -> Response:
-        """Return the sets and the apps that declare jobs: who applied each last, and if that came to its end."""
+        """Return the sets and the apps that declare jobs, with the author of the last apply and whether it was
+        finished.
+        """
         return answer([SetView.made(each) for each in await self._service(request).sets.list()])
 
     async def show(self, request: Request) -> Response:
@@ -83,7 +85,9 @@ class Sets:
         return answer(SetView.made(found))
 
     async def apply(self, request: Request, body: SetRequest) -> Response:
-        """Make a set what is sent: jobs, calendars, pauses of queues, limits. All is checked before any is changed."""
+        """Make a set equal to the body: jobs, calendars, pauses of queues, limits. All is checked before the first
+        change.
+        """
         jobs: dict[str, Any] = {}
         for place, fields in enumerate(body.jobs):
             job_id, field = fields.get("id"), f"jobs[{place}].id"

@@ -46,9 +46,9 @@ class PieceKept(Struct, frozen=True, kw_only=True):
 
 
 class NewBuild(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A build whose pieces are kept: its SHA-256, how many bytes and pieces it has, and what it says of the job.
+    """A build whose pieces are uploaded: its SHA-256, the number of its bytes and pieces, and its fields of the job.
 
-    `restart`: what runs of the task is ended, and started anew.
+    `restart`: running runs of the task are ended, and one starts anew.
     """
 
     digest: str
@@ -137,7 +137,7 @@ class TaskRoutes:
         return answer(TaskStateView.made(await self._service(request).tasks.state(_name(request))))
 
     async def delete(self, request: Request, query: TaskDeletion) -> Response:
-        """Delete a task with its job and its builds. What runs goes on, or (`now`) is cancelled."""
+        """Delete a task with its job and its builds. Running runs go on, or are cancelled with `now`."""
         await self._service(request).tasks.delete(_name(request), now=query.now)
         return answer(TaskDeleted(name=_name(request), deleted=True))
 
@@ -146,7 +146,9 @@ class TaskRoutes:
         return answer([BuildView.made(each) for each in await self._service(request).tasks.builds(_name(request))])
 
     async def put_piece(self, request: Request, body: Piece) -> Response:
-        """Keep a piece of a build that is to be, by its number from 0. When all are kept, `task_build` lets it run."""
+        """Store a piece of a future build, by its number from 0. When all are stored, `task_build` lets the task run
+        it.
+        """
         digest, number = request.path_params["digest"], request.path_params["number"]
         if not (number.isascii() and number.isdecimal() and len(number) < 9):
             message = f"number: {number!r} is no number"
@@ -155,7 +157,9 @@ class TaskRoutes:
         return answer(PieceKept(digest=digest, number=int(number)))
 
     async def build(self, request: Request, body: NewBuild) -> Response:
-        """Let the task run this build from now on. Its job is made if there is none; what no build says of it stays."""
+        """Let the task run this build from now on. Its job is made if there is none; fields that the build does not set
+        stay.
+        """
         tasks = self._service(request).tasks
         return answer(TaskView.made(await tasks.build(_name(request), body.record(), restart=body.restart)))
 
@@ -169,7 +173,7 @@ class TaskRoutes:
         return answer([LogLineView.made(line) for line in found])
 
     async def pause(self, request: Request, body: NoRequest) -> Response:
-        """Let nothing of the task start; what runs goes on."""
+        """Pause a task: none of its runs starts, and running ones go on."""
         return answer(TaskView.made(await self._service(request).tasks.pause(_name(request))))
 
     async def resume(self, request: Request, body: NoRequest) -> Response:
@@ -181,7 +185,7 @@ class TaskRoutes:
         return answer(TaskView.made(await self._service(request).tasks.resolve(_name(request))))
 
     async def restart(self, request: Request, body: NoRequest) -> Response:
-        """Cancel what runs of the task, and ask for one run in its place."""
+        """Cancel the running runs of the task, and trigger one in their place."""
         return answer(TaskView.made(await self._service(request).tasks.restart(_name(request))))
 
 

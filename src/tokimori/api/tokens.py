@@ -14,7 +14,7 @@ from tokimori.service.views.tokens import NewTokenView, TokenView
 
 
 class NewTokenRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A token that is to be; it is over after `expires` seconds, if that is given."""
+    """A new token. It expires after `expires` seconds, if that is given."""
 
     name: str
     role: str
@@ -24,7 +24,7 @@ class NewTokenRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class TokenRevoked(Struct, frozen=True, kw_only=True):
-    """The token that lets nobody in any more."""
+    """The token that was revoked."""
 
     name: str
     revoked: bool
@@ -51,14 +51,14 @@ class TokenRoutes:
         return answer([TokenView.made(each) for each in await self._service(request).tokens.list()])
 
     async def create(self, request: Request, body: NewTokenRequest) -> Response:
-        """Make a token; what its holder sends is told in this answer alone."""
+        """Make a token. Its secret text is in this answer alone."""
         made = await self._service(request).tokens.create(
             body.name, body.role, jobs=body.jobs, queues=body.queues, expires=body.expires
         )
         return answer(NewTokenView.made(made), 201, location=f"/api/v2/tokens/{quote(body.name, safe='')}")
 
     async def revoke(self, request: Request) -> Response:
-        """Let nobody in with this token any more."""
+        """Revoke a token. Every node refuses it within two seconds."""
         name: str = request.path_params["name"]
         await self._service(request).tokens.revoke(name)
         return answer(TokenRevoked(name=name, revoked=True))

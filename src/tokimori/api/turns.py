@@ -29,7 +29,7 @@ _View = TypeVar("_View")
 
 
 async def in_steps(view: Callable[[_Value], _View], values: Sequence[_Value]) -> Sequence[_View]:
-    """Return the views of these values. Others have their turn meanwhile."""
+    """Return the views of these values, and yield to the loop in between."""
     made: list[_View] = []
     for first in range(0, len(values), VIEWS_AT_ONCE):
         if first:
@@ -39,19 +39,19 @@ async def in_steps(view: Callable[[_Value], _View], values: Sequence[_Value]) ->
 
 
 def line_of(request: Request) -> asyncio.Semaphore:
-    """Return the line in which a request waits that asks for a list or a page: who waits costs nothing.
+    """Return the line in which requests for lists and pages wait, at no cost.
 
-    The store reads for many in a row, and what it has read is made into answers on the loop: all in one step.
+    Without it the store would read for many in a row, and the loop would make all their answers in one step.
     """
     line: asyncio.Semaphore = request.app.state.line
     return line
 
 
 class Turns:
-    """Lets requests begin, as far as there is time for them in this step of the loop; the others wait in a line.
+    """Limit on the requests that begin in one step of the loop; others wait in a line.
 
-    Before the secret, too: some headers and addresses take 5 ms until they are refused, and 500 clients may send one
-    each at the same time. Who waits costs nothing: 500 that look in each step cost more than those that begin.
+    It comes before the check of the secret, as some headers and addresses take 5 ms to be refused, and 500 clients may
+    send one at the same time. Waiting costs nothing: 500 that poll in each step would cost more than those that begin.
     """
 
     def __init__(self, app: ASGIApp, clock: Clock) -> None:

@@ -47,7 +47,7 @@ def misfit_of(fault: Exception, given: object) -> Misfit:
 
 
 def _first_of_model(fault: Exception) -> tuple[str, Sequence[str | int]] | None:
-    """Return pydantic's first error and its place in the model: `loc` ends with what is missing, if something is."""
+    """Return pydantic's first error and its place in the model: `loc` ends with the name of a missing field."""
     errors = getattr(fault.__cause__, "errors", None)
     if errors is None:
         return None
@@ -56,7 +56,7 @@ def _first_of_model(fault: Exception) -> tuple[str, Sequence[str | int]] | None:
 
 
 def _shown(given: Any, steps: Sequence[tuple[str, str]]) -> str:
-    """Return the JSON at these steps, each a name or an index; of what is not there, that around it."""
+    """Return the JSON at these steps, each a name or an index; for a missing place the JSON around it."""
     for name, index in steps:
         try:
             given = given[name or int(index)]
@@ -142,9 +142,9 @@ class Arguments:
                 ) from None
 
     def of(self, task: Task) -> dict[str, Any]:
-        """Return the arguments that the payload of a run says. Raises `UnfitPayload`.
+        """Return the arguments in the payload of a run. Raises `UnfitPayload`.
 
-        A function without parameters gets nothing of what a parent left to its run.
+        A function without parameters ignores the result of a parent.
         """
         if task.is_inherited and not self._parameters:
             return {}
@@ -184,7 +184,7 @@ class Arguments:
         raise self._unfit(payload, f"{len(self._names)} arguments need a JSON object with their names")
 
     def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
-        """Return the payload that says these arguments; None where there are none. Raises `InvalidInput`."""
+        """Return a payload with these arguments; None without arguments. Raises `InvalidInput`."""
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as fault:
@@ -202,7 +202,9 @@ class Arguments:
         return payload
 
     def text_of(self, payload: Payload) -> str:
-        """Return a payload as JSON. Raises `InvalidInput` for what it would change, and for what does not fit."""
+        """Return a payload as JSON. Raises `InvalidInput` for values that JSON would change, and for those that do not
+        fit.
+        """
         if not isinstance(payload, str):
             said: dict[Any, Any] = dict.fromkeys(self._names[:1], payload)
             if isinstance(payload, Mapping):
@@ -281,7 +283,7 @@ def _called(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def name_of(function: Callable[..., object]) -> str:
-    """Return the name of a function or class. Raises `InvalidInput` for what has none, such as a lambda."""
+    """Return the name of a function or class. Raises `InvalidInput` if it has none, such as a lambda."""
     name: str = getattr(_called(function), "__name__", "<>")
     if "<" in name or name == "__call__":
         raise InvalidInput(f"id: {function!r} has no name", field="id", allowed='a name, as in app.job(id="…")')
@@ -289,12 +291,12 @@ def name_of(function: Callable[..., object]) -> str:
 
 
 def is_awaited(function: Callable[..., object]) -> bool:
-    """Tell if what does the work is a coroutine function."""
+    """Return whether the function, or the method that does the work, is a coroutine function."""
     return inspect.iscoroutinefunction(_called(function))
 
 
 def _check_called(function: Callable[..., object], name: str, *, bound: bool) -> None:
-    """Refuse what can be called, but would not do what is meant. Raises `InvalidInput`."""
+    """Refuse callables that would not do the intended work. Raises `InvalidInput`."""
     owner = name.rpartition(".")[0]
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         why, allowed = "what a generator yields goes nowhere", "a function that returns when it is done"
@@ -329,7 +331,7 @@ def _hints(function: Callable[..., object], name: str) -> dict[str, Any]:
 
 
 def _result_type(hint: Any) -> Any:
-    """Return the type of what a function returns at last, also if that is to be awaited."""
+    """Return the type of a function's final result, awaited if need be."""
     return get_args(hint)[-1] if get_origin(hint) in (Coroutine, Awaitable) else hint
 
 

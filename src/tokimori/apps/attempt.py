@@ -37,7 +37,7 @@ DJANGO = "django.db"
 
 
 def hooks() -> tuple[Hook, ...]:
-    """Return what is to be called now: a function may have loaded a library meanwhile."""
+    """Return the hooks of now: a function may have loaded a library since the last call."""
     if DJANGO not in sys.modules:
         return ()
     db, conf = (cast("Any", sys.modules.get(f"django.{name}")) for name in ("db", "conf"))
@@ -70,9 +70,9 @@ class Interrupted(BaseException):
 
 
 class RunningAttempt:
-    """An attempt. `grew` is called when it has written something, `told` when it told of itself, in any thread.
+    """A running attempt. `grew` is called after new output, `told` after new notes, in any thread.
 
-    `gather` is called before its end is told: it may hand on what was written for it.
+    `gather` is called before its end is reported, to collect the last output.
     """
 
     def __init__(
@@ -110,9 +110,9 @@ class RunningAttempt:
     # The work
 
     def run(self, lease: float = inf) -> wire.FunctionEnded | None:
-        """Call a function that does not wait, in the calling thread; None: what it returned is for `run_async`.
+        """Call a blocking function in the calling thread; return None if its result is for `run_async`.
 
-        If the `lease` is over (seconds of CLOCK_BOOTTIME) it does not begin: the run may be another node's.
+        It does not begin if the `lease` is over (seconds of CLOCK_BOOTTIME): another node may have the run.
         """
         if boottime() >= lease:
             return self._late()
@@ -149,7 +149,7 @@ class RunningAttempt:
         return self.ended(end)
 
     async def run_async(self, lease: float = inf) -> wire.FunctionEnded:
-        """Call a coroutine function, on the loop; `lease` as for `run`, unless it goes on with what that returned."""
+        """Call a coroutine function on the loop, or await the result of `run`. `lease` is as for `run`."""
         if boottime() >= lease and not self._goes_on:
             return self._late()
         try:
@@ -190,7 +190,7 @@ class RunningAttempt:
                 self.write(error_traceback(fault))
 
     def _begin(self) -> None:
-        """Begin. Raises `Interrupted` if it was told to end before: then nobody interrupts it."""
+        """Begin. Raises `Interrupted` if the end was ordered before, as no interrupt follows then."""
         self._begun = True
         take_in_hand(self.task)
         if self.task.cancelled:
@@ -245,7 +245,7 @@ class RunningAttempt:
         self._tells(self)
 
     def noted(self) -> wire.Noted | None:
-        """Return its notes, if they are new."""
+        """Return the notes of the attempt, if they are new."""
         told, self._untold = self._untold, None
         if told is None:
             return None
@@ -254,7 +254,7 @@ class RunningAttempt:
     # What it is told
 
     def signal(self, name: str, data: str | None) -> None:
-        """Somebody tells it a word. Called on the loop."""
+        """Receive a signal. Called on the loop."""
         self.task.signal(name, data)
 
     def _hand(self, act: Callable[[Any], object], data: Any) -> None:
@@ -314,11 +314,11 @@ class RunningAttempt:
 
     @property
     def is_over(self) -> bool:
-        """Tell if what is written now is dropped."""
+        """Return whether further output is dropped."""
         return self._is_over
 
     def growth(self) -> wire.FunctionGrew:
-        """Return what it has written last."""
+        """Return the newest output."""
         with self._lock:
             if (output := self._output) is None:
                 return wire.FunctionGrew(number=self.begin.number, size=0, tail=b"")

@@ -58,19 +58,19 @@ def check_closed(kinds: Mapping[str, Any], given: Mapping[str, object], root: st
 
 
 def has_closed(kind: Any) -> bool:
-    """Tell if a TypedDict or dataclass is a part of this type."""
+    """Return whether a TypedDict or dataclass is a part of this type."""
     return _keys_of(kind) is not None or any(map(has_closed, _parts_of(kind)))
 
 
 def unknown_in(kind: Any) -> str | None:
-    """Return the name of a class, in this type or itself, of which no JSON can be a value; None: some JSON fits."""
+    """Return the name of a class in this type that has no JSON form; None if some JSON fits."""
     with suppress(TypeError):  # one that can't be read is refused elsewhere
         return _unknown_in(inspect.type_info(kind), ())
     return None
 
 
 def _unknown_in(info: inspect.Type, around: tuple[type, ...]) -> str | None:
-    """Return the same; what is within the classes `around` is being looked at."""
+    """Return the name as `unknown_in` does. Classes in `around` are being looked at already."""
     parts: Sequence[inspect.Type] = ()
     match info:
         case inspect.CustomType(cls=kind):
@@ -94,9 +94,7 @@ def _unknown_in(info: inspect.Type, around: tuple[type, ...]) -> str | None:
 
 
 def changed_by_json(kinds: Mapping[Any, Any], values: Mapping[Any, object]) -> tuple[str, object] | None:
-    """Return the first value that nothing says the type of, and that JSON would make something else; None: there is
-    none.
-    """
+    """Return the first value of an open type that JSON would change; None if there is none."""
     for name, value in values.items():
         for kind, each, path in _within(kinds[name], value, str(name)):
             is_open = _is_open(kind) or (isinstance(each, dict) and _parts_of(_bare(kind))[:1] == (Any,))
@@ -106,14 +104,14 @@ def changed_by_json(kinds: Mapping[Any, Any], values: Mapping[Any, object]) -> t
 
 
 def _is_json(value: object) -> bool:
-    """Tell if the value itself, whatever it holds, comes back from JSON as it went."""
+    """Return whether the value itself, apart from its content, is unchanged by JSON."""
     if isinstance(value, dict):
         return all(isinstance(key, str) for key in value)
     return value is None or (isinstance(value, list | str | int | float) and not isinstance(value, Enum))
 
 
 def _parts_of(kind: Any) -> tuple[Any, ...]:
-    """Return the types of which it is made."""
+    """Return the types of which a type is made."""
     origin, arguments = get_origin(kind), get_args(kind)
     return () if origin is Literal else arguments[:1] if origin is Annotated else arguments
 
@@ -143,12 +141,12 @@ def _within(kind: Any, value: object, path: str) -> Iterator[Found]:
 
 
 def _is_open(kind: Any) -> bool:
-    """Tell if the type says nothing of its values."""
+    """Return whether the type leaves its values open."""
     return kind in (Any, object) or (isinstance(kind, TypeVar) and not (kind.__bound__ or kind.__constraints__))
 
 
 def _bare(kind: Any) -> Any:
-    """Return the type; of one that does not say of what it is made: of anything."""
+    """Return the type, with `Any` for its parts if it names none."""
     return kind if get_args(kind) else _BARE.get(get_origin(kind) or kind, kind)
 
 

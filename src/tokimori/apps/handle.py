@@ -29,7 +29,7 @@ Decode = Callable[[RunView], _T]
 class RunError(str):
     """Text of an attempt's error. `type` is the name of the exception, "" if none was raised; `traceback` is Python's.
 
-    The traceback is taken from the attempt's output, of which the store keeps the first and the last 64 KiB.
+    The traceback is taken from the attempt's output, of which the first and the last 64 KiB are stored.
     """
 
     __slots__ = ("traceback", "type")
@@ -103,7 +103,7 @@ class Handle(Generic[_T]):
 
     @property
     def error(self) -> RunError | None:
-        """Return the error of its newest attempt, a text with `type` and `traceback`; None: there is none."""
+        """Return the error of the newest attempt, a text with `type` and `traceback`; None if there is none."""
         return self._error if self._error is not None else error_in(self.run, None)
 
     def result(self, timeout: Span | None = None) -> _T:

@@ -45,16 +45,16 @@ class Hooks:
         self._rounds.append(hook)
 
     def add_failure(self, hook: Callable[[Task, Exception], object]) -> None:
-        """Add what is called with each error of a function."""
+        """Add a hook that is called with each error of a function."""
         self._failures.append(hook)
 
     async def start(self) -> None:
-        """Call the starts, one after the other. Raises what they raise."""
+        """Call the start hooks, one after the other. Their errors are raised."""
         for hook in self.starts:
             await _called(hook)
 
     async def stop(self) -> None:
-        """Call the stops, the last one first; what they raise is printed, and keeps none from being called."""
+        """Call the stop hooks, the last one first. Their errors are printed, and stop none of the others."""
         for hook in reversed(self.stops):
             try:
                 await _called(hook)
@@ -98,7 +98,7 @@ class Hooks:
 
 @contextmanager
 def _noting(task: Task) -> Any:
-    """Write what a hook raises to the output of the run, whose own error counts."""
+    """Write the error of a hook to the output of the run, whose own error counts."""
     try:
         yield
     except Exception as fault:

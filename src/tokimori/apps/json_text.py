@@ -72,7 +72,7 @@ def value_of(payload: str) -> Any:
 
 
 def _check_finite(value: object) -> None:
-    """Raise `ValueError` for a number that JSON can't hold, in what is made of builtin types alone."""
+    """Raise `ValueError` for a number that JSON can't hold, in a value of builtin types."""
     match value:
         case float() if not math.isfinite(value):
             raise ValueError(f"JSON can't hold the number {value}")

@@ -31,7 +31,7 @@ _MOST_PLACES = 20
 
 
 def why_not_loaded(said: str, fault: BaseException) -> tuple[str, str | None]:
-    """Return the message for a node with the app `said`, and what is allowed instead, if that is known."""
+    """Return the message for a node with the app `said`, and the allowed forms, if they are known."""
     places = own_places(fault)
     lines = [f"app: {said!r} can't be loaded: {_words_of(fault)}"]
     if mends := _mends(fault, places):
@@ -132,7 +132,7 @@ def _imported(name: str) -> ModuleType:
 
 
 def _from_file(file: Path) -> ModuleType:
-    """Return the module in a file, under the name of the file: what it pickles and logs says that name."""
+    """Return the module in a file, under the name of the file, which its pickles and logs then have."""
     file = file.absolute()
     sys.path.insert(0, _folder(str(file.parent)))
     name = name_of_file(file)

@@ -39,9 +39,9 @@ def leave_line(line: asyncio.BaseTransport | None) -> None:
 
 
 def leave_loop(loop: asyncio.AbstractEventLoop, thread: int) -> None:
-    """End this child as soon as it comes back to its parent's loop, before a step of any other function is taken.
+    """End this child as soon as it returns to its parent's loop, before a step of any other function.
 
-    `thread` is that of the loop. Of what waits there asyncio gives no list that may be emptied.
+    `thread` is that of the loop. Asyncio has no list of waiting callbacks that could be emptied.
     """
     if threading.get_ident() == thread:
         ready = getattr(loop, "_ready", None)
@@ -57,7 +57,7 @@ def _come_back() -> NoReturn:
 
 
 def leave(fault: BaseException | None) -> NoReturn:
-    """End this child, which has come back from the function that forked it, as a program ends."""
+    """End this child, which has returned from the function that forked it, as a program ends."""
     code = 0
     if isinstance(fault, SystemExit) and (fault.code is None or isinstance(fault.code, int)):
         code = fault.code or 0
@@ -75,7 +75,7 @@ def leave(fault: BaseException | None) -> NoReturn:
 
 
 class Exits:
-    """Takes the place of `os._exit` in this process; `tell` is called before, in the thread that wants to exit."""
+    """Replacement of `os._exit` in this process. `tell` is called before the exit, in the exiting thread."""
 
     def __init__(self) -> None:
         self.tell: Callable[[int], object] | None = None
@@ -99,7 +99,7 @@ class _Works(Protocol):
 
 
 class WorkerTitle:
-    """Shows the runs among `attempts`, by number; `name` says which worker process of which app this is."""
+    """Process title with the runs of `attempts`. `name` is that of the worker process and its app."""
 
     def __init__(self, name: str, attempts: Mapping[int, _Works], loop: asyncio.AbstractEventLoop) -> None:
         self._name, self._attempts, self._loop = name, attempts, loop

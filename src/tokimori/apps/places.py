@@ -9,9 +9,10 @@ from tokimori.errors import Refused
 
 
 class Places:
-    """Places of a worker process, of which runs that wait for others may hold all but one.
+    """Places of a worker process.
 
-    Each process so has a place whose run does not wait, and what is waited for is begun at some time.
+    Runs that wait for other runs may hold all but one of them. The last place keeps each process able to begin the runs
+    that are waited for.
     """
 
     def __init__(self, number: int) -> None:

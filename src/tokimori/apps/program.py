@@ -20,7 +20,7 @@ class Begun(BaseException):
 
 
 def is_imported() -> bool:
-    """Tell if the module whose code asks to run an app is imported, not started: then nothing is to be run.
+    """Return whether the module that calls `run` is imported, not started: then nothing runs.
 
     Raises `Begun` in the very module that a worker process loads.
     """
@@ -80,9 +80,7 @@ def name_of_module(names: dict[str, Any]) -> str:
 
 
 def name_of_file(file: Path) -> str:
-    """Return the name of the module in a file: of one that stands for its folder (`python FOLDER`) that of the
-    folder.
-    """
+    """Return the name of the module in a file; for `__main__.py` (`python FOLDER`) that of its folder."""
     return file.parent.name if file.stem == "__main__" else file.stem
 
 

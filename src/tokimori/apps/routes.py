@@ -42,7 +42,7 @@ class Route:
 
     @property
     def act(self) -> Act:
-        """Raise `InvalidInput` if what it names can't be imported."""
+        """Return the code of the route. Raises `InvalidInput` if it can't be imported."""
         if self._act is None:
             self._act = act_of(imported(self._target) if isinstance(self._target, str) else self._target)
         return self._act
@@ -182,9 +182,7 @@ def _after(made: Any) -> None:
 
 
 def _like(act: Act, target: Callable[..., object]) -> Act:
-    """Return the same, as a coroutine function where the target is one: those share the loop, the others get a
-    thread.
-    """
+    """Return the same code, as a coroutine function if the target is one: these share the loop, others get a thread."""
     if not is_awaited(target):
         return act
 
@@ -195,7 +193,7 @@ def _like(act: Act, target: Callable[..., object]) -> Act:
 
 
 def imported(path: str) -> Callable[..., object]:
-    """Return what `package.module:Name` names. Raises `InvalidInput`."""
+    """Import and return the object `package.module:Name`. Raises `InvalidInput`."""
     module, _, name = path.partition(":")
     try:
         found: Any = import_module(module)
@@ -226,7 +224,7 @@ class StoredFunctions:
         self._acts: dict[str, Act] = {}
 
     def find(self, name: str) -> Act:
-        """Return the code. Raises `Refused` for what is not allowed, `InvalidInput` for what can't be run."""
+        """Return the code. Raises `Refused` if it is not allowed, and `InvalidInput` if it can't be run."""
         if not any(re.fullmatch(pattern, name) for pattern in self.patterns):
             raise Refused(f"function: {name!r} is not imported: {how_to_allow(name)}", field="function", value=name)
         if name not in self._acts:
@@ -285,10 +283,10 @@ class AppFunctions:
         self._jobs: dict[str, Declared] = {}
 
     def take_places(self, number: int) -> None:
-        """Note that this process runs so many functions at a time."""
+        """Set the number of functions that this process runs at a time."""
 
     def allow_stored(self, patterns: Sequence[str]) -> None:
-        """Let jobs name functions that nobody has declared, if one of these patterns fits (`app.stored`).
+        """Let jobs name undeclared functions, if one of these patterns fits (`app.stored`).
 
         Raises `InvalidInput`.
         """

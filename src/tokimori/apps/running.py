@@ -43,9 +43,9 @@ _SOON = 0.02
 class Running:
     """An app at work, from entering to leaving: `with app.running():`, or `async with`.
 
-    What functions print is kept with their runs, and the program's own streams get it, too.
-    Several processes may do so at the same time: each occurrence still becomes one run. A run that is cancelled or out
-    of time is told and interrupted; a thread that does not heed that goes on, as nobody may kill this program.
+    Output of functions is stored with their runs, and goes to the program's own streams, too. Several processes may do
+    so at the same time: each occurrence still becomes one run. A run that is cancelled or out of time is interrupted. A
+    thread that ignores this goes on, since this program is never killed.
     """
 
     def __init__(self, app: AppFunctions, url: str | None, concurrency: int) -> None:
@@ -87,7 +87,7 @@ class Running:
             node.terminate()
 
     def _work(self) -> None:
-        """Until it is time to leave. Code of functions may end the loop, with whatever runs there."""
+        """Work until it is time to leave. Code of functions may end the loop, with everything that runs there."""
         with self._aside:
             while True:
                 try:
@@ -104,9 +104,9 @@ class Running:
             await self._app.hooks.stop()
 
     async def _keep_a_node(self) -> None:
-        """Replace a node that dies at once, though functions that it gave may go on for long.
+        """Replace a node that dies at once, even if functions of the old one go on.
 
-        Where one after the other dies soon the next comes ever later: the program may be of a version that none knows.
+        If nodes die soon one after the other, the next starts ever later: their version may not fit the program.
         """
         in_a_row = 0
         while True:
@@ -122,7 +122,7 @@ class Running:
             log.warning("the node of the app %s has gone; another one takes its place", self._app.name)
 
     def _gives_up(self, fault: BaseException) -> bool:
-        """Return whether the first node did not start, which is raised to whoever enters."""
+        """Return whether the first node did not start, which the entering call raises."""
         if self._ready.done():
             log.error("the node of the app %s fell", self._app.name, exc_info=fault)
             return False

@@ -19,7 +19,7 @@ def carry_out(act: Act, data: Any) -> None:
 
 
 class Signals:
-    """The signals of one attempt. `hand` is called in whatever thread one comes, or is asked for."""
+    """Signals of one attempt. `hand` is called in the thread in which a signal arrives or is requested."""
 
     def __init__(self, hand: Hand) -> None:
         self._hand = hand
@@ -52,7 +52,7 @@ def _value_of(data: str | None) -> Any:
 
 
 class SignalThread:
-    """A thread that carries out acts one after the other; begun with the first. `failed` is told what they raise."""
+    """A thread that calls acts one after the other, started with the first. `failed` receives their errors."""
 
     def __init__(self, failed: Callable[[BaseException], None]) -> None:
         self._failed = failed
@@ -61,7 +61,7 @@ class SignalThread:
         self._is_over = False
 
     def give(self, act: Callable[[], object]) -> None:
-        """Carry it out behind those that were given before. What the machine gives no thread for has failed."""
+        """Call an act after the earlier ones. If the machine has no thread for it, it fails."""
         if self._thread is None:
             if self._is_over:
                 return

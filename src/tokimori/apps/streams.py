@@ -26,9 +26,10 @@ _STDOUT = 1
 
 
 class RunStream(io.TextIOBase):
-    """In place of standard output or error: what a function prints goes to its run, all else where it went before.
+    """Stream in place of standard output or error.
 
-    `both`: what functions print goes there, too. `outputs` knows who may have printed what no function claims.
+    Output of a function goes to its run, all other output where it went before; with `both` that of functions, too.
+    `outputs` finds the run of output from elsewhere.
     """
 
     def __init__(self, otherwise: TextIO, outputs: "Outputs | None" = None, *, both: bool = False) -> None:
@@ -78,7 +79,7 @@ class RunStream(io.TextIOBase):
         self._otherwise.flush()
 
     def close(self) -> None:
-        """Stay open, for whoever prints next."""
+        """Stay open, for later output."""
         self.flush()
 
     def fileno(self) -> int:
@@ -115,8 +116,8 @@ class _Bytes(io.RawIOBase):
 class Outputs:
     """The output of a worker process, and the attempts to which it may belong, by their numbers.
 
-    A thread that a function has begun, what is written to descriptor 1, and children that inherit it, tell no run:
-    theirs is the output of the only one in hand. Where there are several the log of the process names them.
+    Threads that a function has begun, writes to descriptor 1, and children that inherit it have no run. Their output
+    belongs to the only running attempt; if there are several the log of the process names them.
     """
 
     def __init__(self) -> None:
@@ -133,10 +134,10 @@ class Outputs:
         self._held: tuple[TextIO, TextIO] | None = None
 
     def take_over(self) -> None:
-        """Replace the streams of the process: whatever is imported from now on prints and logs to runs.
+        """Replace the streams of the process, so that modules imported from now on print and log to runs.
 
-        Descriptor 1 becomes a file in memory, not a pipe: who writes to that and lets no other thread run would wait
-        for ever once it is full. What it was is descriptor 2 as well, which stays: who dies says why there.
+        Descriptor 1 becomes a file in memory, not a pipe: a writer that lets no other thread run would wait for ever
+        once the pipe is full. Descriptor 2 stays: a dying process writes its reason there.
         """
         import fcntl  # noqa: PLC0415  programs on other systems have none, and come here for no worker process
 
@@ -159,12 +160,12 @@ class Outputs:
             root.setLevel(logging.INFO)
 
     def put_back(self) -> None:
-        """Put back the streams that attempts, of which none is in hand, have put away."""
+        """Put back the streams that earlier attempts have replaced, while none runs."""
         if self._held is not None:
             sys.stdout, sys.stderr = self._held
 
     def write(self, text: str, otherwise: TextIO) -> None:
-        """Write what no function claims, in lines where several may have."""
+        """Write output that belongs to no function; in whole lines if several attempts run."""
         found = [each for each in list(self.attempts.values()) if not each.is_over]
         if len(found) > 1:
             lines, end, rest = (getattr(self._rests, "text", "") + text).rpartition("\n")
@@ -178,7 +179,7 @@ class Outputs:
             otherwise.write(text)
 
     def gather(self) -> None:
-        """Hand on what was written to descriptor 1 since this was called last."""
+        """Pass on the output to descriptor 1 since the last call."""
         try:
             if self._file is not None and (size := self._size(self._file, self._start, os.SEEK_END)) != self._read:
                 self._read_on(self._file, size)
@@ -199,15 +200,15 @@ class Outputs:
 
 
 def _give_back(file: int, size: int) -> None:
-    """Free the memory of so many bytes at the beginning of the file, which keeps its size: others append to it."""
+    """Free the memory of the first `size` bytes of the file. Its size stays, as other processes append to it."""
     ctypes.CDLL(None).fallocate(file, _PUNCH_HOLE, ctypes.c_int64(0), ctypes.c_int64(size))
 
 
 @contextmanager
 def kept_streams() -> Iterator[None]:
-    """Keep what functions print and log with their runs; it goes where it went before, too.
+    """Store the output and logs of functions with their runs, and pass them to the old streams, too.
 
-    The streams of the program are replaced meanwhile, also those of the handlers that log to them.
+    The streams of the program, and those of its log handlers, are replaced until the end.
     """
     before = {"stdout": sys.stdout, "stderr": sys.stderr}
     ours = {name: cast("TextIO", RunStream(stream, both=True)) for name, stream in before.items()}
@@ -235,7 +236,7 @@ def _stream_handlers() -> "list[logging.StreamHandler[TextIO]]":
 
 
 def open_standard_streams() -> None:
-    """Open the standard streams again. Else whatever opens next, here or in a child, would get what is printed."""
+    """Open the standard streams again. Else the next opened file, here or in a child, would receive the output."""
     for number in range(3):
         try:
             os.fstat(number)

@@ -55,11 +55,11 @@ _NOTHING = TaskNotes()
 
 
 class Task:
-    """The run that a function works on, as long as it does.
+    """The run that a function works on, until the function ends.
 
-    The first of `finish`, `fail`, `retry`, `release` and `hold` says what becomes of it; what comes later changes
-    nothing, and neither does what the function returns. Each of them raises `ClaimLost` once the run is no longer this
-    function's: another node may work on it by then.
+    The first call of `finish`, `fail`, `retry`, `release` or `hold` decides the outcome; later calls and the returned
+    value change nothing. Each of them raises `ClaimLost` once the run is no longer this function's: another node may
+    have it.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Task:
 
     @property
     def is_inherited(self) -> bool:
-        """Return whether the payload is what the parent run left: nobody gave it to this job."""
+        """Return whether the payload is the result of the parent run, and not one of this job."""
         return self._facts.is_inherited
 
     @property
@@ -124,7 +124,7 @@ class Task:
 
     @property
     def token(self) -> int:
-        """Grows with each claim of the run. What the function writes elsewhere can be fenced with it."""
+        """Return the fencing token, which grows with each claim of the run."""
         return self._facts.token
 
     @property
@@ -175,11 +175,11 @@ class Task:
         self._decide(RetryIn(seconds))
 
     def release(self) -> None:
-        """Somebody else is to do it, after the job's `retry.wait`: the attempt does not count."""
+        """Release the run for another worker, after the job's `retry.wait`. The attempt does not count."""
         self._decide(Released("the function released it", asked=True))
 
     def hold(self, reason: str = "the function asks for a person") -> None:
-        """Ask for a person to look at it before it goes on (`tokimori run resume`)."""
+        """Hold the run until a person resumes it (`tokimori run resume`)."""
         check_text("reason", reason)
         self._decide(Hold(reason))
 
@@ -192,7 +192,7 @@ class Task:
         self._write(f"{text}\n")
 
     def progress(self, fraction: float, text: str = "") -> None:
-        """Tell how far it is: a fraction from 0 to 1. `run show` shows it, and the run's output has a line of it.
+        """Report the progress, a fraction from 0 to 1. `run show` shows it, and it is a line of the run's output.
 
         Raises `InvalidInput` and `ClaimLost`.
         """
@@ -204,10 +204,10 @@ class Task:
         self._note(progress=float(fraction), text=clean(text)[:MOST_PROGRESS] or None)
 
     def checkpoint(self, data: object) -> None:
-        """Have this kept, as JSON: if the run is tried again, on whatever node, it is `checkpointed` there.
+        """Store this as JSON for the next attempt of the run, on any node, where it is `checkpointed`.
 
-        The newest one counts. It is kept when the attempt ends, whatever its end, and within about a second where its
-        process or its node dies. Raises `InvalidInput` where it can't be kept, and `ClaimLost`.
+        The newest one counts. It is stored at the end of the attempt, and about once a second before, in case its
+        process or node dies. Raises `InvalidInput` if it can't be stored, and `ClaimLost`.
         """
         text = kept(text_of(data, "checkpoint"), "checkpoint")
         self._check()
@@ -222,9 +222,9 @@ class Task:
     def on_signal(self, name: str, act: Callable[[Any], object]) -> None:
         """Call `act` with the data of each signal of this name, which `tokimori run signal` sends to the run.
 
-        What came before this is called is not lost. Of a function that waits (`async`) it is called on its loop, and
-        may be a coroutine function; else in a thread of its own, one signal after the other. What it raises is written
-        to the run's output, and ends nothing.
+        Earlier signals are not lost. For an `async` function it is called on its loop, and may be a coroutine function;
+        else in a thread of its own, one signal after the other. Its errors are written to the run's output, and end
+        nothing.
         """
         check_word("name", name)
         self._heard().on(name, act)
@@ -249,10 +249,10 @@ class Task:
         self._write(text)
 
     def close(self) -> None:
-        """End the task: its attempt is over, and receives no more.
+        """End the task: its attempt is over.
 
-        The task lets go of the attempt, which holds it: to find each such pair took the garbage collector a fifth of
-        what a no-op costs.
+        The circular reference to the attempt is cut: to find each such pair took the garbage collector a fifth of a
+        no-op's cost.
         """
         with self._lock:
             self._write = self._tell = self._hand = _dropped
@@ -281,7 +281,7 @@ class Task:
 
 
 def _dropped(*_: object) -> None:
-    """Nobody is told."""
+    """Ignore the report of an attempt that is over."""
 
 
 def current_task() -> Task:
@@ -299,7 +299,7 @@ def current_task() -> Task:
 
 
 def task_in_hand() -> Task | None:
-    """Return the task in hand, if there is one."""
+    """Return the task of the calling function; None outside one."""
     return _current.get()
 
 

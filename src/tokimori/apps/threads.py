@@ -41,7 +41,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Threads that shall take nothing more, and how many others shall wake; None: as many as can be."""
+    """Threads to put to rest, and the number of others to wake; None: all."""
 
     rest: frozenset[int] = frozenset()
     wake: int | None = None
@@ -100,7 +100,7 @@ class Contention:
         return Advice(wake=one_more + sum(use.cpu < fair for use in uses))
 
     def _compare(self, share: float, at: float) -> None:
-        """With fewer less may be used: then what they do needs more than the lock."""
+        """Compare the use of CPU with that before. If fewer threads use less, their work needs more than the lock."""
         if at - self._rested_at < LATELY:
             worse = share < WORSE * self._before
             self._hold_until = at + self._hold if worse else at
@@ -125,10 +125,10 @@ class Clocks(Protocol):
     """Clocks of time and of used CPU (seconds)."""
 
     def now(self) -> float:
-        """Return the time of a clock that goes on evenly."""
+        """Return the time of a steady clock."""
 
     def cpu(self) -> float:
-        """Return what all threads of the process have used."""
+        """Return the CPU time of all threads of the process."""
 
     def of_this_thread(self) -> Callable[[], float]:
         """Return a clock of the CPU that the calling thread has used, for any thread."""
@@ -166,7 +166,7 @@ class _Thread:
         self._cpu_before = 0.0
 
     def used(self) -> Use:
-        """Return its work since the last call."""
+        """Return the thread's work since the last call."""
         cpu, taken = self.cpu(), self.taken
         use = Use(cpu - self._cpu_before, took=taken > self._taken_before)
         self._cpu_before, self._taken_before = cpu, taken
@@ -214,10 +214,11 @@ class Threads(Generic[_T]):
         self._number += 1
 
     def set_going(self, in_hand: int) -> None:
-        """Wake or begin a thread for the first thing, if nothing waited before it; `in_hand` are what has not ended.
+        """Wake or begin a thread for the first item, if none waited before it.
 
-        Of many that come together only those get another one that still wait a moment later: most take no longer.
-        Where the machine gives none it waits for one of those that there are.
+        `in_hand` are the unfinished items. Further items of the same moment get more threads only if they still wait a
+        moment later: most take no longer. If the machine has no thread left, the item waits for one of those that
+        exist.
         """
         waiting, served = len(self._given), False
         if waiting and self._unseen:
@@ -227,9 +228,8 @@ class Threads(Generic[_T]):
             self._ask_for_a_look()
 
     def close(self) -> None:
-        """Let each end when it has done what it was given. One that never does keeps nobody waiting.
-
-        None is begun any more: what still waits has lost its node.
+        """Let each thread end after its item, without waiting for it. Items that still wait are not begun: their node
+        is gone.
         """
         self._most = len(self._begun)
         self._closed = True
@@ -259,9 +259,9 @@ class Threads(Generic[_T]):
         self._looked_at = self._number
 
     def _look(self) -> None:
-        """Only what waited at the last look has waited for long: what came since may be done in a moment.
+        """Begin threads for items that waited at the last look already; newer ones may be done in a moment.
 
-        But a thread that `Contention` advises to wake is woken for what came since, too.
+        A thread that `Contention` advises to wake is woken for new items, too.
         """
         seen, self._looked_at = self._looked_at or 0, None
         if self._given and not self._closed:
@@ -272,7 +272,7 @@ class Threads(Generic[_T]):
             self._look_after(now)
 
     def _advised(self, now: float) -> int | None:
-        """Return how many to wake (None: as many as can be), when some were told to rest."""
+        """Return the number of threads to wake (None: all), after some were put to rest."""
         cpu, (since, before) = self._clocks.cpu(), self._since
         if self._none_rests or now - since < SHORTEST:
             return None
@@ -340,7 +340,7 @@ class Threads(Generic[_T]):
                 del thing
 
     def _wait(self, thread: _Thread) -> None:
-        """Until it is woken. Something may have come, or rest be over, while it could not be seen to wait."""
+        """Wait until the thread is woken. An item may have come, or rest be over, just before it began to wait."""
         thread.goes = False
         self._idle.append(thread)
         if self._closed or (self._given and not thread.rests):

@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 class Ways:
     """Ways to the client that `client` returns, one pool of connections for both: its loop has a thread of its own.
 
-    The caller's event loop so goes on, whatever the store does.
+    So the caller's event loop goes on, even if the store does not answer.
     """
 
     def __init__(self, client: Callable[[], Client]) -> None:
@@ -51,11 +51,11 @@ class Ways:
         return way
 
     def warn(self, instead: str) -> None:
-        """Warn once if the caller, who is about to wait, is on an event loop, and say what to write."""
+        """Warn once if a caller is about to block an event loop, with the call to write instead."""
         self._client()._background.warn(instead)
 
     async def awaiting(self, act: Act[_T], /) -> _T:
-        """Return or raise what `act` does; the calling task waits, and its loop goes on."""
+        """Await the result or error of `act`, while the caller's loop goes on."""
         return await awaited(self.begin(act))
 
     def begin(self, act: Act[_T]) -> "Future[_T]":

@@ -60,10 +60,11 @@ class Worker:
         self._fault: BaseException | None = None
 
     def run(self) -> int:
-        """Work until told to stop; the exit code of the last node. Where the program's file is imported: 0, at once.
+        """Work until a signal stops it; return the exit code of the last node. If the program's file is imported,
+        return 0 at once.
 
-        Raises `InvalidConfig` for settings that are none, and `Refused` for an app that worker processes can't find;
-        and, when its nodes have ended, what `config` raised as a node that was killed had to be replaced.
+        Raises `InvalidConfig` for invalid settings, and `Refused` for an app that worker processes can't find. An error
+        of `config` while a killed node is replaced is raised after all nodes have ended.
         """
         if is_imported():
             return 0
@@ -98,7 +99,7 @@ class Worker:
         return overridden(os.environ, said)
 
     def _started(self, command: list[str], environ: Mapping[str, str]) -> "subprocess.Popen[str]":
-        """Return a new node, in a session of its own: what a terminal sends to the program is passed on once."""
+        """Start a node in a session of its own, so that a terminal's signals reach it only through this program."""
         with suppress(OSError, ValueError):  # whoever read it may have gone
             sys.stdout.flush()
         node = subprocess.Popen(
@@ -125,7 +126,7 @@ class Worker:
         self._heard.put(_Said(node, works=False))
 
     def _take(self, heard: signal.Signals | _Said, command: list[str]) -> int | None:
-        """Do what was heard; the exit code where this is the end."""
+        """Act on a message; return the exit code if it ends the worker."""
         match heard:
             case _Said(node, works=True) if node is self._coming:
                 if self._node is not None:

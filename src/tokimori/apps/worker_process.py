@@ -160,7 +160,7 @@ class WorkerProcess(asyncio.Protocol):
         self._sent.set()
 
     async def served(self) -> None:
-        """Wait until the node has no more for this process, and was told of all: a run whose end it misses is lost."""
+        """Wait until the node has no more runs for this process, and has received all ends, which else are lost."""
         await self._done.wait()
         await self._sent.wait()
 
@@ -208,7 +208,7 @@ class WorkerProcess(asyncio.Protocol):
             self._loop.call_later(TELL_EVERY, self._gather)
 
     def _gather(self) -> None:
-        """See what was written to descriptor 1, for as long as there are runs."""
+        """Collect the output to descriptor 1, as long as there are runs."""
         self._outputs.gather()
         self._gathers = bool(self._attempts)
         if self._gathers:
@@ -248,7 +248,7 @@ class WorkerProcess(asyncio.Protocol):
     # To the node
 
     def exits(self, status: int) -> None:
-        """Say which run ends this process, in its own thread, and what others have said before."""
+        """Report the run that ends this process, in its own thread, after the reports of other runs."""
         task, transport = task_in_hand(), self._transport
         found = [each for each in self._attempts.values() if each.task is task]
         if not found or transport is None or transport.get_write_buffer_size():
@@ -258,14 +258,14 @@ class WorkerProcess(asyncio.Protocol):
         line.sendall(frame([*self._unsent, found[0].exits(status)]))
 
     def _tell(self, message: FromWorker) -> None:
-        """Say it soon, together with what others say meanwhile. Called in any thread."""
+        """Send a message soon, together with others of the same moment. Called in any thread."""
         self._unsent.append(message)
         if not self._flushing:
             self._flushing = True
             self._soon(self._flush)
 
     def _soon(self, act: Callable[..., object], *args: object) -> None:
-        """On the loop. A thread may outlive it in a program of its own: nobody hears it, but it may still print."""
+        """Call `act` on the loop. A thread may outlive it in a user's program: its messages then go nowhere."""
         if self._is_fork:
             return
         with suppress(RuntimeError):
@@ -342,7 +342,7 @@ def _connected(told: WorkerStart) -> socket.socket:
 
 
 def _tell_why(told: WorkerStart, fault: BaseException) -> None:
-    """Tell the node why there is no app, and wait until it has heard that. Raises `OSError`."""
+    """Report the reason that the app can't be loaded, and wait until the node has received it. Raises `OSError`."""
     message, allowed = why_not_loaded(told.app, fault)
     with _connected(told) as node:
         node.sendall(frame([Unloadable(number=told.number, message=message, allowed=allowed)]))
@@ -352,8 +352,7 @@ def _tell_why(told: WorkerStart, fault: BaseException) -> None:
 def main() -> NoReturn:
     """Load the app, and serve.
 
-    Whatever comes of it, the process ends here: threads, tasks and forks that user code has left behind keep nobody
-    waiting.
+    The process ends here in any case: threads, tasks and forks left behind by user code are not waited for.
     """
     code = 1
     try:
