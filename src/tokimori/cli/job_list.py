@@ -1,6 +1,6 @@
 """`tokimori job list`"""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -44,7 +44,7 @@ def graph(job_id: str | None, as_dot: bool) -> None:
 
 
 if TYPE_CHECKING:
-    from tokimori.model.statistics import Quantiles, Statistics
+    from tokimori.model.statistics import Quantiles, Sizes, Statistics
     from tokimori.service.service import Service
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -84,7 +84,7 @@ def durations(job_ids: tuple[str, ...]) -> None:
 
 
 def _fields(found: "Statistics", now: Moment) -> Sequence[tuple[str, object]]:
-    from tokimori.model.statistics import last_days
+    from tokimori.model.statistics import last_days, size
 
     days = last_days(found, now)
     counts = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(found.outcomes.items()))
@@ -94,6 +94,8 @@ def _fields(found: "Statistics", now: Moment) -> Sequence[tuple[str, object]]:
         ("success rate", rate),
         ("duration", _told(found.duration)),
         ("started late", _told(found.lateness)),
+        ("CPU", _told(found.cpu)),
+        ("memory", _told(found.memory, size)),
         ("by hour, 0 to 23", bars(found.by_hour)),
         ("30 days, succeeded", bars([day.succeeded for day in days])),
         ("30 days, failed", bars([day.failed for day in days])),
@@ -101,15 +103,13 @@ def _fields(found: "Statistics", now: Moment) -> Sequence[tuple[str, object]]:
     )
 
 
-def _told(lengths: "Quantiles | None") -> str:
-    if lengths is None:
-        return NOTHING
-    named = {"p50": lengths.p50, "p95": lengths.p95, "p99": lengths.p99, "most": lengths.most}
-    return ", ".join(f"{name} {_seconds(value)}" for name, value in named.items())
+def _told(found: "Quantiles | Sizes | None", said: Callable[[Any], str] | None = None) -> str:
+    from msgspec.structs import asdict
 
+    from tokimori.model.statistics import seconds
 
-def _seconds(value: float) -> str:
-    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s" if value < 120 else f"{value / 60:.1f} min"
+    words = said or seconds
+    return NOTHING if found is None else ", ".join(f"{name} {words(value)}" for name, value in asdict(found).items())
 
 
 def bars(counts: Sequence[int]) -> str:

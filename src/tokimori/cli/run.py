@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from tokimori.service.runs import RunDetails
     from tokimori.service.service import Service
 
-_COLUMNS_OF_ATTEMPTS = ("ATTEMPT", "OUTCOME", "HOST", "PID", "NODE", "STARTED", "ENDED", "EXIT", "ERROR")
-_SPARE_OF_ATTEMPTS = ("NODE", "PID", "HOST", "STARTED")
+_COLUMNS_OF_ATTEMPTS = (
+    *("ATTEMPT", "OUTCOME", "HOST", "PID", "NODE", "STARTED", "ENDED"),
+    *("CPU", "MEMORY", "EXIT", "ERROR"),
+)
+_SPARE_OF_ATTEMPTS = ("NODE", "PID", "HOST", "STARTED", "MEMORY", "CPU")
 """What a narrow terminal does without, the first one first."""
 
 run = Group(
@@ -138,6 +141,7 @@ def _progress(found: "Run") -> str:
 
 def _print_details(details: "RunDetails", reasons: "Sequence[Reason]") -> None:
     from tokimori.model.cause import cause_in
+    from tokimori.model.statistics import cost
     from tokimori.service.reasons import told
 
     found, zone = details.run, details.time_zone
@@ -173,6 +177,7 @@ def _print_details(details: "RunDetails", reasons: "Sequence[Reason]") -> None:
             Id(each.attempt.node_id),
             At(each.attempt.started, zone),
             At(each.attempt.ended, zone),
+            *cost(each.attempt.cpu, each.attempt.memory),
             each.attempt.exit_code if each.attempt.signal is None else f"signal {each.attempt.signal}",
             each.attempt.error,
         )

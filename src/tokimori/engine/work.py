@@ -190,6 +190,8 @@ class Work:
                 pid=report.pid,
                 output=report.output,
                 notes=self._notes.pop(key, None) if self._notes else None,
+                cpu=report.cpu,
+                memory=report.memory,
             ),
             claimed.run.payload,
         )

@@ -224,7 +224,7 @@ class CommandExecutor:
         except Exception as fault:  # whatever it was: else the channel to the keeper closes, and all that runs is lost
             log.exception("what run %s has reported can't be read", task.run_id)
             failed = Failed(f"the node could not read what it reported: {type(fault).__name__}; its log says more")
-            self._tell(self._end(attempt, failed, self._moment(notice.at), self._output(task, notice)))
+            self._tell(self._end(attempt, failed, self._moment(notice.at), notice))
 
     def _tell_end(self, attempt: CommandAttempt, notice: wire.ProcessEnded) -> None:
         """Tell what became of it. Raises `OSError` where its report can't be read now."""
@@ -235,7 +235,7 @@ class CommandExecutor:
         outcome = outcome_of(
             notice, attempt.reason, task.timeout, reported, auto_complete_success=task.auto_complete_success
         )
-        self._tell(self._end(attempt, outcome, self._moment(notice.at), self._output(task, notice)))
+        self._tell(self._end(attempt, outcome, self._moment(notice.at), notice))
 
     async def _tell_end_later(self, attempt: CommandAttempt, notice: wire.ProcessEnded, fault: OSError) -> None:
         """Read its report again until it can be read: what it says is not known before, and it may be a success."""
@@ -250,7 +250,7 @@ class CommandExecutor:
                 continue
             return
         reason = f"what it reported can't be read: {fault}"
-        self._tell(self._end(attempt, Released(reason), self._moment(notice.at), self._output(attempt.task, notice)))
+        self._tell(self._end(attempt, Released(reason), self._moment(notice.at), notice))
 
     async def _hand_back(self, task: AttemptTask, fault: OSError) -> None:
         """Hand an attempt back that can't be begun now, after a pause: it may come again at once."""
@@ -276,7 +276,9 @@ class CommandExecutor:
         """Return the moment of the keeper's seconds since boot; only here do they meet the wall clock."""
         return Moment(self._clock.now() - int((boottime() - at) * SECOND))
 
-    def _end(self, attempt: CommandAttempt, outcome: Outcome, at: Moment, output: Output | None = None) -> Ended:
+    def _end(
+        self, attempt: CommandAttempt, outcome: Outcome, at: Moment, notice: wire.ProcessEnded | None = None
+    ) -> Ended:
         task = attempt.task
         if attempt.exchange is not None and attempt.exchange.is_theirs:
             self._see_to(asyncio.to_thread(attempt.exchange.remove))
@@ -289,7 +291,9 @@ class CommandExecutor:
             at=at,
             started=None if attempt.began is None else self._moment(attempt.began),
             pid=attempt.pid,
-            output=output,
+            output=None if notice is None else self._output(task, notice),
+            cpu=None if notice is None or attempt.began is None else notice.cpu,
+            memory=None if notice is None else notice.memory,
         )
 
     def _tell(self, report: Report) -> None:

@@ -113,7 +113,8 @@ class Run(Struct, frozen=True, gc=False):
     end that its node has still to carry out. `lane` is None while the job is paused. `parent_id` is the run whose end,
     or whose code, requested this one, and `root` the first run of that chain (`tokimori.model.dependents`). `result`
     goes to its children as their payload. `concurrency_key` is fixed when the run is made. `blocked_on` is the line in
-    which a blocked run waits (`tokimori.model.semaphores`): None is that of its job's `max_running`.
+    which a blocked run waits (`tokimori.model.semaphores`): None is that of its job's `max_running`. `cpu` (in
+    microseconds) and `memory` (bytes, at its peak) are what the newest attempt cost; None if that can't be known.
     """
 
     id: RunId
@@ -146,6 +147,8 @@ class Run(Struct, frozen=True, gc=False):
     result: str | None = None
     concurrency_key: str | None = None
     blocked_on: str | None = None
+    cpu: int | None = None
+    memory: int | None = None
 
 
 SHORT = 8
@@ -196,6 +199,8 @@ class Attempt(Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     signal: int | None = None
     error: str | None = None
+    cpu: int | None = None
+    memory: int | None = None
 
 
 _MOST_BITS = 63

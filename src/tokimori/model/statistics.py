@@ -29,6 +29,15 @@ class Quantiles(Struct, frozen=True, kw_only=True):
     most: float
 
 
+class Sizes(Struct, frozen=True, kw_only=True):
+    """Bytes of some runs, as in `Quantiles`."""
+
+    p50: int
+    p95: int
+    p99: int
+    most: int
+
+
 class Day(Struct, frozen=True, kw_only=True):
     """Number of runs by end on one day (UTC), and of skipped occurrences."""
 
@@ -45,7 +54,8 @@ class Statistics(Struct, frozen=True, kw_only=True):
     `outcomes` counts ends of runs and reasons of skips over all days; `more`: the job has more rows than are counted.
     `success_rate` (0 to 1) is that of the runs that succeeded or failed. `duration` (seconds of the last attempt),
     `lateness` (first start minus due) and `by_hour` (starts in each hour, in the job's zone) are of the newest
-    `measured` ended runs. `by_day`: the newest days with any event.
+    `measured` ended runs. `cpu` (seconds of processors) and `memory` (bytes at the peak) are those of the last
+    attempts, if they are known. `by_day`: the newest days with any event.
     """
 
     job_id: str
@@ -55,6 +65,8 @@ class Statistics(Struct, frozen=True, kw_only=True):
     measured: int
     duration: Quantiles | None
     lateness: Quantiles | None
+    cpu: Quantiles | None
+    memory: Sizes | None
     by_hour: tuple[int, ...]
     by_day: tuple[Day, ...]
 
@@ -74,6 +86,8 @@ def statistics(job_id: str, counts: Sequence[DailyCount], runs: Sequence[Run], z
         measured=len(started),
         duration=quantiles([(run.ended or 0) - (run.started or 0) for run in started]),
         lateness=quantiles([(run.started or 0) - run.due for run in started if run.attempt == 1]),
+        cpu=quantiles([run.cpu for run in started if run.cpu is not None]),
+        memory=_sizes(sorted(run.memory for run in started if run.memory is not None)),
         by_hour=_by_hour(started, zone),
         by_day=_by_day(counts),
     )
@@ -85,12 +99,19 @@ def quantiles(lengths: Sequence[int]) -> Quantiles | None:
     """
     if not lengths:
         return None
-    ordered = [max(0, each) / SECOND for each in sorted(lengths)]
+    p50, p95, p99, most = (max(0, each) / SECOND for each in _reached(sorted(lengths)))
+    return Quantiles(p50=p50, p95=p95, p99=p99, most=most)
 
-    def reached(percent: int) -> float:
-        return ordered[-(-len(ordered) * percent // 100) - 1]
 
-    return Quantiles(p50=reached(50), p95=reached(95), p99=reached(99), most=ordered[-1])
+def _sizes(ordered: Sequence[int]) -> Sizes | None:
+    if not ordered:
+        return None
+    p50, p95, p99, most = _reached(ordered)
+    return Sizes(p50=p50, p95=p95, p99=p99, most=most)
+
+
+def _reached(ordered: Sequence[int]) -> Sequence[int]:
+    return [ordered[-(-len(ordered) * percent // 100) - 1] for percent in (50, 95, 99, 100)]
 
 
 def _by_hour(runs: Sequence[Run], zone: str) -> tuple[int, ...]:
@@ -118,3 +139,18 @@ def last_days(statistics: Statistics, now: Moment) -> Sequence[Day]:
     today = now - now % DAY
     wanted = [Moment(today - n * DAY) for n in range(DAYS - 1, -1, -1)]
     return [known.get(day) or Day(day=day, succeeded=0, failed=0, cancelled=0, skipped=0) for day in wanted]
+
+
+def seconds(value: float) -> str:
+    """Return seconds in words: `230 ms`, `4.2 s`, `3.5 min`."""
+    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s" if value < 120 else f"{value / 60:.1f} min"
+
+
+def size(value: int) -> str:
+    """Return bytes in words: `15.2 MiB`, `2.5 GiB`."""
+    return f"{value / 2**20:.1f} MiB" if value < 2**30 else f"{value / 2**30:.1f} GiB"
+
+
+def cost(cpu: int | None, memory: int | None) -> tuple[str, str]:
+    """Return in words what an attempt cost; empty is what is not known."""
+    return "" if cpu is None else seconds(cpu / SECOND), "" if memory is None else size(memory)

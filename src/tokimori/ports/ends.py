@@ -46,6 +46,8 @@ class EndedRun(Struct, frozen=True, kw_only=True, gc=False):
     error: str | None = None
     parent_id: RunId | None = None
     lane: Lane | None = None
+    cpu: int | None = None
+    memory: int | None = None
 
 
 class Ends(Struct, frozen=True, kw_only=True):

@@ -113,7 +113,10 @@ class Noted(Struct, frozen=True, kw_only=True):
 
 
 class Ended(Struct, frozen=True, kw_only=True, gc=False):
-    """The attempt has ended, with all its processes. `started` is None if it never began."""
+    """The attempt has ended, with all its processes. `started` is None if it never began.
+
+    `cpu` (microseconds of processors) and `memory` (bytes at its peak) are what it cost, None if that can't be known.
+    """
 
     run_id: RunId
     token: Token
@@ -122,6 +125,8 @@ class Ended(Struct, frozen=True, kw_only=True, gc=False):
     started: Moment | None = None
     pid: int | None = None
     output: Output | None = None
+    cpu: int | None = None
+    memory: int | None = None
 
 
 Report = Started | Grew | Noted | Ended

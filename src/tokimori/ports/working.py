@@ -85,6 +85,8 @@ class Change(Struct, frozen=True, gc=False, omit_defaults=True):
     details: Details | None = None
     parks: bool = False
     childless: bool = False
+    cpu: int | None = None
+    memory: int | None = None
 
 
 class Working(Protocol):

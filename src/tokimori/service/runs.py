@@ -392,6 +392,8 @@ def _newest_attempt(run: Run) -> Attempt | None:
         exit_code=run.exit_code,
         signal=run.signal,
         error=run.error,
+        cpu=run.cpu,
+        memory=run.memory,
     )
 
 

@@ -26,7 +26,7 @@ Row = tuple[Any, ...]
 RUN = (
     'id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, payload, attempt, '
     'failures, lost, token, node_id, pid, started, ended, exit_code, "signal", error, cancel, details, '
-    "parent_id, root, result, concurrency_key, blocked_on"
+    "parent_id, root, result, concurrency_key, blocked_on, cpu, memory"
 )
 BIRTH = (
     'id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, payload, details, '
@@ -40,12 +40,12 @@ OUTSIDE_KNOWN = """SELECT CAST(id AS text) FROM tokimori_runs WHERE incarnation 
 SELECT CAST(id AS text) FROM tokimori_history WHERE incarnation = ? AND origin = ?"""
 ENDED = (
     "written, id, job_id, incarnation, state, origin, nominal, attempt, node_id, started, ended, exit_code, "
-    '"signal", error, parent_id, lane'
+    '"signal", error, parent_id, lane, cpu, memory'
 )
 SETTLED = "settled_by, settled_token"
 PERMIT = 'id, semaphore, node_id, run_id, weight, "rank", token, since'
 ARRIVAL = "incarnation, root, parents, latest"
-ATTEMPT = 'run_id, number, token, node_id, outcome, pid, started, ended, exit_code, "signal", error'
+ATTEMPT = 'run_id, number, token, node_id, outcome, pid, started, ended, exit_code, "signal", error, cpu, memory'
 OUTPUT = "run_id, attempt, size, head, tail, times"
 SKIP = "first, last, count, reason"
 DOCUMENT = "kind, name, text, version"

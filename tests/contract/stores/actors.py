@@ -163,7 +163,12 @@ class Worker:
         return await self.store.claim(a_claim(self.id, lanes, limit), now)
 
     def change(
-        self, claimed: Claimed, outcome: Outcome | None = None, now: Moment = NOW, output: Output | None = None
+        self,
+        claimed: Claimed,
+        outcome: Outcome | None = None,
+        now: Moment = NOW,
+        output: Output | None = None,
+        cost: tuple[int | None, int | None] = (None, None),
     ) -> Change:
         """The change that this node would write as the run's owner."""
         return change_of(
@@ -175,11 +180,19 @@ class Worker:
             started=now,
             pid=7,
             output=output,
+            cpu=cost[0],
+            memory=cost[1],
         )
 
-    async def settle(self, claimed: Claimed, outcome: Outcome | None = None, now: Moment = NOW) -> Verdict:
+    async def settle(
+        self,
+        claimed: Claimed,
+        outcome: Outcome | None = None,
+        now: Moment = NOW,
+        cost: tuple[int | None, int | None] = (None, None),
+    ) -> Verdict:
         """Report one attempt's end."""
-        (verdict,) = await self.store.settle([self.change(claimed, outcome, now)], self.id, now)
+        (verdict,) = await self.store.settle([self.change(claimed, outcome, now, cost=cost)], self.id, now)
         return verdict
 
     async def acquire(self, semaphore: str, weight: int = 1, *, limit: int | None = None, rank: int = NOW) -> Held:

@@ -12,12 +12,14 @@ from tests.contract.stores.actors import (
     later,
     state_of,
 )
+from tokimori.clock import Moment
 from tokimori.engine.settle import change_of
 from tokimori.model.ids import Lane, Token
 from tokimori.model.outcome import Cancelled, Failed, Hold, Lost, Outcome, Released, RetryAt, Succeeded
 from tokimori.model.policies import Retry
 from tokimori.model.run import Output
 from tokimori.model.transitions import RunState
+from tokimori.ports.ends import EndPlace
 from tokimori.ports.store import Store
 from tokimori.ports.working import Verdict
 
@@ -222,3 +224,21 @@ async def test_an_order_to_cancel_wins_over_a_change_made_before_it(store: Store
     assert await state_of(store, released) is RunState.CANCELLED
     assert (await store.get_run(released.run.id)).error == "enough"
     assert await state_of(store, succeeded) is RunState.SUCCEEDED
+
+
+async def test_what_an_attempt_cost_stays_with_it(store: Store, worker: Worker) -> None:
+    """The run, its attempts and its event have the cost of an attempt, and a new attempt begins without."""
+    await add_runs(store, await add_job(store), 1)
+    (first,) = await worker.claim()
+    await worker.settle(first, Released("later"), cost=(2**40, 3 * 2**40))
+    waits = await store.get_run(first.run.id)
+    assert (waits.state, waits.cpu, waits.memory) == (RunState.READY, 2**40, 3 * 2**40)
+    (second,) = await worker.claim()
+    assert (second.run.cpu, second.run.memory) == (None, None)
+    await worker.settle(second, cost=(0, None))
+    ended = await store.get_run(first.run.id)
+    assert (ended.state, ended.cpu, ended.memory) == (RunState.SUCCEEDED, 0, None)
+    told = [(each.cpu, each.memory) for each in await store.attempts(ended.id)]
+    assert sorted(told, key=str) == [(0, None), (2**40, 3 * 2**40)]
+    (event,) = (await store.ended_since(EndPlace(written=Moment(0)), 10)).found
+    assert (event.cpu, event.memory) == (0, None)

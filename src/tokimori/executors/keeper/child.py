@@ -9,7 +9,7 @@ from math import inf
 from typing import NamedTuple
 
 from . import other_user
-from .kernel import boottime, is_short, see, send
+from .kernel import Spent, boottime, is_short, see, send
 from .output import Output
 from .surroundings import Begun, Surroundings
 from .wire import EndCause, Start
@@ -51,6 +51,7 @@ class Child:
         "pidfd",
         "pipe",
         "refusal",
+        "spent",
         "started",
         "status",
         "swept",
@@ -67,6 +68,7 @@ class Child:
         self.refusal: Refusal | None = None
         self.pidfd: int | None = None
         self.output = out
+        self.spent = Spent()
         self.started = started
         self.ended = started
         self.status: int | None = None
@@ -115,7 +117,8 @@ class Child:
 
     def collect(self) -> None:
         """Take the exit status of a leader that has exited, and why it never began, if it says so."""
-        _, status = os.waitpid(self.pid, 0)
+        _, status, usage = os.wait4(self.pid, 0)
+        self.spent.add(usage)
         self.status = os.waitstatus_to_exitcode(status)
         if self.complaints is not None:
             fault = other_user.complaint(self.order, self.complaints)

@@ -262,7 +262,7 @@ class Keeper:
         return now < child.ended + self._stragglers.end(orphans, _marks_of(child.order), self._leaders)
 
     def _group_lives(self, child: Child, now: float) -> bool:
-        if not collect_group(child.pid, self._leaders) or now >= child.giving_up_at:
+        if not collect_group(child.pid, self._leaders, child.spent) or now >= child.giving_up_at:
             return False
         self._kill_if_due(child, now)
         return True
@@ -275,7 +275,7 @@ class Keeper:
             self._never_began(child.order, child.refusal.cause, child.refusal.exit_code, child.refusal.error)
             return
         size, status = child.output.size, child.status
-        said = (to_text(head), to_text(tail), to_text(child.output.times.told()))
+        said = (to_text(head), to_text(tail), to_text(child.output.times.told()), child.spent.cpu, child.spent.memory)
         self._channel.tell(ProcessEnded(child.order.number, child.ended, status, child.cause, "", size, *said))
 
     # Time

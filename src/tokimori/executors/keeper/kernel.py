@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import os
+import resource
 import signal
 import time
 from collections.abc import Callable, Iterator, Set
@@ -155,15 +156,38 @@ def children(file: int) -> list[int]:
     return [int(pid) for pid in text.split()]
 
 
-def collect(pid: int) -> None:
-    """Take a dead child's exit status, so that it vanishes; a living one is left alone."""
+class Spent:
+    """Cost of processes that were collected: microseconds of processors, and the bytes of the largest at its peak.
+
+    The kernel counts for a process, too, what it had of its parent before its exec (`setmax_mm_hiwater_rss`): a peak
+    that is not above the parent's own (`floor`) is unknown (None).
+    """
+
+    __slots__ = ("cpu", "floor", "memory")
+
+    def __init__(self) -> None:
+        self.cpu = 0
+        self.memory: int | None = None
+        self.floor = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    def add(self, usage: resource.struct_rusage) -> None:
+        """Add what a process, and the children that it has waited for, have used (wait4(2))."""
+        self.cpu += round((usage.ru_utime + usage.ru_stime) * 1_000_000)
+        if usage.ru_maxrss > self.floor:
+            self.memory = max(self.memory or 0, usage.ru_maxrss * 1024)
+
+
+def collect(pid: int, spent: Spent | None = None) -> None:
+    """Take a dead child's exit status, so that it vanishes; a living one is left alone. `spent` gets its cost."""
     try:
-        os.waitpid(pid, os.WNOHANG)
+        collected, _, usage = os.wait4(pid, os.WNOHANG)
     except ChildProcessError:
-        pass
+        return
+    if collected and spent is not None:
+        spent.add(usage)
 
 
-def collect_group(group: int, leaders: Set[int]) -> bool:
+def collect_group(group: int, leaders: Set[int], spent: Spent | None = None) -> bool:
     """Collect this process's dead children in a group, but none of the leaders; returns whether one is left.
 
     While one is left, the group's number can't be reused: only its parent makes it vanish. A leader of another group
@@ -173,7 +197,7 @@ def collect_group(group: int, leaders: Set[int]) -> bool:
         while (dead := os.waitid(os.P_PGID, group, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
             if dead.si_pid in leaders:
                 return True
-            collect(dead.si_pid)
+            collect(dead.si_pid, spent)
     except ChildProcessError:
         return False
     return True

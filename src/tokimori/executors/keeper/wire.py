@@ -109,7 +109,8 @@ class OutputGrew(NamedTuple):
 class ProcessEnded(NamedTuple):
     """The process has ended and left no others. `status` is its exit code, or minus the signal that ended it.
 
-    `at` is when it exited. `status` is None if it never began; `head`, `tail` and `times` are base64.
+    `at` is when it exited. `status` is None if it never began; `head`, `tail` and `times` are base64. `cpu`
+    (microseconds) and `memory` (bytes) are what it and its children cost, None if that is unknown.
     """
 
     number: int
@@ -121,6 +122,8 @@ class ProcessEnded(NamedTuple):
     head: str
     tail: str
     times: str = ""
+    cpu: int | None = None
+    memory: int | None = None
 
 
 Order = Start | Stop | Pass | Bind | Lease | Shutdown

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 from tokimori.model.run import asked_by
 from tokimori.model.transitions import RunState
-from tokimori.service.views.outside import Outside, Sources
+from tokimori.service.views.outside import Length, Outside, Sources
+from tokimori.service.views.runs import cpu_of
 
 _OF_A_RUN = ("job_id", "state", "nominal", "attempt", "node_id", "started", "ended", "exit_code", "signal", "error")
 _OF_A_CHANGE = ("at", "name", "job_id", "by", "reason", "fields", "entry")
@@ -16,7 +17,7 @@ class EventView(Outside, frozen=True, kw_only=True, tag_field="kind", tag="run")
     """Event of a run. Its `id` is unique; `position` is the place after it.
 
     `told` is the time at which the store received it; the run itself has `ended` before that. `asked_by` is `schedule`,
-    `backfill`, `parent` or `request`.
+    `backfill`, `parent` or `request`. `cpu` (seconds) and `memory` (bytes) are what its newest attempt cost.
     """
 
     SOURCES: ClassVar[Sources] = {
@@ -24,7 +25,8 @@ class EventView(Outside, frozen=True, kw_only=True, tag_field="kind", tag="run")
         "told": "run.written",
         "run_id": "run.id",
         "asked_by": lambda event: asked_by(event.run.origin),
-        **{name: f"run.{name}" for name in (*_OF_A_RUN, "parent_id")},
+        **{name: f"run.{name}" for name in (*_OF_A_RUN, "parent_id", "memory")},
+        "cpu": lambda event: cpu_of(event.run),
     }
 
     id: str
@@ -44,6 +46,8 @@ class EventView(Outside, frozen=True, kw_only=True, tag_field="kind", tag="run")
     signal: int | None
     error: str | None
     parent_id: str | None
+    cpu: Length | None
+    memory: int | None
 
 
 class ChangeView(Outside, frozen=True, kw_only=True, tag_field="kind", tag="change"):

@@ -15,16 +15,29 @@ from tokimori.model.transitions import RunState
 from tokimori.service.finding import Paged
 from tokimori.service.reasons import Reason, waits_for
 from tokimori.service.requests import Became
-from tokimori.service.views.outside import Outside, Sources
+from tokimori.service.views.outside import Length, Outside, Sources
 
 _OF_AN_ATTEMPT = ("number", "outcome", "node_id", "pid", "started", "ended", "exit_code", "signal", "error")
 _DETAILS = ("tzdata", "worker", "checkpoint", "retry_of", "traceparent", "requested_by")
 
 
-class AttemptView(Outside, frozen=True, kw_only=True):
-    """An attempt; its `outcome` is `running` until it ends."""
+def cpu_of(it: Any) -> Length | None:
+    """Return the time that processors worked for a run or an attempt."""
+    return None if it.cpu is None else Length(microseconds=it.cpu)
 
-    SOURCES: ClassVar[Sources] = {name: f"attempt.{name}" for name in _OF_AN_ATTEMPT}
+
+class AttemptView(Outside, frozen=True, kw_only=True):
+    """An attempt; its `outcome` is `running` until it ends.
+
+    `cpu` is the time that processors worked for it, in seconds, and `memory` the bytes that it had at its peak: a
+    command's with its children, of which the largest process counts. They are null if that can't be known.
+    """
+
+    SOURCES: ClassVar[Sources] = {
+        "cpu": lambda details: cpu_of(details.attempt),
+        "memory": "attempt.memory",
+        **{name: f"attempt.{name}" for name in _OF_AN_ATTEMPT},
+    }
 
     number: int
     outcome: str
@@ -36,6 +49,8 @@ class AttemptView(Outside, frozen=True, kw_only=True):
     exit_code: int | None
     signal: int | None
     error: str | None
+    cpu: Length | None
+    memory: int | None
 
 
 class ProgressView(Struct, frozen=True, kw_only=True):
@@ -66,6 +81,7 @@ class RunView(Outside, frozen=True, kw_only=True):
     is the last report of the newest attempt, and `checkpoint` (JSON) is passed to the next one; lists have it only
     after the attempt's end. `retry_of` is the run that this one repeats, `requested_by` the requester, and
     `traceparent` the requester's place in a trace. `cause` is that of a failure, and `cause_id` names it in filters.
+    `cpu` (seconds) and `memory` (bytes) are the cost of the newest attempt.
     """
 
     SOURCES: ClassVar[Sources] = {
@@ -75,6 +91,7 @@ class RunView(Outside, frozen=True, kw_only=True):
         "progress": _progress,
         "cause": cause_in,
         "cause_id": _cause_id,
+        "cpu": cpu_of,
         **{name: f"details.{name}" for name in _DETAILS},
     }
 
@@ -112,6 +129,8 @@ class RunView(Outside, frozen=True, kw_only=True):
     requested_by: str | None
     cause: str | None
     cause_id: str | None
+    cpu: Length | None
+    memory: int | None
 
 
 class RunDetailsView(RunView, frozen=True, kw_only=True):

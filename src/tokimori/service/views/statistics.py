@@ -14,6 +14,15 @@ class QuantilesView(Outside, frozen=True, kw_only=True):
     most: Length
 
 
+class SizesView(Outside, frozen=True, kw_only=True):
+    """Bytes of some runs, as in `QuantilesView`."""
+
+    p50: int
+    p95: int
+    p99: int
+    most: int
+
+
 class DayView(Outside, frozen=True, kw_only=True):
     """Number of runs by end on one day (UTC), and of skipped occurrences."""
 
@@ -27,6 +36,7 @@ class DayView(Outside, frozen=True, kw_only=True):
 class StatisticsView(Outside, frozen=True, kw_only=True):
     """Statistics of a job. `duration` and `lateness` are seconds of its newest `measured` ended runs, as `by_hour` is.
 
+    `cpu` (seconds of processors) and `memory` (bytes at the peak) are of the last attempts whose cost is known.
     `by_hour`: how many of them started in each hour on the clocks of the job's zone. `by_day`: the newest 30 days on
     which anything happened. `more`: the job has more rows than are counted.
     """
@@ -38,5 +48,7 @@ class StatisticsView(Outside, frozen=True, kw_only=True):
     measured: int
     duration: QuantilesView | None
     lateness: QuantilesView | None
+    cpu: QuantilesView | None
+    memory: SizesView | None
     by_hour: tuple[int, ...]
     by_day: tuple[DayView, ...]

@@ -50,7 +50,8 @@ SELECT {RUN}, (SELECT max_running FROM tokimori_jobs WHERE incarnation = tokimor
 _THESE = f"FROM tokimori_runs {BY_KEY} WHERE id IN (%s) AND state = 'ready'"
 _TAKE = f"""
 UPDATE tokimori_runs {BY_KEY} SET state = 'running', token = token + 1, attempt = attempt + 1, node_id = %s,
-    claim_id = %s, pid = NULL, started = NULL, exit_code = NULL, "signal" = NULL, error = NULL
+    claim_id = %s, pid = NULL, started = NULL, exit_code = NULL, "signal" = NULL, error = NULL,
+    cpu = NULL, memory = NULL
 WHERE id IN (%s)"""
 _MOST_AT_ONCE = 500
 
@@ -229,7 +230,9 @@ class _Batch:
         yield from _insert_outputs("REPLACE", outputs, settled=True)
 
 
-_CHANGED = names_of("state, due, rank, failures, lost, started, pid, ended, exit_code, signal, error, details")
+_CHANGED = names_of(
+    "state, due, rank, failures, lost, started, pid, ended, exit_code, signal, error, details, cpu, memory"
+)
 _changed = rows.run_values(_CHANGED)
 _GO_ON = f"""
 UPDATE tokimori_runs SET {", ".join(f'"{name}" = %s' for name in _CHANGED)}, settled_by = %s, settled_token = %s

@@ -23,8 +23,10 @@ _TYPES: dict[object, str] = {
 
 
 def types_of(columns: str) -> list[str]:
-    """Return the types of these columns of a run. A rank is a moment less a head start."""
-    kinds = {name: get_args(hint) or (hint,) for name, hint in get_type_hints(Run).items()} | {"rank": (Moment,)}
+    """Return the types of these columns of a run. A rank is a moment less a head start, and others are as large."""
+    kinds = {name: get_args(hint) or (hint,) for name, hint in get_type_hints(Run).items()} | dict.fromkeys(
+        ("rank", "cpu", "memory"), (Moment,)
+    )
     return [_TYPES.get(kinds[name][0], "text") for name in names_of(columns)]
 
 
@@ -36,7 +38,7 @@ def without(columns: str, others: str) -> str:
 
 PLANNED = without(BIRTH, "state, created, payload, parent_id, root")
 """Columns that a plan gives for each of its runs."""
-OWN = "id, token, started, ended, pid, exit_code, signal, error, result, details"
+OWN = "id, token, started, ended, pid, exit_code, signal, error, result, details, cpu, memory"
 """Columns that a change gives for its own run."""
 COMMON, MOVED = "incarnation, node_id, state", 'due, "rank", failures, lost'
 """Columns that are the same in most changes of a batch, and columns that a success leaves as they are."""

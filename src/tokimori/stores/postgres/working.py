@@ -20,7 +20,7 @@ from tokimori.stores.postgres.connections import PostgresConnections, Row
 from tokimori.stores.rows import OUTPUT, RUN, all_claimed, names_of, output_row, row_writer
 from tokimori.stores.rules.settling import JOB_DELETED
 
-_TOLD = without(RUN, "state, node_id, pid, started, ended, exit_code, signal, error, result, blocked_on")
+_TOLD = without(RUN, "state, node_id, pid, started, ended, exit_code, signal, error, result, blocked_on, cpu, memory")
 """Columns of a claimed run that its node does not know: the others follow from the claim."""
 _AS_READ = [f"{it}::text" if of == "uuid" else it for it, of in zip(_TOLD.split(", "), types_of(_TOLD), strict=True)]
 _DETAILS = names_of(_TOLD).index("details")

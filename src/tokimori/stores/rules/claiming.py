@@ -45,6 +45,8 @@ def claimed_run(run: Run, node: NodeId) -> Run:
         exit_code=None,
         signal=None,
         error=None,
+        cpu=None,
+        memory=None,
     )
 
 

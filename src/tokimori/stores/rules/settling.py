@@ -80,6 +80,8 @@ def settled_run(run: Run, change: Change, state: RunState, error: str | None) ->
         exit_code=change.exit_code,
         signal=change.signal,
         error=error,
+        cpu=change.cpu,
+        memory=change.memory,
         result=change.result if state is RunState.SUCCEEDED else None,
         details=run.details if change.details in (None, NO_DETAILS) else change.details,
     )

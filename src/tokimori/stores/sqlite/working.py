@@ -115,7 +115,8 @@ SELECT r."rank", r.id, r.lane FROM json_each(?) l JOIN tokimori_runs r ON r.id =
     SELECT id FROM tokimori_runs WHERE state = 'ready' AND lane = l.value ORDER BY "rank", id LIMIT 1)"""
 _TAKE = """
 UPDATE tokimori_runs SET state = 'running', token = token + 1, attempt = attempt + 1, node_id = ?, claim_id = ?,
-    pid = NULL, started = NULL, exit_code = NULL, signal = NULL, error = NULL, holds = NULL
+    pid = NULL, started = NULL, exit_code = NULL, signal = NULL, error = NULL, cpu = NULL,
+    memory = NULL, holds = NULL
 WHERE id IN (SELECT value FROM json_each(?))"""
 _STANDING = """
 SELECT r.id, r.state, r.node_id, r.token, r.settled_by, r.settled_token, r.cancel, r.incarnation,
@@ -127,13 +128,15 @@ FROM tokimori_history WHERE id IN (SELECT value FROM json_each(?1))"""
 _SETTLED = (
     *("state", "error", "ended", "result", "settled_by"),
     *("due", '"rank"', "failures", "lost", "started", "pid", "exit_code", '"signal"', "details", "settled_token"),
+    *("cpu", "memory"),
 )
 """Columns that a settle writes, in the order of `_settled_row`, before the id."""
 _KEPT = [column for column in rows.RUN.split(", ") if column not in {*_SETTLED, "blocked_on"}]
 """Columns that it leaves as they are."""
 _told = rows.row_writer(
     Change,
-    *("due", "rank", "failures", "lost", "started", "pid", "exit_code", "signal", "details", "token", "run_id"),
+    *("due", "rank", "failures", "lost", "started", "pid", "exit_code", "signal", "details", "token"),
+    *("cpu", "memory", "run_id"),
     details=encode_details,
 )
 

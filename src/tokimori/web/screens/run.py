@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from tokimori.clock import Moment
 from tokimori.model.run import Run, asked_by
+from tokimori.model.statistics import cost
 from tokimori.model.transitions import BEFORE_START, ENDS, STANDING_STILL, RunState
 from tokimori.service.runs import AttemptDetails, RunDetails
 from tokimori.web.addresses import path
@@ -33,6 +34,7 @@ class AttemptRow(NamedTuple):
     took: str
     exit: str
     error: str
+    cost: str
 
 
 async def show(visit: Visit) -> Shown:
@@ -92,6 +94,7 @@ def first_due(run: Run) -> Moment:
 
 def _attempt(visit: Visit, each: AttemptDetails, zone: str) -> AttemptRow:
     attempt = each.attempt
+    cpu, memory = cost(attempt.cpu, attempt.memory)
     is_running = attempt.outcome == RunState.RUNNING.value
     return AttemptRow(
         number=attempt.number,
@@ -104,6 +107,7 @@ def _attempt(visit: Visit, each: AttemptDetails, zone: str) -> AttemptRow:
         took=lasted(attempt.started, attempt.ended, visit.now, is_running=is_running),
         exit=_exit(attempt.exit_code, attempt.signal),
         error="" if attempt.error is None or is_stock(attempt.error) else attempt.error,
+        cost=", ".join(filter(None, (cpu and f"{cpu} CPU", memory and f"{memory} memory"))),
     )
 
 

@@ -13,7 +13,10 @@ from tokimori.stores.rows import BIRTH, RUN, SETTLED
         ("{RUN}, {SETTLED}", f"{RUN}, {SETTLED}"),
         ("{r.SETTLED}", "r.settled_by, r.settled_token"),
         ("{_SETTLED - settled_by}", "_settled_token"),
-        ("{r.ATTEMPT - run_id, number, token, node_id, outcome, pid, started, ended, signal, error}", "r.exit_code"),
+        (
+            "{r.ATTEMPT - run_id, number, token, node_id, outcome, pid, started, ended, signal, error, cpu, memory}",
+            "r.exit_code",
+        ),
     ],
 )
 def test_a_mark_becomes_its_columns(mark: str, columns: str) -> None:

@@ -49,7 +49,8 @@ CREATE TABLE tokimori_runs (
     parent_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin, root VARCHAR(300) CHARACTER SET ascii COLLATE ascii_bin,
     result LONGTEXT, concurrency_key VARCHAR(255),
     blocked_on VARCHAR(160) CHARACTER SET ascii COLLATE ascii_bin, -- 'key', 'semaphore:NAME'; NULL: the limit, if any
-    settled_by CHAR(36) CHARACTER SET ascii COLLATE ascii_bin, settled_token BIGINT
+    settled_by CHAR(36) CHARACTER SET ascii COLLATE ascii_bin, settled_token BIGINT,
+    cpu BIGINT, memory BIGINT -- what its newest attempt cost: microseconds, and bytes
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC CHARACTER SET utf8mb4 COLLATE /*M!100600 utf8mb4_nopad_bin */ /*!80000 utf8mb4_0900_bin */;
 
 -- Finished runs: what a live one knows, but for what is added here. Scheduled origins need no index: the job's
@@ -76,7 +77,7 @@ CREATE TABLE tokimori_attempts (
     run_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, number INTEGER NOT NULL, token BIGINT NOT NULL,
     node_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin,
     outcome VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
-    pid INTEGER, started BIGINT, ended BIGINT, exit_code INTEGER, "signal" INTEGER, error LONGTEXT,
+    pid INTEGER, started BIGINT, ended BIGINT, exit_code INTEGER, "signal" INTEGER, error LONGTEXT, cpu BIGINT, memory BIGINT,
     PRIMARY KEY (run_id, number)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC CHARACTER SET utf8mb4 COLLATE /*M!100600 utf8mb4_nopad_bin */ /*!80000 utf8mb4_0900_bin */;
 

@@ -130,7 +130,8 @@ BEGIN
                 UPDATE tokimori_runs SET state = 'blocked' WHERE id = ANY (_refused);
             END IF;
             UPDATE tokimori_runs SET state = 'running', token = token + 1, attempt = attempt + 1, node_id = _node,
-                claim_id = _claim, pid = NULL, started = NULL, exit_code = NULL, signal = NULL, error = NULL
+                claim_id = _claim, pid = NULL, started = NULL, exit_code = NULL, signal = NULL, error = NULL,
+                cpu = NULL, memory = NULL
             WHERE id = ANY (_ids);
             GET DIAGNOSTICS _took = ROW_COUNT;
         END IF;

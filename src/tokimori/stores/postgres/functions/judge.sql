@@ -104,7 +104,8 @@ BEGIN
         IF _lacks IS NULL THEN
             took := took + 1;
             UPDATE tokimori_runs SET state = 'running', token = token + 1, attempt = attempt + 1, node_id = _node,
-                claim_id = _claim, pid = NULL, started = NULL, exit_code = NULL, signal = NULL, error = NULL
+                claim_id = _claim, pid = NULL, started = NULL, exit_code = NULL, signal = NULL, error = NULL,
+                cpu = NULL, memory = NULL
             WHERE id = _run.id;
             INSERT INTO tokimori_permits (id, semaphore, node_id, run_id, token, weight, "rank", waiting, since)
             SELECT r.id::text || '/' || n, n, _node, r.id, r.token, tokimori_weight(j.semaphores, n), r."rank", false,

@@ -59,7 +59,8 @@ BEGIN
         IF cardinality(_going_on) > 0 THEN  -- first: what a cancel has marked while this waited ends below
             WITH moved AS (
                 UPDATE tokimori_runs r
-                SET ({MOVED}, exit_code, signal, error) = ROW ({c.MOVED}, c.exit_code, c.signal, c.error),
+                SET ({MOVED}, exit_code, signal, error, cpu, memory)
+                    = ROW ({c.MOVED}, c.exit_code, c.signal, c.error, c.cpu, c.memory),
                     state = c.state, started = coalesce(c.started, r.started), pid = coalesce(c.pid, r.pid),
                     details = coalesce(c.details, r.details), settled_by = _by, settled_token = c.token
                 FROM unnest({_CHANGE}) AS c ({CHANGE})
@@ -79,11 +80,11 @@ BEGIN
                 AND c.node_id <> ALL (_living) AND (c.incarnation <> ALL (_jobs)
                     OR c.state IN ('succeeded', 'failed', 'cancelled', 'skipped') OR r.cancel IS NOT NULL)
             RETURNING
-                {r.RUN - state, due, rank, failures, lost, pid, started, ended, exit_code, signal, error, result, details},
+                {r.RUN - state, due, rank, failures, lost, pid, started, ended, exit_code, signal, error, result, details, cpu, memory},
                 c.state, coalesce(c.due, r.due) AS due, coalesce(c."rank", r."rank") AS "rank",
                 coalesce(c.failures, r.failures) AS failures, coalesce(c.lost, r.lost) AS lost,
                 coalesce(c.pid, r.pid) AS pid, coalesce(c.started, r.started) AS started, c.ended, c.exit_code,
-                c.signal, c.error, c.result, coalesce(c.details, r.details) AS details
+                c.signal, c.error, c.cpu, c.memory, c.result, coalesce(c.details, r.details) AS details
         ), kept AS (
             INSERT INTO tokimori_history ({RUN - state, error, result}, {SETTLED}, written, state, error, result)
             SELECT

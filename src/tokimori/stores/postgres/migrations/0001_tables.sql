@@ -67,7 +67,8 @@ CREATE TABLE tokimori_runs (
     parent_id uuid, root text, result text, concurrency_key text COLLATE "C",
     blocked_on text COLLATE "C", -- 'key', 'semaphore:NAME'; NULL: the job's limit
     settled_by uuid,             -- with settled_token: who settled it last, for a settle whose reply was lost
-    settled_token bigint
+    settled_token bigint,
+    cpu bigint, memory bigint    -- what its newest attempt cost: microseconds, and bytes
 ) WITH (
     fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
     autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 20000
@@ -111,7 +112,7 @@ CREATE UNIQUE INDEX tokimori_history_origin ON tokimori_history (incarnation, or
 CREATE TABLE tokimori_attempts (
     run_id uuid NOT NULL, number integer NOT NULL, token bigint NOT NULL, node_id uuid,
     outcome text NOT NULL, pid integer, started bigint, ended bigint, exit_code integer,
-    signal integer, error text,
+    signal integer, error text, cpu bigint, memory bigint,
     PRIMARY KEY (run_id, number)
 );
 

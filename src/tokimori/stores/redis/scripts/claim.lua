@@ -228,7 +228,7 @@ local function write_taken(run)
     local key = P .. 'run:' .. run.id
     exit(run.id, run.inc, 'ready', run.lane)
     if run.attempt ~= '0' then
-        call('HDEL', key, 'pid', 'started', 'exit_code', 'signal', 'error')
+        call('HDEL', key, 'pid', 'started', 'exit_code', 'signal', 'error', 'cpu', 'memory')
     end
     call('HSET', key, 'state', 'running', 'node_id', ask.node, 'token', run.token + 1, 'attempt', run.attempt + 1)
     later('SADD', P .. 'running:' .. run.inc, run.id)

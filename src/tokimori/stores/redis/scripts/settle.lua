@@ -36,9 +36,9 @@ end
 
 -- Its values replace those of the run; where it knows no start, the one that a tick told stays. What an attempt leaves
 -- behind was cleared at its claim. A success leaves its place, and what the run has used up, as they are.
-local OF_SUCCESS = {'started', 'ended', 'pid', 'exit_code', 'error', 'details', 'result'}
+local OF_SUCCESS = {'started', 'ended', 'pid', 'exit_code', 'error', 'details', 'cpu', 'memory', 'result'}
 local OF_OTHERS = {
-    'started', 'ended', 'pid', 'exit_code', 'signal', 'error', 'details', 'due', 'rank', 'failures', 'lost'}
+    'started', 'ended', 'pid', 'exit_code', 'signal', 'error', 'details', 'cpu', 'memory', 'due', 'rank', 'failures', 'lost'}
 local function put(key, change, state, fault)
     local words, size = {'state', state, 'settled_by', ask.by, 'settled_token', change.token}, 6
     change.ended, change.error = ENDS[state] and change.ended, fault

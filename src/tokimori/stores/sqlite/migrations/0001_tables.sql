@@ -52,6 +52,7 @@ CREATE TABLE tokimori_runs (
     parent_id TEXT, root TEXT, result TEXT, concurrency_key TEXT,
     blocked_on TEXT, -- 'key', 'semaphore:NAME'; NULL: the limit, if any
     settled_by TEXT, settled_token INTEGER, claim_id TEXT,
+    cpu INTEGER, memory INTEGER, -- what its newest attempt cost: microseconds, and bytes
     holds INTEGER    -- 1: it has permits; NULL: none
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX tokimori_runs_origin ON tokimori_runs (incarnation, origin);
@@ -82,7 +83,7 @@ CREATE TABLE tokimori_history (
     exit_code INTEGER, signal INTEGER, error TEXT, cancel TEXT,
     details TEXT,                    -- JSON: facts that no statement looks at
     parent_id TEXT, root TEXT, result TEXT, concurrency_key TEXT, blocked_on TEXT, settled_by TEXT,
-    settled_token INTEGER,
+    settled_token INTEGER, cpu INTEGER, memory INTEGER,
     written INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000) -- of a copy: 0
 ) WITHOUT ROWID;
 CREATE INDEX tokimori_history_written ON tokimori_history (written);
@@ -96,7 +97,7 @@ CREATE UNIQUE INDEX tokimori_history_origin ON tokimori_history (incarnation, or
 CREATE TABLE tokimori_attempts (
     run_id TEXT NOT NULL, number INTEGER NOT NULL, token INTEGER NOT NULL, node_id TEXT,
     outcome TEXT NOT NULL, pid INTEGER, started INTEGER, ended INTEGER, exit_code INTEGER,
-    signal INTEGER, error TEXT,
+    signal INTEGER, error TEXT, cpu INTEGER, memory INTEGER,
     PRIMARY KEY (run_id, number)
 ) WITHOUT ROWID;
 
