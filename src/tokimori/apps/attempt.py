@@ -21,7 +21,7 @@ from tokimori.apps.arguments import UnfitPayload
 from tokimori.apps.failures import ANY, FailureRule
 from tokimori.apps.hooks import Act
 from tokimori.apps.json_text import clean_and_cut, error_traceback, error_words, kept, text_of
-from tokimori.apps.own_process import leave
+from tokimori.apps.own_process import Meter, leave
 from tokimori.apps.signals import SignalThread
 from tokimori.apps.task import End, Finished, Task, TaskNotes, take_in_hand
 from tokimori.errors import InvalidInput
@@ -99,6 +99,7 @@ class RunningAttempt:
         self._forked = False
         self._thread: int | None = None
         self._begun = self._goes_on = self._is_over = False
+        self._meter = Meter(alone=begin.alone)
         self.coroutine: asyncio.Task[None] | None = None
         self._tells = told
         self._gather = gather
@@ -122,6 +123,7 @@ class RunningAttempt:
         try:
             try:
                 self._thread = get_ident()
+                self._meter.begin(is_sole=True)
                 self._begin()
                 if DJANGO in sys.modules:
                     self._call_hooks()
@@ -152,6 +154,7 @@ class RunningAttempt:
         """Call a coroutine function on the loop, or await the result of `run`. `lease` is as for `run`."""
         if boottime() >= lease and not self._goes_on:
             return self._late()
+        self._meter.begin(is_sole=False)
         try:
             self._begin()
             await self._await_hooks()
@@ -335,6 +338,7 @@ class RunningAttempt:
         if self._forked:
             leave(None)
         self._gather()
+        cpu, memory = self._meter.cost()
         try:
             kind, text, when = _said_as(end)
         except InvalidInput as fault:
@@ -349,9 +353,7 @@ class RunningAttempt:
         with self._lock:
             self._is_over, acts = True, self._acts
             if self._output is not None:
-                size = self._output.size
-                head, tail = self._output.finish()
-                times = self._output.times.told()
+                size, (head, tail), times = self._output.size, self._output.finish(), self._output.times.told()
         if acts is not None:
             acts.end()
         self.task.close()
@@ -366,6 +368,8 @@ class RunningAttempt:
             head=head,
             tail=tail,
             times=times,
+            cpu=cpu,
+            memory=memory,
         )
 
 

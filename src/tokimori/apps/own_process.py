@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import resource
 import sys
 import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -54,6 +56,41 @@ def _come_back() -> NoReturn:
     with suppress(OSError):
         os.write(2, _LINE_ENDS.encode())
     leave(SystemExit(1))
+
+
+class Meter:
+    """Cost of an attempt: microseconds of processors, and bytes at its peak; None if others may have a part in it.
+
+    If it is `alone` in its process that is the cost of the process and of the children that it has waited for.
+    """
+
+    __slots__ = ("_alone", "_before", "_thread")
+
+    def __init__(self, *, alone: bool) -> None:
+        self._alone = alone
+        self._thread: int | None = None
+        self._before = 0
+
+    def begin(self, *, is_sole: bool) -> None:
+        """Begin in this thread, in which no other attempt is (`is_sole`), or go on in a loop."""
+        if is_sole or (self._alone and self._thread is None):
+            self._thread, self._before = threading.get_ident(), self._spent()
+        elif not self._alone:
+            self._thread = None
+
+    def cost(self) -> tuple[int | None, int | None]:
+        """Return what it has cost."""
+        if self._thread is None or not (self._alone or self._thread == threading.get_ident()):
+            return None, None
+        of = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN) if self._alone else ()
+        peak = max((resource.getrusage(who).ru_maxrss * 1024 for who in of), default=None)
+        return max(0, self._spent() - self._before), peak
+
+    def _spent(self) -> int:
+        if not self._alone:
+            return time.thread_time_ns() // 1000
+        ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return time.process_time_ns() // 1000 + int((ended.ru_utime + ended.ru_stime) * 1_000_000)
 
 
 def leave(fault: BaseException | None) -> NoReturn:

@@ -380,21 +380,9 @@ def _newest_attempt(run: Run) -> Attempt | None:
     """Return the newest attempt from the run's own row; None if none has begun or the attempt has a row of its own."""
     if run.state is not RunState.RUNNING and (run.started is None or run.ended is None):
         return None
-    return Attempt(
-        run_id=run.id,
-        number=run.attempt,
-        token=run.token,
-        node_id=run.node_id,
-        outcome=run.state.value,
-        pid=run.pid,
-        started=run.started,
-        ended=run.ended,
-        exit_code=run.exit_code,
-        signal=run.signal,
-        error=run.error,
-        cpu=run.cpu,
-        memory=run.memory,
-    )
+    same = ("token", "node_id", "pid", "started", "ended", "exit_code", "signal", "error", "cpu", "memory")
+    told: dict[str, Any] = {name: getattr(run, name) for name in same}
+    return Attempt(run_id=run.id, number=run.attempt, outcome=run.state.value, **told)
 
 
 def _run_id(text: str, *, field: str = "run") -> RunId:

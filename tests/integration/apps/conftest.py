@@ -47,6 +47,24 @@ def slow_words() -> None:
     time.sleep(0.4)
     os.write(1, b"last\\n")
 
+def _costs() -> None:
+    mine = bytearray(200 << 20)
+    end = time.thread_time() + 0.2
+    while time.thread_time() < end:
+        pass
+
+@app.job()
+def costs() -> None:
+    _costs()
+
+@app.job(own_process=True)
+def costs_alone() -> None:
+    _costs()
+
+@app.job(own_process=True)
+async def costs_on_its_loop() -> None:
+    await asyncio.to_thread(_costs)
+
 @app.job()
 def returns_no_json() -> object:
     return object()

@@ -44,6 +44,22 @@ def test_each_line_of_a_function_has_its_own_time(working: AppProgram) -> None:
     assert last <= end
 
 
+def test_a_function_costs_what_can_be_known(working: AppProgram) -> None:
+    """Among many the time of its thread, on the loop nothing; with a process of its own the memory, too."""
+    shared, alone, loop, among = (
+        working.outcome(job, payload)
+        for job, payload in (
+            *((job, None) for job in ("costs", "costs_alone", "costs_on_its_loop")),
+            ("sleeps", '{"seconds": 0}'),
+        )
+    )
+    assert 0.2 <= shared["cpu"] < 2
+    assert (shared["memory"], among["cpu"], among["memory"]) == (None, None, None)
+    for each in (alone, loop):
+        assert 0.2 <= each["cpu"] < 4
+        assert 200 << 20 <= each["memory"] < 600 << 20
+
+
 def test_what_a_noisy_function_says_is_kept(working: AppProgram) -> None:
     """KojoFitness 46 and 48: logging, warnings and an uncaught exception, in their order in the output of the run."""
     run = working.outcome("noisy", code=1)

@@ -20,6 +20,13 @@ from tokimori.model.target import Function
 from tokimori.model.words import check_text
 from tokimori.ports.executor import AttemptTask, Grew, Noted, Report, Signal, StopReason
 
+WHY = {
+    StopReason.CANCEL: "it was cancelled",
+    StopReason.RELEASE: "its node stops",
+    StopReason.RESTART: "it was restarted",
+    StopReason.DISOWN: "it is no longer its node's",
+}
+
 
 def told_of(task: AttemptTask, said: wire.FunctionGrew | wire.Noted, boot: Moment) -> Report:
     """Return the report of an attempt that goes on; `boot`: of this machine."""
@@ -183,3 +190,10 @@ def died_beside(
     others = some([f"run {each.run_id}" for each in lost if each is not task])
     beside = f"; beside it ran {others}" if others else ""
     return Lost(f"its worker process died ({how}){beside}", counts)
+
+
+def cut_off(attempt: Assignment) -> Outcome | None:
+    """Return the outcome of an attempt that was to end, and whose process is gone."""
+    if attempt.timed_out:
+        return TimedOut(f"it took longer than {attempt.task.timeout or 0:g} s")
+    return None if attempt.reason is None else stopped(attempt.reason)

@@ -18,19 +18,12 @@ from tokimori.executors.outcomes import runs_of, said_of, stopped
 from tokimori.model.handlers import handles
 from tokimori.model.ids import RunId, Token
 from tokimori.model.lease import LEASE
-from tokimori.model.outcome import Outcome, Released, TimedOut
-from tokimori.model.run import Output
+from tokimori.model.outcome import Outcome, Released
 from tokimori.model.suspicion import Suspicion, after_death, after_end
 from tokimori.ports.executor import AttemptTask, Ended, Report, Signal, Started, StopReason
 
 log = logging.getLogger(__name__)
 
-WHY = {
-    StopReason.CANCEL: "it was cancelled",
-    StopReason.RELEASE: "its node stops",
-    StopReason.RESTART: "it was restarted",
-    StopReason.DISOWN: "it is no longer its node's",
-}
 MOST_TOLD = 8
 """So many processes that are drained others are told of."""
 TELL_STARTS = 0.05
@@ -226,7 +219,7 @@ class FunctionExecutor:
             self._waiting.remove(attempt)
             self._end(attempt, stopped(attempt.reason), boottime())
             return
-        attempt.process.end(attempt, WHY[reason], lost=reason is StopReason.DISOWN)
+        attempt.process.end(attempt, attempts.WHY[reason], lost=reason is StopReason.DISOWN)
         self._in(attempt, attempt.task.timeout_grace if grace is None else grace, self._grace_over)
 
     def _time_over(self, attempt: Assignment) -> None:
@@ -241,7 +234,7 @@ class FunctionExecutor:
         if process is None or self._pool.drain(process, attempt):
             return
         process.take(attempt.number)
-        self._end(attempt, _cut_off(attempt) or stopped(StopReason.RELEASE), boottime())
+        self._end(attempt, attempts.cut_off(attempt) or stopped(StopReason.RELEASE), boottime())
 
     def renew(self, sent: float) -> None:
         """Move the lease's deadlines, and begin what has waited for that."""
@@ -301,7 +294,7 @@ class FunctionExecutor:
         if said.exits:
             process.exits = attempt
         self._suspicion = after_end(self._suspicion, task.job_id, task.run_id)
-        self._end(attempt, outcome, at, attempts.output_of(task, said, boot) if said.size else None, boot)
+        self._end(attempt, outcome, at, said, boot)
 
     def _died(self, processes: Sequence[WorkerProcess], how: str, unasked: bool) -> None:
         """Handle processes that ended together, with whatever they had: nobody can say which of their runs did it."""
@@ -327,14 +320,19 @@ class FunctionExecutor:
                 otherwise = attempts.died_beside(how, attempt.task, tasks, counts.get(attempt.task.run_id, 1), culprit)
             else:
                 otherwise = Released(f"its worker process was ended ({how})")
-            own = _cut_off(attempt)
+            own = attempts.cut_off(attempt)
             if isinstance(own, Released) and process.killed and attempt.number not in process.overdue:
                 own = None  # its node had asked it to end, and its own grace was not over
             self._end(attempt, own or otherwise, boottime())
         self._get_on()
 
     def _end(
-        self, attempt: Assignment, outcome: Outcome, at: float, output: Output | None = None, boot: Moment | None = None
+        self,
+        attempt: Assignment,
+        outcome: Outcome,
+        at: float,
+        said: wire.FunctionEnded | None = None,
+        boot: Moment | None = None,
     ) -> None:
         task, key = attempt.task, attempt.key
         if attempt.alarms:
@@ -351,7 +349,9 @@ class FunctionExecutor:
                 at=Moment(boot + int(at * SECOND)),
                 started=None if attempt.began is None else Moment(boot + int(attempt.began * SECOND)),
                 pid=None if attempt.process is None else attempt.process.pid,
-                output=output,
+                output=attempts.output_of(task, said, boot) if said is not None and said.size else None,
+                cpu=None if said is None else said.cpu,
+                memory=None if said is None else said.memory,
             )
         )
 
@@ -387,10 +387,3 @@ def _second(at: float, boot: Moment) -> Moment:
     """Return the second before which it is, so that it stays the same however often it is asked."""
     moment = _moment(at, boot)
     return Moment(moment - moment % SECOND)
-
-
-def _cut_off(attempt: Assignment) -> Outcome | None:
-    """Return the outcome of an attempt that was to end, and whose process is gone."""
-    if attempt.timed_out:
-        return TimedOut(f"it took longer than {attempt.task.timeout or 0:g} s")
-    return None if attempt.reason is None else stopped(attempt.reason)

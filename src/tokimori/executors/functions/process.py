@@ -10,6 +10,7 @@ from math import inf
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tokimori.executors.functions.stacks import Look
 from tokimori.executors.functions.wire import Begin, End, Leave, Ping, Renew, Tell, ToWorker, frame
@@ -250,7 +251,7 @@ class WorkerProcess:
         if lease != self._lease:
             self._lease = lease
             self._unsent.append(Renew(lease))
-        self._unsent.append(begin)
+        self._unsent.append(replace(begin, alone=True) if self.cell == OWN else begin)
         if begin.payload is not None:
             self._size += len(begin.payload)
 

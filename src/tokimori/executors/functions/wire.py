@@ -66,11 +66,12 @@ class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 class Begin(Facts, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="begin"):
     """Run a function: a new attempt, `number` in every later message.
 
-    Without `returning_succeeds` it has to say how it ended.
+    Without `returning_succeeds` it has to say how it ended. `alone`: no other attempt is ever in this process.
     """
 
     number: int
     handler: str
+    alone: bool = False
     returning_succeeds: bool = True
 
 
@@ -173,8 +174,8 @@ class FunctionEnded(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """The attempt has ended. `end` is one of `ENDS`; `text` its result, error or reason; `when` what a retry waits for.
 
     `when` is seconds for `failed in` and `retry in`, a moment for `retry at`. `size`, `head`, `tail` and `times` are of
-    its output.
-    `exits`: it ends its process right now.
+    its output. `cpu` (microseconds of processors) and `memory` (bytes at its peak) are what it cost, None if that can't
+    be known. `exits`: it ends its process right now.
     """
 
     number: int
@@ -188,6 +189,8 @@ class FunctionEnded(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     tail: Edge = b""
     times: Edge = b""
     exits: bool = False
+    cpu: Size | None = None
+    memory: Size | None = None
 
 
 SUCCEEDED, FAILED, FAILED_IN, FINAL, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED, SHORT, LATE = (

@@ -115,8 +115,7 @@ SELECT r."rank", r.id, r.lane FROM json_each(?) l JOIN tokimori_runs r ON r.id =
     SELECT id FROM tokimori_runs WHERE state = 'ready' AND lane = l.value ORDER BY "rank", id LIMIT 1)"""
 _TAKE = """
 UPDATE tokimori_runs SET state = 'running', token = token + 1, attempt = attempt + 1, node_id = ?, claim_id = ?,
-    pid = NULL, started = NULL, exit_code = NULL, signal = NULL, error = NULL, cpu = NULL,
-    memory = NULL, holds = NULL
+    pid = NULL, started = NULL, exit_code = NULL, signal = NULL, error = NULL, cpu = NULL, memory = NULL, holds = NULL
 WHERE id IN (SELECT value FROM json_each(?))"""
 _STANDING = """
 SELECT r.id, r.state, r.node_id, r.token, r.settled_by, r.settled_token, r.cancel, r.incarnation,
@@ -125,20 +124,12 @@ FROM tokimori_runs r WHERE r.id IN (SELECT value FROM json_each(?1))
 UNION ALL
 SELECT id, state, node_id, token, settled_by, settled_token, NULL, incarnation, 0, NULL, NULL
 FROM tokimori_history WHERE id IN (SELECT value FROM json_each(?1))"""
-_SETTLED = (
-    *("state", "error", "ended", "result", "settled_by"),
-    *("due", '"rank"', "failures", "lost", "started", "pid", "exit_code", '"signal"', "details", "settled_token"),
-    *("cpu", "memory"),
-)
+_TOLD = 'due, "rank", failures, lost, started, pid, exit_code, "signal", details, cpu, memory'
+_SETTLED = ("state", "error", "ended", "result", "settled_by", "settled_token", *_TOLD.split(", "))
 """Columns that a settle writes, in the order of `_settled_row`, before the id."""
 _KEPT = [column for column in rows.RUN.split(", ") if column not in {*_SETTLED, "blocked_on"}]
 """Columns that it leaves as they are."""
-_told = rows.row_writer(
-    Change,
-    *("due", "rank", "failures", "lost", "started", "pid", "exit_code", "signal", "details", "token"),
-    *("cpu", "memory", "run_id"),
-    details=encode_details,
-)
+_told = rows.row_writer(Change, "token", *rows.names_of(_TOLD), "run_id", details=encode_details)
 
 
 @lru_cache(maxsize=64)
