@@ -8,7 +8,7 @@ SOURCES := src tests benchmarks docs
 # The workers read the tests' bytecode, which is made once: on CI's machine too, where no bytecode is to be written.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: release help run test prove soak mutants bench limits lint coverage format docs manual promises lock clean
+.PHONY: release help run test unit prove soak mutants bench limits lint coverage format docs manual promises lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## +' '/^[a-z]+:.*##/ { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -16,16 +16,22 @@ help:  ## list the targets
 run: .venv/.installed  ## start a node on ./.tokimori/ with example jobs and the page
 	@exec sh examples/demo.sh
 
-# Every check runs, so that one failure does not hide another. The linters end long before the tests do, whose summary
-# stays the last line. Many tests wait for other processes: three workers more than there are cores keep the cores at
-# work, and files are given to them in the order of tests/conftest.py. `coverage` runs the tests of the rules.
+# Every check runs, so that one failure does not hide another. Collecting costs each worker a millisecond a test, so the
+# unit tests, two thirds of all, have two workers of their own. The others mostly wait for other processes: three workers
+# more than there are cores keep the cores at work, and files are given to them in the order of tests/conftest.py. What
+# ends before them is shown as a whole when it has ended; their summary stays the last line.
 test: .venv/.installed-dev  ## lint, then every test but the long proofs
 	@failed=0; \
 	$(MAKE) --no-print-directory --jobs --output-sync --keep-going lint coverage & others=$$!; \
 	$(MAKE) --no-print-directory .venv/.bytecode || failed=1; \
-	$(BIN)/pytest -q -n $$(($$(nproc) + 3)) --dist loadfile --no-loadscope-reorder -m "not prove" --ignore tests/unit/model || failed=1; \
+	$(MAKE) --no-print-directory --output-sync unit & units=$$!; \
+	$(BIN)/pytest -q -n $$(($$(nproc) + 3)) --dist loadfile --no-loadscope-reorder -m "not prove" --ignore tests/unit || failed=1; \
+	wait $$units || { echo 'A unit test has failed: see above.'; failed=1; }; \
 	wait $$others || { echo 'A linter, or the coverage of the rules, has failed: see above.'; failed=1; }; \
 	exit $$failed
+
+unit: .venv/.installed-dev  ## the tests of single modules; those of the rules of a run are run by `make coverage`
+	@$(BIN)/pytest -q -n 2 -m "not prove" tests/unit --ignore tests/unit/model
 
 # Some proofs only compute, for the better part of an hour; others have bounds of seconds, and fail beside those.
 COMPUTED := tests/simulation tests/prove tests/unit

@@ -22,7 +22,9 @@ def test_every_command_does_what_it_says(tmp_path: Path) -> None:
         assert reader.read(README) > 5
 
 
-@pytest.mark.parametrize("last_line", ["app.run()\n", "tokimori.Worker(app, config=dict).run()\n"])
+@pytest.mark.parametrize(
+    "last_line", ["app.run()\n", pytest.param("tokimori.Worker(app, config=dict).run()\n", marks=pytest.mark.prove)]
+)
 def test_the_function_of_the_readme_is_a_program(tmp_path: Path, last_line: str) -> None:
     """Its file with such a last line is a worker of its app."""
     program = Program(tmp_path)

@@ -62,7 +62,7 @@ def node(program: AppProgram) -> Iterator[Started]:
     stop(node)
 
 
-@pytest.mark.parametrize(("job", "most"), [("alone", 1), ("pair", 2)])
+@pytest.mark.parametrize(("job", "most"), [pytest.param("alone", 1, marks=pytest.mark.prove), ("pair", 2)])
 def test_functions_end_with_their_keeper(program: AppProgram, node: Started, job: str, most: int) -> None:
     """Nothing of an attempt is left when another one begins in its place: no limit is exceeded by processes."""
     runs = [program.json("job", "trigger", job)["id"] for _ in range(most + 1)]

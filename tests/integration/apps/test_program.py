@@ -17,7 +17,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("started", [("jobs.py",), ("-m", "jobs")])
+@pytest.mark.parametrize("started", [("jobs.py",), pytest.param(("-m", "jobs"), marks=pytest.mark.prove)])
 def test_a_program_becomes_the_node_of_its_app(program: AppProgram, started: tuple[str, ...]) -> None:
     """In the same process, with worker processes that import its file and do not run what is for the program alone."""
     program.app.write_text(program.app.read_text() + RUNS)

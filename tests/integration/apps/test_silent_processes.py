@@ -84,7 +84,12 @@ def show(program: AppProgram, run: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    ("job", "payload"), [("holds", "{}"), ("coroutine_holds", "{}"), ("blocks", '{"seconds": 60}')]
+    ("job", "payload"),
+    [
+        ("holds", "{}"),
+        pytest.param("coroutine_holds", "{}", marks=pytest.mark.prove),
+        pytest.param("blocks", '{"seconds": 60}', marks=pytest.mark.prove),
+    ],
 )
 def test_a_run_that_blocks_its_process_is_named(program: AppProgram, begin: Begin, job: str, payload: str) -> None:
     """In the log, with the stack, by `why` and by the doctor; what was not given to the process goes back."""

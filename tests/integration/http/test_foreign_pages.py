@@ -190,7 +190,9 @@ def attacked(page: Page, site: Site, canary: Path) -> tuple[object, dict[str, se
     return read, statuses
 
 
-@pytest.mark.parametrize("host", ["kittens.example", "127.0.0.1", pytest.param("localhost", marks=pytest.mark.prove)])
+@pytest.mark.parametrize(
+    "host", ["kittens.example", *(pytest.param(host, marks=pytest.mark.prove) for host in ("127.0.0.1", "localhost"))]
+)
 def test_a_page_of_others_gets_nothing(
     context: BrowserContext, program: Program, site: Site, foreign: int, host: str
 ) -> None:
