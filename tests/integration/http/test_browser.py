@@ -129,6 +129,33 @@ def test_eighteen_jobs_are_in_view(page: Page, site: Site, client: Client) -> No
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+def test_no_screen_is_wider_than_its_window(page: Page, site: Site, client: Client) -> None:
+    """From 320 to 1600 pixels nothing has to be scrolled to the side, whatever names are like; 720 is 1440 at 200 %."""
+    long = "long" * 30
+    zone, command = "America/Argentina/ComodRivadavia", f"echo {'x' * 300}; exit 3"
+    client.jobs.add(long, command=command, schedule="10,20 */7 * * mon-fri", time_zone=zone, owner=long, queue=long)
+    run = client.jobs.trigger(long)
+    client.runs.wait(run.id, 20)
+    client.queues.pause(long, long)
+    of_one = [f"jobs/{long}", f"jobs/{long}?tab=definition", f"runs/{run.id}", f"queues/{long}"]
+    for address in (
+        "",
+        "jobs",
+        f"jobs?owner={long}&queue={long}",
+        "runs",
+        "failures",
+        "plan",
+        "queues",
+        *of_one,
+        "wall",
+    ):
+        page.goto(site.url + address)
+        for width in (320, 390, 701, 720, 768, 820, 1024, 1100, 1280, 1600):
+            page.set_viewport_size({"width": width, "height": 450})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (address, width)
+    client.queues.resume(long)
+
+
 def test_the_keyboard_alone_does_it(page: Page, site: Site, client: Client) -> None:
     """A table is one stop of Tab; keys go to a place, filter, move, open, ask, and answer; focus comes back."""
     for name in ("keys-a", "keys-b", "keys-c"):

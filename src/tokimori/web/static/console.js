@@ -42,7 +42,8 @@ async function refresh() {
     const fresh = response.status === 304 ? null : await parsed(response);
     if (mine !== newest) return;
     fetched = performance.now();
-    pace = Math.max(SOON, BYTE * (response.headers.get("content-length") ?? 0), SHARE * (response.headers.get("server-timing")?.split("=")[1] ?? 0));
+    const took = response.headers.get("server-timing")?.split("=")[1] ?? 0;
+    pace = Math.max(SOON, BYTE * (response.headers.get("content-length") ?? 0), Math.min(SHARE * took, SOMETIMES));
     ahead = Date.parse(response.headers.get("date")) + 500 - Date.now();
     if (fresh) {
       show(fresh);
