@@ -1,0 +1,174 @@
+"""Pictures of every screen of the page, by Chromium, at three widths, light and dark."""
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+from urllib.parse import quote
+
+from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Error as Fault
+
+from docs.pictures.company import NOW
+from docs.pictures.history import Company
+from tests.servers.browser import program
+from tokimori.api.acting import AUTHOR, Acting
+from tokimori.api.app import Health, create_app
+from tokimori.api.server import HttpDoor
+from tokimori.clock import SECOND, Clock
+from tokimori.ports.store import RunFilter
+from tokimori.service.service import Service
+from tokimori.web.page import Page as Pages
+from tokimori.web.screens.job import TABS
+from tokimori.web.screens.registry import SCREENS
+
+SECRET: Final = "a-picture-needs-no-secret"  # noqa: S105
+SIZES: Final[Mapping[int, int]] = {1440: 900, 1024: 768, 390: 844}
+SCHEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
+LONGEST: Final = 3_000
+"""Pixels of a picture: what stands below is left out."""
+JOB: Final = "etl-orders-load"
+
+
+class Shot(NamedTuple):
+    """A picture: its name, the address, and what is done there first."""
+
+    name: str
+    path: str
+    keys: tuple[str, ...] = ()
+    words: str = ""
+    ticks: tuple[str, ...] = ()
+
+
+class Pose(NamedTuple):
+    """The window in which a picture is taken."""
+
+    width: int
+    height: int
+    scheme: Literal["light", "dark"]
+
+
+POSES: Final = tuple(Pose(*size, scheme) for size in SIZES.items() for scheme in SCHEMES)
+
+
+@asynccontextmanager
+async def served(service: Service, clock: Clock, port: int = 0) -> AsyncIterator[str]:
+    """Yield the address at which the page of a service is served."""
+    acting = Acting(service)
+    page = Pages(acting.service, clock, access_for=acting.access, key=lambda: SECRET)
+    health = Health(status="ok", node_id="n", store_reachable=True, version="1")
+    app = create_app(
+        service,
+        clock,
+        interface="127.0.0.1",
+        secret=SECRET,
+        health=lambda: health,
+        pages=page.routes(),
+        lost=page.lost,
+        closed=page.closed,
+    )
+    door = HttpDoor(app, interface="127.0.0.1", port=port, port_fixed=False)
+    await door.start()
+    try:
+        yield door.url
+    finally:
+        await door.stop()
+
+
+async def shots(company: Company) -> list[Shot]:
+    """Return all pictures that there are to take."""
+    parts = await _parts(company)
+    found = [Shot(name, path) for name, path in paths(parts).items()]
+    found += [Shot(f"job-{tab}", f"/jobs/{JOB}?tab={tab}") for tab in TABS]
+    found += [Shot("run-running", f"/runs/{parts['running']}"), Shot("run-blocked", f"/runs/{parts['blocked']}")]
+    found += [Shot("plan-week", "/plan?span=week"), Shot("plan-month", "/plan?span=month")]
+    found += [Shot("jobs-chosen", "/jobs?q=etl&owner=data", ticks=("etl-customers-load", "etl-marts-build"))]
+    found += [Shot("palette", "/jobs", ("Control+k",), "etl-ord"), Shot("ask-run", f"/do/jobs.trigger?on={JOB}")]
+    found += [Shot("ask-pause", f"/do/jobs.pause?on={JOB}"), Shot("keys", "/jobs", ("?",))]
+    return found
+
+
+def paths(parts: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the addresses of the screens by their names; `parts` stands for the parameters of paths."""
+    asked = ("/do/{act}", "/failures/{verb}")
+    return {_name(each.path): _filled(each.path, parts) for each in SCREENS if each.path not in asked}
+
+
+async def _parts(company: Company) -> Mapping[str, str]:
+    """Return what stands for the parameters of paths."""
+    runs = await company.store.list_runs(RunFilter(limit=500))
+    failed = next(run.id for run in runs if run.job_id == JOB and run.state == "failed")
+    entry = (await company.service.audit.list(limit=1))[0].id
+    node = (await company.service.nodes.list())[0].id
+    states = {state: next(run.id for run in runs if run.state == state) for state in ("running", "blocked")}
+    names = {"queue": "etl", "node_id": node, "topic": "orders", "entry_id": entry, "job_id": JOB, "run_id": failed}
+    nouns = {"calendars": "germany", "semaphores": "warehouse", "sets": "shop", "tasks": "invoice-pdf"}
+    return {**names, **nouns, **states, "expectations": "nas-snapshot", "notifiers": "ops"}
+
+
+def _filled(path: str, parts: Mapping[str, str]) -> str:
+    noun, *rest = path.strip("/").split("/")
+    filled = [quote(parts[noun if "{name" in each else each.strip("{}")]) if "{" in each else each for each in rest]
+    return "/" + "/".join([noun, *filled])
+
+
+def _name(path: str) -> str:
+    noun, *rest = path.strip("/").split("/")
+    one = f"{noun.removesuffix('s')}-one" if noun == "audit" else noun.removesuffix("s")
+    return "-".join([one if "{" in path else noun or "now", *(each for each in rest if "{" not in each)])
+
+
+async def take(company: Company, folder: Path, wanted: Iterable[str], tell: Callable[[str], None]) -> list[str]:
+    """Take the pictures whose names fit one of these patterns; return the faults of the browser."""
+    patterns, faults = list(wanted) or ["*"], list[str]()
+    async with served(company.service, company.clock) as url, async_playwright() as playwright:
+        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = await playwright.chromium.launch(executable_path=program(), args=arguments)
+        for shot in await shots(company):
+            for pose in POSES:
+                name = f"{shot.name}-{pose.width}-{pose.scheme}"
+                if any(fnmatch(name, pattern) for pattern in patterns):
+                    tell(name)
+                    faults += await _take(browser, url, shot, pose, folder / f"{name}.png")
+        await browser.close()
+    return faults
+
+
+async def _take(browser: Browser, url: str, shot: Shot, pose: Pose, file: Path) -> list[str]:
+    width, height, scheme = pose
+    tab = await browser.new_page(
+        viewport={"width": width, "height": height},
+        color_scheme=scheme,
+        extra_http_headers={"authorization": f"Bearer {SECRET}", AUTHOR: "ana"},
+        reduced_motion="reduce",
+    )
+    faults: list[str] = []
+    tab.on("pageerror", lambda fault: faults.append(f"{file.stem}: {fault}"))
+    tab.on("console", lambda said: faults.append(f"{file.stem}: {said.text}") if said.type == "error" else None)
+    await tab.clock.set_fixed_time(datetime.fromtimestamp(NOW / SECOND, UTC))
+    await tab.goto(url.rstrip("/") + shot.path)
+    try:
+        await _prepare(tab, shot)
+    except Fault as fault:
+        faults.append(f"{file.stem}: {fault}")
+    whole = await tab.evaluate("document.documentElement.scrollHeight")
+    await tab.set_viewport_size({"width": width, "height": height if width == max(SIZES) else min(whole, LONGEST)})
+    await tab.screenshot(path=file)
+    if await tab.evaluate("document.documentElement.scrollWidth > innerWidth"):
+        faults.append(f"{file.stem}: it is wider than its window")
+    await tab.close()
+    return faults
+
+
+async def _prepare(tab: Page, shot: Shot) -> None:
+    for key in shot.keys:
+        await tab.keyboard.press(key)
+    if shot.words:
+        await tab.keyboard.type(shot.words)
+    for job_id in shot.ticks:
+        await tab.get_by_label(f"Choose {job_id}", exact=True).check()
+    if shot.keys or shot.ticks:
+        await tab.wait_for_timeout(400)
