@@ -136,6 +136,10 @@ class App(AppFunctions):
             self._client = self._made.setdefault(self.url, open_client(self.url, author=f"app {self.name}"))
         return self._client
 
+    def transaction(self) -> object:
+        """Return a connection in whose transaction its requests are to be made; None: they are none of any."""
+        return None
+
     def take_places(self, number: int) -> None:
         """Note that this process runs so many functions at a time: those that wait for others leave one of them."""
         self.ways.places = Places(number)
@@ -205,7 +209,7 @@ class App(AppFunctions):
             made = (AsyncJobFunction if is_awaited(function) else JobFunction)(function, job_id, self)
             terms: dict[str, Any] = {**fields}
             rule = rule_of(terms)
-            said = {**_spread(terms), "function": handler}
+            said = {**spread(terms), "function": handler}
             said |= {"payload": made.check_payload(fields.get("payload"), is_scheduled=schedule is not None)}
             if schedule is not None:
                 said["schedule"] = schedule
@@ -353,7 +357,7 @@ async def _declare(client: AsyncClient, *, each: Declared, owner: str) -> None:
     await client.jobs.add(each.id, **cast("Any", {"owner": owner, **each.fields}))
 
 
-def _spread(fields: Mapping[str, object]) -> dict[str, object]:
+def spread(fields: Mapping[str, object]) -> dict[str, object]:
     """Return the fields, those of `retry` gathered."""
     said = fields.get("retry") or {}
     if not isinstance(said, Mapping):

@@ -47,6 +47,10 @@ class Asks(Protocol):
 
     ways: Ways
 
+    def transaction(self) -> object:
+        """Return a connection in whose transaction requests are made that name none; None: in no transaction."""
+        ...
+
     async def ask(self, way: Way, job_id: JobId, ask: Callable[[Way], Awaitable[_T]], connection: object = None) -> _T:
         """Return or raise what `ask` does. The job is declared first if no node has done so yet."""
         ...
@@ -105,13 +109,20 @@ class Requestable(Generic[_P, _R, _T]):
         task, wanted = task_in_hand(), list(requests)
         for number, each in enumerate(wanted):
             self._check_request(number, each)
-        parent = None if task is None else task.run_id
+        parent, connection = None if task is None else task.run_id, self._asks.transaction()
 
         async def ask(way: Way) -> list[Handle[_T]]:
+            if connection is not None:
+                return [self.handle(await self._within(way, connection, {"parent": parent, **each})) for each in wanted]
             runs = await way(lambda client: client.jobs.trigger_many(self.job_id, wanted, parent=parent))
             return [self.handle(run) for run in runs]
 
-        return await self._asks.ask(way, self.job_id, ask)
+        return await self._asks.ask(way, self.job_id, ask, connection)
+
+    async def _within(self, way: Way, connection: object, said: PlainRequest) -> RunView:
+        rest = {name: value for name, value in said.items() if name not in ("key", "payload")}
+        wanted = wants(self.job_id, said.get("key"), said.get("payload"), cast("RequestArguments", rest))
+        return await trigger_within(way, connection, wanted)
 
     def handle(self, run: RunView | str) -> Handle[_T]:
         """Return a handle of a run of this function, or of this id. Nothing is read before the handle is asked."""
@@ -197,6 +208,7 @@ class Asking(Generic[_P, _T]):
         if (task := task_in_hand()) is not None:
             rest.setdefault("parent", task.run_id)
         job_id, key, connection = self._of.job_id, self._how.get("key"), self._how.get("connection")
+        connection = self._asks.transaction() if connection is None else connection
 
         async def ask(way: Way) -> RunView:
             if connection is None:

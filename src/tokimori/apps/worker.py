@@ -21,6 +21,7 @@ from tokimori.config.file import PREFIX
 from tokimori.config.machine import check_linux
 from tokimori.config.secret_files import overridden
 from tokimori.config.settings import load_settings
+from tokimori.config.value import as_text
 from tokimori.errors import InvalidConfig, TokimoriError
 
 log = logging.getLogger(__name__)
@@ -95,7 +96,7 @@ class Worker:
         loaded = load_settings(given, os.environ, cwd=Path.cwd())
         if loaded.settings.app.attached is not None or {"app.load", "app.only"} & given.keys():
             raise InvalidConfig(["app: a worker has the app that it was given; allowed: other settings"])
-        said = {PREFIX + name.upper().replace(".", "_"): _text(value) for name, value in given.items()}
+        said = {PREFIX + name.upper().replace(".", "_"): as_text(value) for name, value in given.items()}
         return overridden(os.environ, said)
 
     def _started(self, command: list[str], environ: Mapping[str, str]) -> "subprocess.Popen[str]":
@@ -184,16 +185,3 @@ class Worker:
 
 def _words(fault: BaseException) -> str:
     return fault.message if isinstance(fault, TokimoriError) else repr(fault)
-
-
-def _text(value: object) -> str:
-    """Return the value as a variable of the environment says it."""
-    match value:
-        case bool():
-            return str(value).lower()
-        case Mapping():
-            return ",".join(f"{name}={each}" for name, each in value.items())
-        case list() | tuple():
-            return ",".join(map(str, value))
-        case _:
-            return str(value)

@@ -19,7 +19,7 @@ app = Group("app", help="Apps: check, before a deploy, what it changes.")
 
 
 @app.command("check")
-@click.argument("name", metavar="MODULE:NAME")
+@click.argument("name", metavar="MODULE:NAME", envvar="TOKIMORI_APP_LOAD")
 @click.option("-I", "--include", multiple=True, metavar="PATH", help="Look for modules in this folder first.")
 @click.option("-r", "--require", multiple=True, metavar="MODULE", help="Import this module before the app.")
 def check_app(*, name: str, include: tuple[str, ...], require: tuple[str, ...]) -> None:

@@ -13,7 +13,7 @@ from tokimori.config.machine import check_linux
 
 
 @click.command(cls=Command)
-@click.argument("app", metavar="MODULE:NAME")
+@click.argument("app", metavar="MODULE:NAME", envvar="TOKIMORI_APP_LOAD")
 @click.option("--processes", type=int, metavar="N", help="Worker processes; by default one for each core.")
 @click.option("--concurrency", type=int, metavar="N", help="Runs at a time in each of them; by default 16.")
 @click.option("-I", "--include", multiple=True, metavar="PATH", help="Look for modules in this folder first.")

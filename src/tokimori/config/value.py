@@ -153,3 +153,16 @@ def _unknown(name: str, given: object, names: Collection[str]) -> InvalidInput:
     meant = nearest(name, names) or by_last_part.get(nearest(name.rpartition(".")[2], by_last_part) or "")
     hint = "" if meant is None else f"; did you mean {meant}?"
     return InvalidInput(f"{name}: there is no such setting{hint}", field=name, value=given)
+
+
+def as_text(value: object) -> str:
+    """Return the value as a variable of the environment says it."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case Mapping():
+            return ",".join(f"{name}={each}" for name, each in value.items())
+        case list() | tuple():
+            return ",".join(map(str, value))
+        case _:
+            return str(value)

@@ -85,8 +85,6 @@ class Rehearsal:
             self._runner, self._loop = asyncio.Runner(), asyncio.Runner()
             stack.callback(self._here, self._runner.close)
             stack.callback(lambda: self._threads.submit(self._loop.close).result())
-            self._threads.submit(lambda: self._loop.run(self.app.hooks.start())).result()
-            stack.callback(lambda: self._threads.submit(lambda: self._loop.run(self.app.hooks.stop())).result())
             handlers = tuple(route.handler for route in self.app.routes)
             self.node = ManualNode(
                 self._carry_out, start=self._start, seed=self._seed, concurrency=1, handlers=handlers
@@ -98,6 +96,8 @@ class Rehearsal:
             stack.callback(setattr, self.app, "_client", None)
             self.app.ways.places, self.app.ways.pass_time = Places(1), self._await
             stack.callback(setattr, self.app, "ways", Ways(lambda: self.app.client))
+            self._threads.submit(lambda: self._loop.run(self.app.hooks.start())).result()
+            stack.callback(lambda: self._threads.submit(lambda: self._loop.run(self.app.hooks.stop())).result())
             self._stack = stack.pop_all()
         return self
 

@@ -168,3 +168,20 @@ def test_the_same_seed_makes_the_same_ids() -> None:
             begun.pass_time(days=2)
             ids.append([run.id for run in begun.runs()])
     assert ids[0] == ids[1] != []
+
+
+def test_what_a_hook_requests_is_in_the_rehearsal() -> None:
+    """Its requests at the start reach the store of the rehearsal, as those of functions do."""
+    begun = tokimori.App("begun")
+
+    @begun.job
+    def first() -> int:
+        return 1
+
+    @begun.on_start
+    async def start() -> None:
+        await first.aenqueue()
+
+    with Rehearsal(begun) as rehearsal:
+        rehearsal.run_due()
+        assert [run.result for run in rehearsal.runs()] == ["1"]

@@ -1,0 +1,196 @@
+"""A project of Django: `examples/django` on PostgreSQL, with its own `manage.py`."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from tests.programs.forked import BARE, ROOT
+from tests.servers import postgres
+
+PYTHON = os.environ.get("DJANGO_PYTHON", sys.executable)
+"""Another Python may have Django 6, whose tasks are its own: this one has django-tasks."""
+MORE_TASKS = """
+from pathlib import Path
+try:
+    from django.tasks import task
+    from django.tasks.signals import task_finished, task_started
+except ImportError:
+    from django_tasks import task
+    from django_tasks.signals import task_finished, task_started
+
+class OwnError(Exception):
+    pass
+
+def heard(word, sender, task_result):
+    with (Path(__file__).parent.parent / "heard").open("a") as file:
+        file.write(f"{word} {task_result.id} {task_result.status}\\n")
+
+def started(sender, task_result, **_):
+    heard("started", sender, task_result)
+
+def finished(sender, task_result, **_):
+    heard("finished", sender, task_result)
+
+task_started.connect(started)
+task_finished.connect(finished)
+
+@task
+def noop(*args, **kwargs): pass
+
+@task()
+async def noop_async(*args, **kwargs): pass
+
+@task
+def fails(): raise ValueError("This task failed")
+
+@task
+async def fails_async(): raise ValueError("This task failed")
+
+@task
+def fails_twice(): raise ValueError(ValueError("This task failed"))
+
+@task
+def fails_in_its_own_way(): raise OwnError("two\\nlines")
+
+@task
+def exits(): raise SystemExit("This task exits")
+
+@task
+def complex_value(): return lambda: True
+
+@task(takes_context=True)
+def context(context, number): return [context.task_result.id, context.attempt, number]
+"""
+
+
+class Project:
+    """A copy of the example, on a database of its own."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.folder = folder / "django"
+        shutil.copytree(ROOT / "examples/django", self.folder)
+        (self.folder / "shop/more_tasks.py").write_text(MORE_TASKS)
+        parts = urlsplit(url)
+        said = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        self.environment = {
+            **BARE,
+            "HOME": str(folder),
+            "EXAMPLE": str(self.folder),
+            "PGDATABASE": parts.path.lstrip("/"),
+            "PGHOST": said["host"],
+            "PGPORT": said.get("port", "5432"),
+            "PGUSER": parts.username or "postgres",
+            "TOKIMORI_STATE_DIR": str(folder / "state"),
+        }
+
+    def start(self, *words: str, output: int = subprocess.PIPE) -> "subprocess.Popen[str]":
+        """A program of the project."""
+        command = [PYTHON, *words]
+        return subprocess.Popen(command, cwd=self.folder, env=self.environment, stdout=output, text=True)
+
+    def manage(self, *words: str, code: int = 0) -> str:
+        """What `manage.py` prints."""
+        program = self.start("manage.py", *words)
+        said, _ = program.communicate(timeout=100)
+        assert program.returncode == code, said
+        return said
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """The project beside its worker."""
+    folder = tmp_path_factory.mktemp("project")
+    found = Project(folder, postgres.server().url("django"))
+    postgres.server().make("django")
+    found.manage("migrate", "--verbosity", "0")
+    worker = found.start("manage.py", "tokimori", "worker")
+    assert worker.stdout is not None
+    try:
+        assert "runs jobs" in worker.stdout.readline()
+        yield found
+    finally:
+        worker.terminate()
+        worker.communicate(timeout=60)
+        assert worker.returncode == 0
+
+
+@pytest.mark.prove
+def test_it_does_what_a_backend_of_tasks_does(project: Project) -> None:
+    """The expectations of Django's own backends hold, for sync and async tasks, in and beside transactions."""
+    begin = "import django, unittest; django.setup(); unittest.main('tests.programs.django_backend', argv=['tests'])"
+    known = project.environment | {"PYTHONPATH": str(ROOT), "DJANGO_SETTINGS_MODULE": "project.settings"}
+    command = [PYTHON, "-c", begin]
+    ended = subprocess.run(
+        command, cwd=project.folder, env=known, capture_output=True, check=False, text=True, timeout=110
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.prove
+def test_the_command_line_is_that_of_the_project(project: Project) -> None:
+    """`manage.py tokimori` knows the store, the jobs of all `tasks.py`, the settings; a wrong setting is named."""
+    jobs = {job["id"]: job for job in json.loads(project.manage("tokimori", "--json", "job", "list"))}
+    assert {"clean_up", "deliver", "shop.tasks.add", "shop.tasks.write@mail"} <= jobs.keys()
+    assert (jobs["shop.tasks.write@mail"]["queue"], jobs["clean_up"]["owner"]) == ("mail", "project")
+    shown = project.manage("tokimori", "config", "show")
+    assert "node.stop_grace" in shown
+    assert "postgresql://" in shown
+    assert "nothing changes" in project.manage("tokimori", "app", "check")
+    settings = project.folder / "project/wrong.py"
+    settings.write_text("from project.settings import *\nTOKIMORI = {'app': {'proceses': 2}}\n")
+    wrong = project.environment | {"DJANGO_SETTINGS_MODULE": "project.wrong"}
+    command = [PYTHON, "manage.py", "tokimori", "job", "list"]
+    ended = subprocess.run(command, cwd=project.folder, env=wrong, capture_output=True, check=False, text=True)
+    assert "TOKIMORI: 'app.proceses' is no setting" in ended.stderr
+
+
+def test_a_view_asks_in_its_transaction(project: Project) -> None:
+    """What a request asked for exists exactly if what it wrote does, and the run finds the row."""
+    said = project.manage("shell", "--no-imports", "-c", REQUESTS)
+    orders, runs, state = json.loads(said.splitlines()[-1])
+    assert (orders, runs, state) == (1, 1, {"state": "delivered", "deliveries": 1})
+
+
+REQUESTS = """
+import json
+from django.test import Client
+from shop.models import Order
+from tokimori.django import app
+client = Client()
+assert client.get("/orders?fails").status_code == 404
+made = client.get("/orders").json()
+assert app.handle(made["run"]).result(timeout=60) == f"order {made['order']} is delivered"
+runs = app.client.runs.list(job_id="deliver", state="succeeded")
+print(json.dumps([Order.objects.count(), len(runs), client.get(f"/orders/{made['order']}").json()]))
+"""
+
+
+REHEARSED = """
+import pytest
+
+def test_jobs_and_tasks(tokimori_rehearsal):
+    from shop.tasks import add, write
+    results = [add.enqueue(1, b=2), write.enqueue("me")]
+    tokimori_rehearsal.pass_time(hours=1)
+    for result in results:
+        result.refresh()
+    assert [result.return_value for result in results] == [3, "written to me"]
+"""
+
+
+@pytest.mark.prove
+def test_a_project_is_rehearsed(project: Project) -> None:
+    """The plugin of pytest loads the project; its tasks are in the rehearsal, too, whatever the store is."""
+    (project.folder / "test_shop.py").write_text(REHEARSED)
+    (project.folder / "pytest.ini").write_text("[pytest]\ntokimori_app = tokimori.django.worker:app\n")
+    command = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "test_shop.py"]
+    known = project.environment | {"DJANGO_SETTINGS_MODULE": "project.settings"}
+    ended = subprocess.run(command, cwd=project.folder, env=known, capture_output=True, check=False, text=True)
+    assert "1 passed" in ended.stdout, ended.stdout
