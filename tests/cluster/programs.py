@@ -25,6 +25,8 @@ def newer(folder: Path) -> Path:
     for migrations in (folder / TODAY.name / "stores").glob("*/migrations"):
         newest = len(list(migrations.glob("*.sql")))
         (migrations / f"{newest + 1:04}_more.sql").write_text(MORE.format(oldest=newest))
+    layout = folder / TODAY.name / "stores/redis/layout.py"
+    layout.write_text(layout.read_text() + "\nSCHEMA = SCHEMA + 1\n")
     settle = (TODAY / _SETTLE).read_text()
     revised = settle.replace("WHEN state = 'succeeded' THEN result END", f"WHEN state = 'succeeded' THEN '{MARK}' END")
     assert revised != settle

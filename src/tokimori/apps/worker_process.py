@@ -190,7 +190,7 @@ class WorkerProcess(asyncio.Protocol):
                 told=self._noted,
                 gather=self._gather_outputs,
                 tracer=self._tracer(),
-                app=self._app,
+                rules=self._app.rules,
             )
             if not self._attempts:
                 self._outputs.put_back()

@@ -10,7 +10,7 @@ import click
 from tokimori.cli.command import Group, options
 from tokimori.cli.output import print_fields, print_json, print_lines, print_text
 from tokimori.cli.progress import copying_bar
-from tokimori.cli.session import Absent, in_bare_service
+from tokimori.cli.session import Absent, in_bare_service, user_name
 from tokimori.cli.table import print_table
 from tokimori.errors import Refused
 
@@ -28,9 +28,17 @@ def status() -> None:
 
 
 @db.command()
-def migrate() -> None:
-    """Apply the pending migrations."""
-    _print(in_bare_service(lambda service: service.db.migrate(), Absent.MADE))
+@click.option("--plan", "planned", is_flag=True, help="Show each statement and who waits for it, and do nothing.")
+def migrate(planned: bool) -> None:
+    """Apply the pending migrations.
+
+    Nodes may work meanwhile, if the plan says so. docs/how-to/upgrade.md has the steps of an upgrade.
+    """
+    if planned:
+        from tokimori.cli.db_plan import print_plan
+
+        return print_plan()
+    return _print(in_bare_service(lambda service: service.db.migrate(), Absent.MADE))
 
 
 @db.command()
@@ -59,6 +67,20 @@ def check() -> int:
 
 
 @db.command()
+@click.option("--undo", is_flag=True, help="Let nodes work on it again.")
+def retire(undo: bool) -> None:
+    """Let no node work on the store any more: another one has taken its place, by a copy or a backup.
+
+    A node that is started there by an old setting would run everything a second time. It ends with an error instead.
+    """
+    in_bare_service(lambda service: service.db.retire(user_name() or "somebody", undo=undo))
+    if options().as_json:
+        print_json({"retired": not undo})
+    else:
+        print_lines("Nodes may work on the store again." if undo else "No node works on the store any more.")
+
+
+@db.command()
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
 def copy(source: str, target: str) -> None:
@@ -77,7 +99,7 @@ def copy(source: str, target: str) -> None:
     print_table(("KIND", "ROWS", "WRITTEN", "DIGEST"), rows)
 
 
-async def copied(source: str, target: str, tell: "Tell") -> "Sequence[KindCopied]":
+async def copied(source: str, target: str, tell: "Tell", *, still: bool = False) -> "Sequence[KindCopied]":
     """Copy everything from the store at one URL to the store at another. Raises what `copy_store` does."""
     from tokimori.client.opening import missing_file
     from tokimori.clock import SystemClock
@@ -92,7 +114,7 @@ async def copied(source: str, target: str, tell: "Tell") -> "Sequence[KindCopied
         for store in (old, new):
             await store.open()
             stack.push_async_callback(store.close)
-        return await copy_store(old, new, tell)
+        return await copy_store(old, new, tell, still=still)
 
 
 def _print(found: "SchemaStatus") -> None:

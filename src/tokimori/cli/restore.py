@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -29,8 +30,9 @@ class WrittenBackup(Struct, frozen=True, kw_only=True):
 def backup(file: Path, *, replace: bool) -> None:
     """Write everything in the store to one SQLite file.
 
-    An SQLite store may be in use meanwhile: the backup is what it held at one moment, and nobody waits. Nodes must not
-    work on any other store; its own tool, such as pg_dump, needs no such pause. `tokimori restore` takes the file back.
+    Nodes may work meanwhile, and nobody waits: the backup is what the store held at one moment. Of Redis alone a copy
+    on another server is backed up, as `redis-cli --rdb` makes it. `tokimori restore` takes the file back, into a store
+    of any kind.
     """
     from tokimori.client.opening import missing_file
     from tokimori.client.snapshot import check_snapshot, write_snapshot
@@ -72,26 +74,52 @@ def _check_new(target: Path, *, replace: bool) -> None:
 
 def _copy_out(url: str, target: Path) -> None:
     """Copy a store on a server to a new file. One that was not finished is no backup."""
-    from tokimori.cli.db import copied
     from tokimori.client.snapshot import remove_database, write_snapshot
 
     partial = target.with_name(f".{target.name}.{os.getpid()}.copy")
     try:
-        with copying_bar() as tell:
-            asyncio.run(copied(url, f"sqlite://{quote(str(partial))}", tell))
+        asyncio.run(_copied_at_one_moment(url, partial))
         write_snapshot(partial, target, replace=True)
     finally:
         remove_database(partial)
+
+
+async def _copied_at_one_moment(url: str, target: Path) -> None:
+    """Copy what a server's store holds now. A change of a job whose runs have not followed yet is finished before."""
+    from tokimori.clock import SystemClock
+    from tokimori.service.copying import copy_store, prepare_source, refuse_beating
+    from tokimori.stores.open import open_store
+
+    source, new = open_store(url, SystemClock()), open_store(f"sqlite://{quote(str(target))}", SystemClock())
+    async with AsyncExitStack() as stack:
+        for store in (source, new):
+            await store.open()
+            stack.push_async_callback(store.close)
+        await prepare_source(source)
+        for left in reversed(range(_MOST_TRIES)):
+            await source.finish_moves()
+            async with source.snapshot() as frozen:
+                if frozen is None:
+                    await refuse_beating(source, _OTHER_SERVER)
+                else:
+                    try:
+                        await frozen.finish_moves()
+                    except StoreError:
+                        if left:
+                            continue
+                        raise
+                with copying_bar() as tell:
+                    await copy_store(frozen or source, new, tell, still=True)
+                return
 
 
 if TYPE_CHECKING:
     from tokimori.ports.store import Store
 
 _MOST = 1_000
-_LOOKS, _BETWEEN = 10, 0.25
-"""How often, and after how many seconds, it is looked whether a node beats: longer than a beat lasts."""
-_TOKENS, _NODES = "documents WHERE kind = 'token'", "nodes"
-"""What is left out of a file: a node that was alive when a backup was made does not work on a copy of it."""
+_MOST_TRIES = 10
+_TOKENS = "documents WHERE kind = 'token'"
+_OTHER_SERVER = "stop it, or back up a copy that `redis-cli --rdb FILE` makes: docs/how-to/backup.md says how"
 
 
 class Restored(Struct, frozen=True, kw_only=True):
@@ -228,6 +256,7 @@ def _leave_out(file: Path, inside: frozenset[str], what: str) -> None:
 async def _check_target(url: str, *, replace: bool) -> None:
     """Refuse a store on which nodes work, and, unless it is to be replaced, one that holds anything."""
     from tokimori.clock import SystemClock
+    from tokimori.service.copying import refuse_beating
     from tokimori.stores.open import open_store
 
     store = open_store(url, SystemClock())
@@ -235,7 +264,7 @@ async def _check_target(url: str, *, replace: bool) -> None:
     try:
         if (await store.schema()).version is None:
             return
-        await _check_quiet(store)
+        await refuse_beating(store)
         if not replace and (held := await _first_of(store)) is not None:
             message = f"store: it holds something already ({held}): add --replace to lose that, or name another store"
             raise Refused(message, field="store", value=held, allowed="an empty store")
@@ -256,19 +285,6 @@ async def _first_of(store: "Store") -> str | None:
     return None
 
 
-async def _check_quiet(store: "Store") -> None:
-    """Refuse while a node beats. One that was killed did not say farewell: it is listened to for a while."""
-    from tokimori.ports.nodes import NodeState
-
-    before = {each.id: each.beat for each in await store.list_nodes() if each.state is NodeState.ALIVE}
-    for _ in range(_LOOKS if before else 0):
-        await asyncio.sleep(_BETWEEN)
-        for node in await store.list_nodes():
-            if node.state is NodeState.ALIVE and before.get(node.id) != node.beat:
-                message = f"store: the node {node.id} (pid {node.pid} on {node.host}) works on it: stop it first"
-                raise Refused(message, field="store", value=node.id, allowed="a store without living nodes")
-
-
 def _copy(source: Path, url: str, inside: frozenset[str], *, without_tokens: bool) -> Restored:
     """Copy the file into a store on a server, from a copy of its own: opening it as a store changes it."""
     from tokimori.cli.db import copied
@@ -279,11 +295,10 @@ def _copy(source: Path, url: str, inside: frozenset[str], *, without_tokens: boo
         write_snapshot(source, copy, replace=True)
         check_schema(copy, inside)
         check_rows(copy, inside)
-        _leave_out(copy, inside, _NODES)
         if without_tokens:
             _leave_out(copy, inside, _TOKENS)
         with copying_bar() as tell:
-            asyncio.run(copied(f"sqlite://{quote(str(copy))}", url, tell))
+            asyncio.run(copied(f"sqlite://{quote(str(copy))}", url, tell, still=True))
     finally:
         remove_database(copy)
     return asyncio.run(_looked_at(url))

@@ -40,7 +40,7 @@ run = Group(
         "why": ("tokimori.cli.why:why_run", "Say what keeps a run from starting, and the command that mends it."),
     },
     sections={
-        "Look": ("list", "show", "parents", "logs", "why", "failures"),
+        "Look": ("list", "show", "logs", "why", "failures"),
         "Order": ("cancel", "restart", "signal", "hold", "resume", "retry", "bulk"),
         "From within a run": ("report",),
     },
@@ -70,20 +70,6 @@ def show(run_id: str, before: int | None) -> None:
         print_json(RunDetailsView.made(details, why=() if why is None else why.reasons))
     else:
         _print_details(details, () if why is None else why.reasons)
-
-
-@run.command()
-@click.argument("run_id", metavar="ID", shell_complete=run_ids)
-def parents(run_id: str) -> None:
-    """List the runs after whose ends a run was made, with their results."""
-    from tokimori.service.views.runs import ParentRunView
-
-    found = with_run(run_id, lambda service, whole: service.runs.parents(whole))
-    if options().as_json:
-        print_json([ParentRunView.made(each) for each in found])
-        return
-    rows = [(Id(each.id), each.job_id, State(each.state), At(each.ended, "UTC"), each.result) for each in found]
-    print_table(("ID", "JOB", "STATE", "ENDED", "RESULT"), rows, spare=("ENDED",))
 
 
 @run.command()
@@ -170,9 +156,6 @@ def _print_details(details: "RunDetails", reasons: "Sequence[Reason]") -> None:
             ("created", local(found.created, zone)),
             *([("took", lasted(found.ended - found.started))] if found.started and found.ended else []),
             *([("retry of", found.details.retry_of)] if found.details.retry_of else []),
-            *([("unique", found.details.unique)] if found.details.unique else []),
-            *([("beside", f"{found.details.beside}, which held its key")] if found.details.beside else []),
-            *([("expires", local(found.details.expires, zone))] if found.details.expires else []),
             *([("parent run", found.parent_id)] if found.parent_id else []),
             *([("concurrency key", found.concurrency_key)] if found.concurrency_key is not None else []),
             *(("why", told(reason)) for reason in reasons),

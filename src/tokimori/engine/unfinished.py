@@ -1,4 +1,4 @@
-"""Unfinished copies: a store that holds a part of a copy says so, and no node works on it."""
+"""Stores on which no node works: one that holds a part of a copy, and one that another has replaced, say so."""
 
 from contextlib import suppress
 
@@ -11,14 +11,16 @@ UNFINISHED = Document(kind="copy", name="unfinished", text="", version=1)
 
 
 async def refuse_unfinished(store: Documents) -> None:
-    """Raise `StoreError` if the store holds a part of a copy: its jobs would run here and there, or run twice."""
+    """Raise `StoreError` if the store holds a part of a copy, or is retired: its jobs would run here and there."""
     with suppress(NotFound):
-        await store.get_document(UNFINISHED.kind, UNFINISHED.name)
-        raise unfinished()
+        raise unfinished((await store.get_document(UNFINISHED.kind, UNFINISHED.name)).text)
 
 
-def unfinished() -> StoreError:
-    """Return the error for a program that works on, or writes to, a store with a part of a copy."""
+def unfinished(retired: str = "") -> StoreError:
+    """Return the error for a program that works on, or writes to, such a store. `retired`: since when, and by whom."""
+    if retired:
+        message = f"the store was retired {retired}: set TOKIMORI_STORE to the one that took its place"
+        return StoreError(f"{message}, or run `tokimori db retire --undo`", field="store")
     return StoreError(
         "the store holds a part of a copy, which is under way or was interrupted: run the same `tokimori db copy` "
         "again, which goes on from there, or empty the store",

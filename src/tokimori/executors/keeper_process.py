@@ -27,10 +27,9 @@ LEAVE_WITHIN = 10.0
 
 
 class KeeperSettings(Struct, frozen=True, kw_only=True):
-    """Settings of a keeper: the folders of its notes and of output, the limit of output in bytes, and the way in which
-    exits are noticed.
+    """Settings of a keeper: where it notes its groups, where output goes, how many bytes, and how exits are noticed.
 
-    `stdin`: our descriptor for a foreground command's input; None: no input.
+    `stdin`: the descriptor of ours from which what it runs in the foreground reads; None: nothing.
     """
 
     state_dir: Path
@@ -52,7 +51,7 @@ class KeeperSettings(Struct, frozen=True, kw_only=True):
 
 
 class KeeperChannel(asyncio.Protocol):
-    """The engine's end of the channel to a keeper: it sends orders, passes on notices, and reports the end once."""
+    """The engine's end of the channel to a keeper: sends orders, hands on notices; tells once when it is gone."""
 
     def __init__(self, heard: Callable[[Notice], None], lost: Callable[[], None]) -> None:
         self._heard = heard
@@ -81,7 +80,7 @@ class KeeperChannel(asyncio.Protocol):
         self._lost()
 
     def send(self, orders: Iterable[Order]) -> None:
-        """Send orders without waiting; those that the keeper does not take yet are buffered."""
+        """Never waits: what the keeper does not take yet is kept."""
         if self._transport is not None and not self.gone.is_set():
             self._transport.write(encode(orders))
 
@@ -99,7 +98,7 @@ class KeeperProcess:
     async def start(
         cls, settings: KeeperSettings, heard: Callable[[Notice], None], lost: Callable[[], None]
     ) -> "KeeperProcess":
-        """Start a keeper, and wait until it takes orders. Raises `Refused`."""
+        """Start one and wait until it takes orders. Raises `Refused`."""
         ours, theirs = socket.socketpair()
         try:
             process = subprocess.Popen(  # noqa: ASYNC220
@@ -131,7 +130,7 @@ class KeeperProcess:
         return keeper
 
     async def leave(self) -> None:
-        """Order the keeper to end everything and exit."""
+        """Have it end everything and exit."""
         self.send([Shutdown()])
         try:
             await asyncio.wait_for(self._channel.gone.wait(), LEAVE_WITHIN)
@@ -140,7 +139,7 @@ class KeeperProcess:
         await self.bury()
 
     async def bury(self) -> int:
-        """End the keeper and all processes that it has left; return its exit code, or minus its signal."""
+        """End the keeper, unless it is dead already, and whatever it has left; its exit code, or minus its signal."""
         status = await asyncio.to_thread(self._bury)
         await self._channel.gone.wait()
         return status
@@ -157,10 +156,10 @@ _NUMBER = 1
 
 
 class ForegroundCommand:
-    """A command in the foreground, with this process's own standard streams, below a keeper.
+    """A command for a person who waits for it: with this process's own standard streams, in the care of a keeper.
 
-    If this process dies, the keeper ends the command. It also does so when the lease has run out, even while this
-    process is frozen. `state_dir` is the folder of the keeper's notes.
+    Whatever becomes of this process, nothing of the command is left: the keeper ends it, and it does so when the lease
+    ran out, even while this process is frozen. `state_dir` is where the keeper notes that it lives.
     """
 
     def __init__(self, state_dir: Path) -> None:
@@ -172,7 +171,7 @@ class ForegroundCommand:
         self._signals: list[int] = []
 
     async def start(self, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> None:
-        """Begin the command, bound to the newest lease. Raises `Refused` if no keeper starts."""
+        """Begin it, bound to the lease that was told last. Raises `Refused` where no keeper starts."""
         stdin = _own_input()
         settings = KeeperSettings(
             state_dir=self._state_dir / "keepers",
@@ -215,7 +214,7 @@ class ForegroundCommand:
             self._signals.append(number)
 
     def end(self) -> None:
-        """End the command as if its lease had run out: TERM, then KILL."""
+        """End it as one whose lease ran out: TERM, then KILL."""
         self._send([wire.Stop(_NUMBER, LEASE_KILL - LEASE)])
 
     async def ended(self) -> wire.ProcessEnded:
@@ -225,7 +224,7 @@ class ForegroundCommand:
         return await self._ended
 
     async def close(self) -> None:
-        """End the command, if it runs, and the keeper."""
+        """End whatever is left, and the keeper."""
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
             await keeper.leave()

@@ -11,7 +11,6 @@ from tokimori.clock import MINUTE, SECOND, Moment
 from tokimori.model.job import Job, JobState
 from tokimori.model.outcome import (
     Cancelled,
-    Expired,
     Failed,
     Hold,
     Lost,
@@ -98,7 +97,6 @@ WORDS: Mapping[type[Outcome], str] = MappingProxyType(
     {
         Succeeded: "succeeded",
         Cancelled: "cancelled",
-        Expired: "expired",
         Failed: "failed",
         TimedOut: "timed out",
         Released: "released",
@@ -145,10 +143,8 @@ def settle(run: Run, outcome: Outcome, retry: Retry, now: Moment, chance: float,
             return Settlement(state, word, run.due, run.rank, run.failures, run.lost, outcome.exit_code)
         case Cancelled():
             return _cancelled(run, outcome, run.cancel or outcome.reason)
-        case Failed() | TimedOut() | Released() | Lost() | Hold() | RetryAt() | RetryIn() | Expired() if run.cancel:
+        case Failed() | TimedOut() | Released() | Lost() | Hold() | RetryAt() | RetryIn() if run.cancel is not None:
             return _cancelled(run, outcome, run.cancel)
-        case Expired():
-            return _settlement(run, RunMove.DROP, WORDS[type(outcome)], error=outcome.reason)
         case Failed() | TimedOut():
             return _failed(run, outcome, retry, now, chance)
         case RetryAt():

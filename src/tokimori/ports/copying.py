@@ -1,8 +1,9 @@
 """Interface of copying to both stores, besides `tokimori.ports.store`: rows exactly as they are."""
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
-from typing import Protocol, assert_never
+from typing import Protocol, Self, assert_never
 
 from msgspec import Struct
 
@@ -137,6 +138,10 @@ def key_of(row: Job | Pause | Copied) -> Key:
 
 class Copying(Protocol):
     """Copy of rows from a store without working nodes to another one; jobs and pauses go other ways."""
+
+    def snapshot(self) -> AbstractAsyncContextManager[Self | None]:
+        """Return this store as it is at one moment, only to be read, while nodes work; None: it has no such thing."""
+        ...
 
     async def finish_moves(self) -> None:
         """Move all runs after changes of their jobs, as beats would do: a copy does not hold pending moves."""

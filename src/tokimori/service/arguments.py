@@ -264,9 +264,6 @@ class PlainRequest(TypedDict, total=False):
     parent: str | None
     concurrency_key: str | None
     traceparent: str | None
-    unique: Literal["until_start", "until_end"] | None
-    on_duplicate: Literal["same", "refuse", "replace"] | None
-    expires: Ahead | None
 
 
 class RequestArguments(TypedDict, total=False):
@@ -281,7 +278,3 @@ class RequestArguments(TypedDict, total=False):
     replace: bool
     concurrency_key: str | None
     traceparent: str | None
-    unique: Literal["until_start", "until_end"] | None
-    on_duplicate: Literal["same", "refuse", "replace"] | None
-    in_place_of: Sequence[str | None] | None
-    expires: Ahead | None

@@ -6,24 +6,25 @@ works on it: a document says so from before its first row.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
-from secrets import token_hex
+from secrets import token_bytes, token_hex
 
 import msgspec
+from msgspec.structs import replace
 
 from tokimori.engine.unfinished import UNFINISHED, refuse_unfinished
 from tokimori.errors import Conflict, FamilyChanged, NotFound, Refused, StoreUnavailable
 from tokimori.model.document import Document
-from tokimori.model.ids import JobId
+from tokimori.model.ids import JobId, NodeId, uuid7
 from tokimori.model.job import Job
 from tokimori.model.lanes import Pause
 from tokimori.model.target import Unreadable
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Copied, Key, Kind, key_of
-from tokimori.ports.nodes import NodeState
+from tokimori.ports.nodes import NodeRecord, NodeState
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service.asking import retried
 from tokimori.service.schema import prepare_schema
@@ -32,6 +33,8 @@ ROWS, DOCUMENTS, OUTPUTS, COUNTS = 200, 8, 8, 5000
 """How many rows are in memory at a time; of documents, each up to 256 KiB, and of outputs, up to 128 KiB, fewer; of
 counts, each a line, more."""
 
+LOOKS, BETWEEN = 10, 0.25
+"""How often, and after how many seconds, it is looked whether a node beats: longer than a beat lasts."""
 Row = Job | Pause | Copied
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -55,6 +58,7 @@ class CopyStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Tell = Callable[[CopyStep], None]
+Idle = Callable[[], Awaitable[None]]
 
 
 class CopyTally:
@@ -76,35 +80,72 @@ class CopyTally:
         return self._hash.hexdigest()
 
 
-async def copy_store(source: Store, target: Store, tell: Tell) -> Sequence[KindCopied]:
+async def copy_store(source: Store, target: Store, tell: Tell, *, still: bool = False) -> Sequence[KindCopied]:
     """Copy all of one open store to another one that is empty, or holds an earlier part of the same copy.
 
     Raises `Refused` while nodes work on either store, if a run was left running, or if both are the same store;
-    `Conflict` if the target holds anything else, or the source changed meanwhile; and `SchemaMismatch`.
+    `Conflict` if the target holds anything else, or the source changed meanwhile; and `SchemaMismatch`. `still`: the
+    source is what a store was at one moment. Its nodes do not work on the target, so they are dead there.
     """
-    await _prepare(source, target)
-    await _check_idle(source, target)
-    await _check_other(source, target)
+    await prepare_source(source)
+    await prepare_schema(target)
+    idle = partial(_check_idle, *([] if still else [("FROM", source)]), ("TO", target))
+    await idle()
+    if not still:
+        await _check_running(source)
+        await _check_other(source, target)
     await retried(source.finish_moves, StoreUnavailable)
     for kind in Kind:
         await _compare_first(source, target, kind)
-    copied = {kind: await _copy_kind(source, target, kind, tell) for kind in Kind}
-    await _check_idle(source, target)
+    copied = {kind: await _copy_kind(source, target, kind, tell, idle) for kind in Kind}
+    await idle()
+    if still:
+        await _bury_owners(source, target)
+    else:
+        await _check_running(source)
     found = [await _verified(source, target, kind, copied[kind], tell) for kind in Kind]
     await _unmark(target)
     return found
 
 
-async def _prepare(source: Store, target: Store) -> None:
+async def refuse_beating(store: Store, hint: str = "stop it first") -> None:
+    """Refuse while a node beats. One that was killed did not say farewell: it is listened to for a while."""
+    before = {each.id: each.beat for each in await store.list_nodes() if each.state is NodeState.ALIVE}
+    for _ in range(LOOKS if before else 0):
+        await asyncio.sleep(BETWEEN)
+        for node in await store.list_nodes():
+            if node.state is NodeState.ALIVE and before.get(node.id) != node.beat:
+                message = f"store: the node {node.id} (pid {node.pid} on {node.host}) works on it: {hint}"
+                raise Refused(message, field="store", value=node.id, allowed="a store without living nodes")
+
+
+async def _bury_owners(source: Store, target: Store) -> None:
+    """Note as dead whoever ran something: the first node that starts takes that over, as after a crash."""
+    now, running = await source.now(), RunFilter(states=frozenset({RunState.RUNNING}), limit=ROWS, longest=0)
+    owners: set[NodeId] = set()
+    while runs := await source.list_runs(running):
+        owners |= {run.node_id for run in runs if run.node_id is not None}
+        running = replace(running, before=runs[-1].id)
+    known = {each.id: each for each in await source.list_nodes()}
+    nobody = partial(NodeRecord, host="", boot_id="", pid=0, version="", started=now, state=NodeState.ALIVE)
+    observer = nobody(id=NodeId(uuid7(now, token_bytes)), concurrency=0)
+    for record in (observer, *(known.get(each) or nobody(id=each, concurrency=1) for each in sorted(owners))):
+        await target.register(replace(record, beat=0, state=NodeState.ALIVE, left=None))
+        if record is not observer:
+            await target.bury(record.id, 0, observer.id, now)
+    await target.leave(observer.id, now)
+
+
+async def prepare_source(source: Store) -> None:
+    """Refuse a store that can't be copied, and migrate an older one."""
     if (await source.schema()).version is None:
         raise Refused("FROM: there are no tables of Tokimori in that store", field="from", allowed="a store in use")
     await prepare_schema(source)
     await refuse_unfinished(source)
-    await prepare_schema(target)
 
 
-async def _check_idle(source: Store, target: Store) -> None:
-    for name, store in (("FROM", source), ("TO", target)):
+async def _check_idle(*stores: tuple[str, Store]) -> None:
+    for name, store in stores:
         for node in await store.list_nodes(limit=1):
             if node.state is NodeState.ALIVE:
                 raise Refused(
@@ -114,8 +155,10 @@ async def _check_idle(source: Store, target: Store) -> None:
                     value=node.id,
                     allowed="a store without living nodes",
                 )
-    running = RunFilter(states=frozenset({RunState.RUNNING}), limit=1, longest=0)
-    for run in await source.list_runs(running):
+
+
+async def _check_running(source: Store) -> None:
+    for run in await source.list_runs(RunFilter(states=frozenset({RunState.RUNNING}), limit=1, longest=0)):
         raise Refused(
             f"FROM: the run {run.id} of {run.job_id!r} was left running by a node that is gone: start a node there, "
             "which takes it over, and stop it again",
@@ -210,7 +253,7 @@ def _limit(kind: Kind) -> int:
             return ROWS
 
 
-async def _copy_kind(source: Store, target: Store, kind: Kind, tell: Tell) -> tuple[int, int]:
+async def _copy_kind(source: Store, target: Store, kind: Kind, tell: Tell, idle: Idle) -> tuple[int, int]:
     """Copy one kind of rows; return the number of its rows, and of those that were written."""
     after: Key | None = None
     done = written = 0
@@ -221,7 +264,7 @@ async def _copy_kind(source: Store, target: Store, kind: Kind, tell: Tell) -> tu
                 raise _mixed(kind, ours)
         if missing := rows[len(known) :]:
             if not written:
-                await _mark(source, target)
+                await _mark(source, target, idle)
             await retried(partial(_write, target, kind, missing), FamilyChanged, StoreUnavailable)
         after = key_of(rows[-1])
         done, written = done + len(rows), written + len(missing)
@@ -231,14 +274,14 @@ async def _copy_kind(source: Store, target: Store, kind: Kind, tell: Tell) -> tu
     return done, written
 
 
-async def _mark(source: Store, target: Store) -> None:
+async def _mark(source: Store, target: Store, idle: Idle) -> None:
     """Mark the target. A node that joins meanwhile is seen here, or sees the mark."""
     with suppress(NotFound):
         await retried(partial(target.get_document, UNFINISHED.kind, UNFINISHED.name), StoreUnavailable)
         return
     await retried(partial(target.put_document, UNFINISHED, None), StoreUnavailable)
     try:
-        await _check_idle(source, target)
+        await idle()
         await asyncio.sleep(2 * target.looks_every)
         for kind in Kind:
             await _compare_first(source, target, kind)

@@ -3,10 +3,16 @@
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from msgspec.structs import replace
 
 from tokimori.clock import Moment, to_datetime
+from tokimori.engine.unfinished import UNFINISHED, unfinished
+from tokimori.errors import NotFound
 from tokimori.model.access_token import Role
 from tokimori.ports.store import SchemaStatus
+from tokimori.service.copying import refuse_beating
 from tokimori.service.doctor.finding import Diagnosis, Finding, Level, diagnosis
 from tokimori.service.doctor.reader import DoctorReader
 from tokimori.service.doctor.reading import DoctorReading, confirmed
@@ -62,6 +68,24 @@ class StoreCare(Part[M]):
         `Refused`.
         """
         return await self._store.differences()
+
+    @operation(Role.ADMIN, WHOLE, doing="Retiring the store", door=False)
+    async def retire(self, by: str, *, undo: bool = False) -> None:
+        """Let no node join the store any more, and no program write to it, or (`undo`) allow both again.
+
+        Raises `Refused` while a node works on it, and `StoreError` for one that holds a part of a copy.
+        """
+        mark = replace(UNFINISHED, text=f"at {to_datetime(await self._ground.now()):%Y-%m-%dT%H:%M:%SZ} by {by}")
+        with suppress(NotFound):
+            mark = await self._store.get_document(mark.kind, mark.name)
+            if not mark.text:
+                raise unfinished()
+            if undo:
+                await self._store.delete_document(mark.kind, mark.name, mark.version)
+            return
+        if not undo:
+            await refuse_beating(self._store)
+            await self._store.put_document(mark, None)
 
 
 def doctors_reader(ground: Ground) -> DoctorReader:

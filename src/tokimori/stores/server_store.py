@@ -1,8 +1,8 @@
 """Stores on a server: their connections, some of them for beats alone, and their notices."""
 
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from copy import copy
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
@@ -28,7 +28,16 @@ MOST_FOR_DOORS = 4
 
 
 class Connected(Guarded):
-    """Connections with a server."""
+    """Connections with a server. `frozen`: they are one session, within a transaction that sees one moment."""
+
+    frozen = False
+
+    async def freeze(self) -> None:
+        """Read all that follows as it is at this moment. A server that can't do that leaves `frozen` as it is."""
+
+    def thawed(self, name: str) -> StoreError:
+        """Return the error of a session that ended while its moment was read."""
+        return StoreError(f"store {name} ended the transaction in which it was read: run the same command again")
 
     @abstractmethod
     async def close(self) -> None:
@@ -75,6 +84,17 @@ class ServerStore(Generic[DB]):
 
     def shut_while(self, document: Document, error: Callable[[], StoreError]) -> None:
         self.db.shut_while(document, error)
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Self | None]:
+        """See `Copying.snapshot`."""
+        db, frozen = self._connect(1), copy(self)
+        try:
+            await db.freeze()
+            frozen._opened = db, self.beats
+            yield frozen if db.frozen else None
+        finally:
+            await db.close()
 
     @property
     def looks_every(self) -> float:
@@ -166,15 +186,15 @@ class NotifyingStore(ServerStore[DB]):
     async def _apply(self, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
         """See `Planning.apply`."""
 
-    async def cancel_run(self, run_id: RunId, reason: str, now: Moment, unbegun: int | None = None) -> Run:
+    async def cancel_run(self, run_id: RunId, reason: str, now: Moment) -> Run:
         """See `Runs.cancel_run`. Whoever waits for its end is notified in any case: this program may not know him."""
-        run = await self._cancelled(run_id, reason, now, unbegun)
+        run = await self._cancelled(run_id, reason, now)
         self._notices.tell()
         self._notices.tell_ended([run_id])
         return run
 
     @abstractmethod
-    async def _cancelled(self, run_id: RunId, reason: str, now: Moment, unbegun: int | None) -> Run:
+    async def _cancelled(self, run_id: RunId, reason: str, now: Moment) -> Run:
         """See `Runs.cancel_run`."""
 
     async def settle(self, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:

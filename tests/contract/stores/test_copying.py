@@ -18,11 +18,16 @@ from tokimori.engine.unfinished import refuse_unfinished
 from tokimori.errors import Conflict, Refused, StoreError
 from tokimori.model.document import Document
 from tokimori.model.ids import Incarnation, JobId
+from tokimori.model.outcome import Lost
 from tokimori.model.retention import expiry_of_deleted
 from tokimori.model.run import Run, Skip, SkipReason
 from tokimori.ports.copying import Copied, DeletedJob, DeletedSkip, Kind, PrunedCount, key_of
+from tokimori.ports.nodes import Beat, NodeState
 from tokimori.ports.store import RunFilter, Store
+from tokimori.ports.working import Verdict
 from tokimori.service.copying import CopyStep, KindCopied, copy_store
+
+A_COUNT = PrunedCount(job_id=JobId("mine"), incarnation=Incarnation(1), day=Moment(0), outcome="failed", count=1)
 
 
 @asynccontextmanager
@@ -154,6 +159,46 @@ async def _check_counted(old: Store, new: Store) -> None:
         assert {job_id: await totals(store, JobId(job_id)) for job_id in PRUNED} == before
 
 
+async def test_what_runs_at_that_moment_is_taken_over(store: Store, worker: Worker, tmp_path: Path) -> None:
+    """A copy of one moment has the runs as they ran; its nodes are dead in the copy, and another one takes over."""
+    async with opened("memory", tmp_path / "from") as source:
+        node = await Worker.join(source)
+        job = await add_job(source, max_running=1)
+        ids = {(await source.add_run(a_request(job), NOW)).id for _ in range(2)}
+        (claimed,) = await node.claim()
+        with pytest.raises(Refused, match=r"FROM: the node .* works there"):
+            await copied(source, store)
+        await store.leave(worker.id, NOW)
+        await copy_store(source, store, lambda _: None, still=True)
+        assert [each.run.id for each in await store.orphans(10)] == [claimed.run.id]
+        dead = next(each for each in await store.list_nodes() if each.id == node.id)
+        assert (dead.id, dead.state) == (node.id, NodeState.DEAD)
+        assert await store.tick(Beat(node=node.id), NOW) is None
+        second = await Worker.join(store)
+        assert (await second.tick()).orphans
+        assert await second.claim() == []
+        change = Worker(store, node.id).change(claimed, Lost("as after a crash"))
+        assert await store.settle([change], second.id, NOW) == [Verdict.APPLIED]
+        assert {each.run.id for each in await second.claim(now=later(100))} <= ids
+        assert not (await second.tick()).orphans
+
+
+async def test_a_moment_is_read_while_others_write(store: Store) -> None:
+    """What is read is what was there then, and nothing is written; where a server can't do that it says so."""
+    await add_job(store, "a")
+    async with store.snapshot() as frozen:
+        if frozen is None:
+            return
+        await add_job(store, "b")
+        assert [each.id for each in await frozen.list_jobs()] == ["a"]
+        await frozen.finish_moves()
+        with pytest.raises(StoreError):
+            await add_job(frozen, "c")
+        with pytest.raises(StoreError):
+            await frozen.import_rows(Kind.COUNTS, [A_COUNT])
+    assert [each.id for each in await store.list_jobs()] == ["a", "b"]
+
+
 async def _worked(store: Store) -> list[tuple[str, str, str, int, int]]:
     """How all stands after a node has worked off what it may: runs without their random ids."""
     worker = await Worker.join(store)
@@ -238,8 +283,7 @@ async def test_a_store_whose_jobs_are_gone_is_not_empty(store: Store, tmp_path: 
     """Where nothing but a count is left, nothing is copied to: whose it is could not be told any more."""
     async with opened("memory", tmp_path / "from") as source:
         await fill(source)
-        count = PrunedCount(job_id=JobId("mine"), incarnation=Incarnation(1), day=Moment(0), outcome="failed", count=1)
-        await store.import_rows(Kind.COUNTS, [count])
+        await store.import_rows(Kind.COUNTS, [A_COUNT])
         with pytest.raises(Conflict, match="counts are not those of FROM, as mine 1 0 failed shows"):
             await copied(source, store)
         assert await store.list_jobs() == []

@@ -55,6 +55,7 @@ ONLY_HERE: Mapping[str, str] = MappingProxyType(
         "node address": "it reads the secret, without which nobody asks a door",
         "secret key": "the keys of this machine are files of this machine",
         "db migrate": "who changes tables opens the store",
+        "db retire": "nobody works on that store any more",
         "db sql": "who changes tables opens the store",
         "db check": "who changes tables opens the store",
         "db copy": "no node may work while it copies",

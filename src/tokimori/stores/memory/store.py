@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -51,6 +52,9 @@ class MemoryStore(Guarded):
 
     async def open(self) -> None:
         """See `Schema.open`."""
+
+    def snapshot(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     async def for_doors(self) -> Self:
         return self

@@ -40,6 +40,14 @@ _SETTINGS = (
 )
 
 
+_FREEZE = (
+    "SET SESSION lock_wait_timeout = 2 /*M!100600 , idle_transaction_timeout = 0, max_statement_time = 0 */ "
+    "/*!80000 , wait_timeout = 600, max_execution_time = 0 */",
+    "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+    "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+)
+
+
 class TransactionSession:
     """One session with the server."""
 
@@ -188,6 +196,16 @@ class Sessions(Connected):
         self._places = asyncio.Semaphore(most)
         self._closed, self._looks_at = False, 0.0
 
+    async def freeze(self) -> None:
+        """See `Connected.freeze`."""
+        session = await connect(self._address)
+        self._free.append(session)
+        try:
+            await session.ask(*_FREEZE)
+        except FAULTS as fault:
+            raise store_error(fault, self.name) from None
+        self.frozen = True
+
     async def ask(self, *statements: str) -> list[Answer]:
         """Carry out statements, each its own transaction, in one round trip. Raises `StoreError`."""
         if self.guard is not None:
@@ -220,6 +238,8 @@ class Sessions(Connected):
                 if not session.is_lost:
                     await transaction.undo()
 
+        if self.frozen:
+            raise self.thawed(self.name)
         return await self.use(in_transaction)
 
     async def use(self, work: Callable[[TransactionSession], Awaitable[T]], patience: float = PATIENCE) -> T:
@@ -265,6 +285,8 @@ class Sessions(Connected):
             if not session.is_lost:
                 return session
             session.cut()
+        if self.frozen:
+            raise self.thawed(self.name)
         return await connect(self._address)
 
     async def close(self) -> None:

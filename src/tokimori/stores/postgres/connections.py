@@ -40,6 +40,8 @@ _SETTINGS = {
     "enable_mergejoin": "off",
 }
 _LOCAL_SETTINGS = "; ".join(f"SET LOCAL {name} = '{value}'" for name, value in _SETTINGS.items())
+_FREEZE = """BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0; SELECT 1"""
 _OLDEST = 13
 _HELD = f"{HELD % ('$1', '$2', '$3')} FOR SHARE"
 
@@ -131,6 +133,8 @@ class PostgresConnections(Connected):
 
     async def _carry_out(self, session: Any, work: Callable[[Any], Awaitable[T]]) -> T:
         """Do the work. Behind a pooler only a transaction keeps one session of the server, and its settings."""
+        if self.frozen:
+            return await work(session)
         shut, now = self.shut, asyncio.get_running_loop().time()
         looked_for = [shut.document] if shut is not None and now >= self._looks_at else []
         if not self._address.pooled and self.guard is None and not looked_for:
@@ -143,6 +147,16 @@ class PostgresConnections(Connected):
             self.check(found.__contains__)
             self._looks_at = now + self.looks_every if looked_for else self._looks_at
             return await work(session)
+
+    async def freeze(self) -> None:
+        """See `Connected.freeze`."""
+        session = await connect(self._address)
+        self._free.append(_Session(session, set()))
+        try:
+            await session.execute(_FREEZE)
+        except FAULTS as fault:
+            raise store_error(fault, self._address.name) from None
+        self.frozen = True
 
     async def rows(self, statement: str, *values: object) -> list[Row]:
         """Carry out one statement, which is one transaction. Raises `StoreError`."""
@@ -206,7 +220,7 @@ class PostgresConnections(Connected):
             known = True
             raise
         finally:
-            if known and not self._closed and not session.is_closed() and not session.is_in_transaction():
+            if known and not self._closed and not session.is_closed() and session.is_in_transaction() == self.frozen:
                 self._free.append(taken)
             else:
                 session.terminate()
@@ -214,6 +228,8 @@ class PostgresConnections(Connected):
     async def _take(self, statement: str) -> _Session:
         self._free[:] = [free for free in self._free if not free.session.is_closed()]
         if not self._free:
+            if self.frozen:
+                raise self.thawed(self._address.name)
             return _Session(await connect(self._address), set())
         places = range(len(self._free) - 1, -1, -1)
         return self._free.pop(next((place for place in places if statement in self._free[place].planned), -1))

@@ -138,7 +138,7 @@ def _words(row: Copied) -> tuple[object, ...]:
         case port.DeletedJob():
             return str(row.incarnation), row.job_id
         case Run():
-            return (born_map(row),)
+            return born_map(row), row.node_id
         case Attempt():
             return row.run_id, row.number, msgspec.json.encode(row).decode()
         case Output():

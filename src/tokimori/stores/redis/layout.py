@@ -43,7 +43,7 @@ edges                   set     which jobs run after which, a text each: "parent
 children:<job id>       set     the edges of a parent; in: births, delete_job, prelude
 declares:<job id>       set     the edges that a job declares; in: prelude
 arrived:<inc>:<root>    set     for a child that waits for all of its parents: those that have ended as asked, * once
-                                all have; behind r: their runs; in: births, copying.py, import_rows, prune
+                                all have; in: births, copying.py, import_rows, prune
 arrivals:<inc>          zset    the roots of these, by when the latest parent ended
                                 in: births, copying.py, import_rows, prune
 
@@ -84,10 +84,10 @@ lanes                   set     lanes that may have ready runs; in: lines, prelu
 blocked                 zset    ids of blocked runs: by name; in: lines, list_runs
 blocked:<inc>           zset    the line of a full job, by rank, then id; in: lines, moves
 blocked:<inc>:<key>     zset    the line of a full key, by rank, then id; in: lines
-running:<inc>           set     running runs of a job; in: claim, delete_job, lines, moves, settle
-running:<inc>:<key>     set     those of a key; in: claim, lines, settle
+running:<inc>           set     running runs of a job; in: claim, delete_job, import_rows, lines, moves, settle
+running:<inc>:<key>     set     those of a key; in: claim, import_rows, lines, settle
 owned:<node>            hash    running run -> the claim that took it
-                                in: bury, claim, leave, orphans, prune_nodes, settle, tick
+                                in: bury, claim, import_rows, leave, orphans, prune_nodes, settle, tick
 held                    zset    ids of held runs: by name; in: lines, list_runs
 held:<inc>              set     those of a job; in: apply, lines, prelude
 line:<name>:<lane>      zset    runs that wait for a semaphore, by rank, then id

@@ -1,7 +1,7 @@
 """The SQLite store: a writing and a reading connection, each with its thread, and one for doors."""
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from contextlib import AsyncExitStack, closing, nullcontext
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing, nullcontext
 from copy import copy
 from functools import wraps
 from itertools import count
@@ -120,6 +120,9 @@ class SqliteStore(Guarded, TableReader):
         await reader.open()
         stack.push_async_callback(reader.close)
         return reader
+
+    def snapshot(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     async def for_doors(self) -> Self:
         doors = copy(self)

@@ -26,32 +26,23 @@ local function children_of(job, state)
     return children
 end
 
--- Whether the child need not wait for other parents; and the runs that it has waited for. Their ids have a key of their
--- own, as in `rules.births`: older programs count jobs alone.
+-- Whether the child need not wait for other parents.
 local function joined(child, parent)
     if child.joins == 0 then
         return true
     end
-    local keys = {}
-    for n, root in ipairs({parent.root, 'r:' .. parent.root}) do
-        keys[n] = P .. 'arrived:' .. child.inc .. ':' .. root
-        call('ZADD', P .. 'arrivals:' .. child.inc, 'GT', parent.ended, root)
+    local key = P .. 'arrived:' .. child.inc .. ':' .. parent.root
+    call('ZADD', P .. 'arrivals:' .. child.inc, 'GT', parent.ended, parent.root)
+    if call('SISMEMBER', key, '*') == 1 then
+        return false
     end
-    local was_complete = call('SISMEMBER', keys[1], '*') == 1
-    if not was_complete then
-        call('SADD', keys[1], parent.job)
-        call('SADD', keys[2], parent.id)
-        if call('SCARD', keys[1]) < child.joins then
-            return false
-        end
+    call('SADD', key, parent.job)
+    if call('SCARD', key) < child.joins then
+        return false
     end
-    local runs = call('SMEMBERS', keys[2])
-    table.sort(runs)
-    for _, key in ipairs(keys) do
-        call('DEL', key)
-        call('SADD', key, '*')
-    end
-    return not was_complete, runs
+    call('DEL', key)
+    call('SADD', key, '*')
+    return true
 end
 
 -- At the moment of the parent's end: a range of skips that begins at its nominal time would take its place.
@@ -71,7 +62,7 @@ local function births_of(id)
 end
 
 -- The child's run, or where it is paused or parked its skip.
-local function bear(child, parent, place, runs)
+local function bear(child, parent, place)
     local state, lane, key, priority, head_start = unpack(
         call('HMGET', P .. 'job:' .. child.inc, 'state', 'lane', 'concurrency_key', 'priority', 'head_start'))
     if state == 'paused' or state == 'parked' then
@@ -93,8 +84,7 @@ local function bear(child, parent, place, runs)
         'due', string.format('%.0f', due), 'state', 'ready', 'priority', priority, 'rank', rank,
         'created', parent.ended, 'attempt', 0, 'failures', 0, 'lost', 0, 'token', 0, 'parent_id', parent.id, 'root', parent.root}
     for name, value in pairs({
-        lane = lane or nil, payload = parent.result or parent.payload or nil, concurrency_key = key or nil,
-        details = runs and '{"parents":["' .. table.concat(runs, '","') .. '"]}'}) do
+        lane = lane or nil, payload = parent.result or parent.payload or nil, concurrency_key = key or nil}) do
         born.row[#born.row + 1], born.row[#born.row + 2] = name, value
     end
     add(born)
@@ -130,16 +120,14 @@ local function follow(ids)
     end
     table.sort(births, in_order)
     for _, birth in ipairs(births) do
-        local ready, runs = joined(birth.child, birth.parent)
-        if ready then
-            bear(birth.child, birth.parent, birth.place, runs)
+        if joined(birth.child, birth.parent) then
+            bear(birth.child, birth.parent, birth.place)
         end
     end
 end
 
 -- End runs that have not started, order the others to end.
-local function cancel(ids, reason, now, ends)
-    ends = ends or 'cancelled'
+local function cancel(ids, reason, now)
     local ended = {}
     for _, id in ipairs(ids) do
         local run = P .. 'run:' .. id
@@ -150,11 +138,11 @@ local function cancel(ids, reason, now, ends)
         elseif not ENDS[state] then
             exit(id, inc, state, lane, constraint, key)
             make_way(inc, state, constraint, key)
-            call('HSET', run, 'state', ends, 'error', reason, 'ended', now)
+            call('HSET', run, 'state', 'cancelled', 'error', reason, 'ended', now)
             if constraint then
                 call('HDEL', run, 'blocked_on')
             end
-            forget(id, inc, origin, ends)
+            forget(id, inc, origin, 'cancelled')
             ended[#ended + 1] = id
         end
     end

@@ -25,8 +25,15 @@ local WRITE = {
         call('ZADD', P .. 'deleted', 0, padded(inc) .. ' ' .. job)
     end,
     deleted_skips = keep_skip,
-    runs = function(born)
+    runs = function(born, owner)
         add(born)
+        if born.state == 'running' then
+            later('SADD', P .. 'running:' .. born.inc, born.id)
+            later('HSET', P .. 'owned:' .. owner, born.id, '')
+            if born.key then
+                later('SADD', P .. 'running:' .. born.inc .. ':' .. born.key, born.id)
+            end
+        end
     end,
     history = function(ended)
         local key = P .. 'run:' .. ended.id
