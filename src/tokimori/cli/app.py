@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tokimori.apps.routes import AppFunctions
     from tokimori.service.service import Service
 
-app = Group("app", help="Apps: check, before a deploy, what it changes.")
+app = Group("app", help="Apps: check what a deploy changes, and which version of the code counts.")
 
 
 @app.command("check")
@@ -41,6 +41,29 @@ def check_app(*, name: str, include: tuple[str, ...], require: tuple[str, ...]) 
         print_json([{"mark": mark, "id": job_id, "text": text} for mark, job_id, text in told])
     else:
         print_lines(*(f"{mark} {job_id}: {text}" for mark, job_id, text in told) if told else ("nothing changes",))
+
+
+@app.command("version")
+@click.argument("name", metavar="APP")
+@click.argument("version", required=False)
+def version_of_app(*, name: str, version: str | None) -> None:
+    """Show the version of an app that its jobs follow, or let them follow this one.
+
+    Of two deploys at the same time the greater version counts, as App(version=…) says it: a number or a date. To go
+    back to older code say its version here, and start it again.
+    """
+
+    async def act(service: "Service") -> str:
+        from tokimori.service.declared import version_followed
+        from tokimori.service.service import service_for
+
+        return await version_followed(service_for(service._ground, service._caller).jobs, name, version)
+
+    found = in_own_service(act)
+    if options().output in ("json", "jsonl"):
+        print_json({"app": name, "version": found or None})
+    else:
+        print_lines(f"{name} {found}" if found else f"{name} has no version: its jobs follow what starts last")
 
 
 def _loaded(name: str, include: tuple[str, ...], require: tuple[str, ...]) -> "AppFunctions":

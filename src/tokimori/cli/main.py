@@ -26,7 +26,7 @@ program = Group(
     nouns={
         "serve": ("tokimori.cli.serve:serve", "Run a node: fire schedules, run jobs, answer over HTTP."),
         "worker": ("tokimori.cli.worker:worker", "Run a node for the functions of an app alone."),
-        "app": ("tokimori.cli.app:app", "Apps: check what a deploy of this code changes."),
+        "app": ("tokimori.cli.app:app", "Apps: check what a deploy changes; version: which code counts."),
         "init": ("tokimori.cli.init:init", "Make a workspace: settings, a folder of tasks, an example."),
         "task": ("tokimori.cli.task:task", "Tasks as code: create, build, builds, rollback, run, get, list, logs, …"),
         "job": ("tokimori.cli.job:job", "Jobs: add, list, show, explain, update, pause, trigger, backfill, import, …"),

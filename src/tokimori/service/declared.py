@@ -17,6 +17,7 @@ from tokimori.service.declaring import (
     APPS,
     DeclaredDigests,
     DeclaredStanding,
+    app_version,
     differences,
     digest_of,
     standing_of,
@@ -115,8 +116,20 @@ def _outdated(declared: Declared, newest: str) -> str | None:
     mine = f"version {declared.version}" if declared.version else "which has no version,"
     return (
         f"the app {declared.app}, {mine} changes no schedule and no job: version {newest} has declared them; "
-        f"to go back, give this code a greater one: App({declared.app!r}, version=…)"
+        f"to go back, give this code a greater one: App({declared.app!r}, version=…), or say "
+        f"`tokimori app version {declared.app} {declared.version or 0}` and start it again"
     )
+
+
+async def version_followed(jobs: Jobs[Inside], app: str, version: str | None = None) -> str:
+    """Return the version that the jobs of the app follow, "" if it has none; with a `version` they follow that first.
+
+    An older one lets older code declare the jobs again, when it starts. Raises `InvalidInput`.
+    """
+    documents = Documents(jobs._ground.store, APPS, jobs._ground.random)
+    if version is not None:
+        await documents.put(f"{app}/version", DeclaredDigests(jobs={}, version=app_version(version)))
+    return _newest(await documents.list(f"{app}/"))
 
 
 async def foretell(jobs: Jobs[Inside], declared: Declared) -> Sequence[tuple[str, str, str]]:

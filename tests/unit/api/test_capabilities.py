@@ -61,6 +61,7 @@ ONLY_HERE: Mapping[str, str] = MappingProxyType(
         "db copy": "no node may work while it copies",
         **{f"context {what}": "contexts are a file of this user" for what in ("add", "use", "list")},
         "app check": "the code of an app is in a folder of this user",
+        "app version": "nodes declare the jobs of an app, and do so at the store",
         "init": "a workspace is a folder of this user",
         "task create": "the source of a task is in a folder of this user",
         "task run": "it runs here, and no node takes part",

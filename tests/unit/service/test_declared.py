@@ -10,7 +10,7 @@ from tests.unit.service.world import World
 from tokimori.errors import InvalidInput, NotFound
 from tokimori.model.job import JobState
 from tokimori.model.target import Function
-from tokimori.service.declared import Declared, Vanished, check_vanished, declare, foretell
+from tokimori.service.declared import Declared, Vanished, check_vanished, declare, foretell, version_followed
 from tokimori.service.declaring import app_version, version_order
 
 NIGHTLY = {"function": "app.nightly", "schedule": "0 3 * * *"}
@@ -143,6 +143,20 @@ async def test_jobs_follow_the_newest_version(world: World) -> None:
     assert (await world.service.jobs.get("nightly")).definition.schedule == "0 4 * * *"
     assert await declared(world, {"nightly": NIGHTLY}, version="2026-11-29") == []
     assert (await world.service.jobs.get("nightly")).definition.schedule == "0 3 * * *"
+
+
+async def test_older_code_counts_again_if_somebody_says_so(world: World) -> None:
+    """`app version` tells which version the jobs follow; let back, older code declares them when it starts."""
+    assert await version_followed(world.service.jobs, "app") == ""
+    assert await declared(world, {"nightly": NIGHTLY}, version="10") == []
+    assert await version_followed(world.service.jobs, "app") == "10"
+    (told,) = await declared(world, {"nightly": {**NIGHTLY, "schedule": "0 4 * * *"}}, version="9")
+    assert told.endswith("or say `tokimori app version app 9` and start it again")
+    assert await version_followed(world.service.jobs, "app", "9") == "9"
+    assert await declared(world, {"nightly": {**NIGHTLY, "schedule": "0 4 * * *"}}, version="9") == []
+    assert (await world.service.jobs.get("nightly")).definition.schedule == "0 4 * * *"
+    with pytest.raises(InvalidInput, match="neither a number nor a date"):
+        await version_followed(world.service.jobs, "app", "next")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,159 @@
+"""The services of `examples/web`, each under the server with which people run it, on PostgreSQL."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.apps.conftest import until
+from tests.programs.forked import BARE, ROOT
+from tests.servers.postgres import Server
+
+SERVERS = {
+    "fastapi, uvicorn, 3 workers": ["uvicorn", "fastapi_service:service", "--workers", "3", "--port"],
+    "starlette, uvicorn": ["uvicorn", "starlette_service:service", "--port"],
+    "flask, gunicorn": ["gunicorn", "flask_service:service", "--workers", "2", "--threads", "4", "--bind"],
+    "flask, gunicorn --preload": ["gunicorn", "flask_service:service", "--preload", "--workers", "2", "--bind"],
+}
+pytestmark = [pytest.mark.prove, pytest.mark.timeout(400)]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A server of its own, which is restarted."""
+    found = Server()
+    yield found
+    found.remove()
+
+
+class Service:
+    """A service at work, in a folder of its own."""
+
+    def __init__(self, folder: Path, store: str, port: int, words: list[str], **settings: str) -> None:
+        self.folder, self.port = folder, port
+        shutil.copytree(ROOT / "examples/web", folder, dirs_exist_ok=True)
+        self.deliveries = folder / "deliveries"
+        environment = {
+            **BARE,
+            "HOME": str(folder),
+            "TOKIMORI_STORE": store,
+            "TOKIMORI_STATE_DIR": str(folder / "state"),
+            "DELIVERIES": str(self.deliveries),
+            "PYTHONPATH": str(folder),
+            **settings,
+        }
+        where = f"127.0.0.1:{port}" if words[0] == "gunicorn" else str(port)
+        self.log = (folder / "log").open("w")
+        self.program = subprocess.Popen(
+            [sys.executable, "-m", *words, where], cwd=folder, env=environment, stdout=self.log, stderr=self.log
+        )
+
+    def ask(self, path: str, *, post: bool = False) -> Any:
+        """What the service answers. Raises `OSError` if it does not, and for errors."""
+        asked = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", method="POST" if post else "GET")
+        with urllib.request.urlopen(asked, timeout=90) as answer:  # noqa: S310
+            return json.load(answer)
+
+    def order(self, number: int, seconds: float = 0) -> str:
+        """The run of an order that is taken, however often it has to be asked for."""
+        end = time.monotonic() + 120
+        while True:
+            try:
+                return str(self.ask(f"/orders/{number}?seconds={seconds}", post=True)["run"])
+            except OSError:
+                assert self.program.poll() is None and time.monotonic() < end, self.said()
+                time.sleep(0.2)
+
+    def noted(self) -> list[list[str]]:
+        """What the deliveries have written."""
+        return [line.split() for line in self.deliveries.read_text().splitlines()] if self.deliveries.exists() else []
+
+    def said(self) -> str:
+        """What the server has printed."""
+        return (self.folder / "log").read_text()
+
+    def stop(self) -> None:
+        """Tell it to end, which it does by itself; uvicorn raises the signal once more when it is done."""
+        self.program.terminate()
+        assert self.program.wait(120) in (0, -signal.SIGTERM), self.said()
+        self.log.close()
+
+
+@pytest.fixture
+def started(tmp_path: Path, server: Server, unused_tcp_port: int, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Starts a service."""
+    begun: list[Service] = []
+
+    def start(words: list[str], **settings: str) -> Service:
+        name = f"s{os.getpid()}_{abs(hash(request.node.name))}"
+        server.make(name)
+        begun.append(Service(tmp_path, server.url(name), unused_tcp_port, words, **settings))
+        return begun[0]
+
+    yield start
+    for each in begun:
+        if each.program.poll() is None:
+            each.program.kill()
+            each.program.wait()
+        each.log.close()
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_restart_of_the_database_loses_nothing(name: str, started: Any, server: Server) -> None:
+    """Each order that was taken is delivered, and its delivery begins once; the next request works."""
+    service = started(SERVERS[name])
+    runs = {0: service.order(0)}
+    assert service.ask(f"/runs/{runs[0]}") == {"result": "order 0 is delivered"}
+
+    def take() -> None:
+        for number in range(1, 40):
+            runs[number] = service.order(number, 0.5)
+
+    orders = threading.Thread(target=take)
+    orders.start()
+    until(lambda: len(runs) >= 10, 60)
+    server.stop()
+    server.start()
+    runs[100] = str(service.ask("/orders/100", post=True)["run"])
+    orders.join()
+    for number, run in runs.items():
+        assert service.ask(f"/runs/{run}") == {"result": f"order {number} is delivered"}
+    noted = service.noted()
+    begun = Counter(order for word, order, *_ in noted if word == "begun")
+    assert begun == {str(number): 1 for number in runs}, noted
+    assert {run for word, _, run, _ in noted if word == "ended"} == set(runs.values())
+    service.stop()
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_stop_waits_for_what_runs(name: str, started: Any) -> None:
+    """TERM leaves a function the time that it needs, within the grace of the settings."""
+    service = started(SERVERS[name])
+    service.order(1, seconds=6)
+    until(lambda: bool(service.noted()))
+    service.stop()
+    assert [word for word, *_ in service.noted()] == ["begun", "ended"]
+
+
+@pytest.mark.parametrize("name", ["starlette, uvicorn", "flask, gunicorn"])
+def test_a_stop_waits_no_longer_than_the_grace(name: str, started: Any) -> None:
+    """A function that needs longer is another node's afterwards, and the server goes."""
+    service = started(SERVERS[name], TOKIMORI_NODE_STOP_GRACE="1")
+    service.order(1, seconds=300)
+    until(lambda: bool(service.noted()))
+    began = time.monotonic()
+    service.stop()
+    assert time.monotonic() - began < 60
+    assert [word for word, *_ in service.noted()] == ["begun"]
