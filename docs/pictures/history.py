@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from docs.pictures.company import DAWN, FIRST, FREQUENT, NOW, Part, Play, Turn, parts, play, said
-from docs.pictures.past import skip_past, write_past, written
-from docs.pictures.things import add_things, interfere
+from docs.pictures.past import memory_of, skip_past, write_past, written
+from docs.pictures.things import add_things, change_early, interfere
 from tokimori.clock import MINUTE, SECOND, Moment
 from tokimori.model.attempt_notes import Notes
 from tokimori.model.ids import RunId, Token
@@ -82,6 +82,8 @@ class Actors:
             started=acted.began,
             pid=acted.number,
             output=output,
+            cpu=round(how.seconds * SECOND * 0.4),
+            memory=memory_of(task.job_id, task.due),
         )
         self._report(ended)
 
@@ -158,6 +160,7 @@ class Company:
         await self.store.migrate()
         await add_things(self.acting("ana"))
         await self._add(part for part in self.parts.values() if not part.is_frequent)
+        await change_early(self.acting)
         self._jump(FREQUENT)
         await self._add(part for part in self.parts.values() if part.is_frequent)
         await skip_past(self.store, self.parts)

@@ -1,11 +1,12 @@
 """What the company's jobs did before the last morning, as rows of runs."""
 
+import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
-from docs.pictures.company import DAWN, Part, Play, Turn, play
+from docs.pictures.company import DAWN, FIRST, NOW, Part, Play, Turn, play
 from tokimori.clock import HOUR, SECOND, Moment
 from tokimori.model.cause import reckoned
 from tokimori.model.dependents import root_of
@@ -33,7 +34,7 @@ async def skip_past(store: Store, parts: Iterable[str]) -> None:
             await store.replace_job(job, replace(job, fired_through=DAWN, next_due=upcoming))
 
 
-async def write_past(store: Store, parts: Mapping[str, Part], nodes: Sequence[NodeId], random: Random) -> None:
+async def write_past(store: Store, parts: Mapping[str, Part], nodes: Sequence[NodeId], chance: Random) -> None:
     """Write the runs of all jobs."""
     runs: dict[str, dict[str, Run]] = {}
     for job_id, part in parts.items():
@@ -41,7 +42,7 @@ async def write_past(store: Store, parts: Mapping[str, Part], nodes: Sequence[No
         runs[job_id] = {}
         rows: list[tuple[Run, Output]] = []
         for number, (nominal, due, parent) in enumerate(_moments(job, part, runs)):
-            run, output = _run(job, part, nominal, due, parent, nodes[number % len(nodes)], random)
+            run, output = _run(job, part, nominal, due, parent, nodes[number % len(nodes)], chance)
             runs[job_id][root_of(run)] = run
             rows.append((run, output))
         await _write(store, rows)
@@ -66,11 +67,11 @@ def _moments(
 
 
 def _run(  # noqa: PLR0917
-    job: Job, part: Part, nominal: Moment, due: Moment, parent: Run | None, node: NodeId, random: Random
+    job: Job, part: Part, nominal: Moment, due: Moment, parent: Run | None, node: NodeId, chance: Random
 ) -> tuple[Run, Output]:
     how = play(Turn(job.id, nominal, due), part.seconds)
-    began = Moment(due + 60_000 + 3_000 * (sum(random(1)) % 200))
-    run_id = RunId(uuid7(due, random))
+    began = Moment(due + 60_000 + 3_000 * (sum(chance(1)) % 200))
+    run_id = RunId(uuid7(due, chance))
     output = written(run_id, 1, began, how, how.seconds)
     failed = how.outcome if isinstance(how.outcome, Failed) else None
     cause = None if failed is None else reckoned("failed", failed.exit_code, None, failed.error, output)
@@ -90,7 +91,7 @@ def _run(  # noqa: PLR0917
         failures=0 if failed is None else 1,
         token=Token(1),
         node_id=node,
-        pid=4_000 + sum(random(2)),
+        pid=4_000 + sum(chance(2)),
         started=began,
         ended=Moment(began + round(how.seconds * SECOND)),
         exit_code=0 if failed is None else failed.exit_code,
@@ -98,8 +99,16 @@ def _run(  # noqa: PLR0917
         details=Details(cause=cause),
         parent_id=None if parent is None else parent.id,
         root=None if parent is None else root_of(parent),
+        cpu=round(how.seconds * SECOND * 0.4),
+        memory=memory_of(part.job_id, due),
     )
     return run, output
+
+
+def memory_of(job_id: str, due: Moment) -> int:
+    """Return the bytes that a run of the job takes at its peak, a little more each day."""
+    chance = random.Random(f"{job_id} {due}")  # noqa: S311  a picture wants the same
+    return round(2**20 * (40 + 8 * len(job_id) + 30 * (due - FIRST) / (NOW - FIRST)) * chance.uniform(0.95, 1.1))
 
 
 async def _write(store: Store, rows: Sequence[tuple[Run, Output]]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
-from docs.pictures.company import NOW
+from docs.pictures.company import FREQUENT, NOW
 from tokimori.clock import HOUR, Moment
 from tokimori.errors import TokimoriError
 from tokimori.model.build import Manifest, digest_of, frozen, pieces_of
@@ -36,6 +36,12 @@ async def add_things(service: Service) -> None:
     await service.sets.apply("shop", shop)  # type: ignore[arg-type]
 
 
+async def change_early(acting: Acting) -> None:
+    """Change a schedule before the job has ever run."""
+    await acting("tom").jobs.update("etl-orders-load", schedule="*/20 * * * *")
+    await acting("ana").jobs.update("etl-orders-load", schedule="*/15 * * * *", misfire="skip")
+
+
 async def _build(service: Service, name: str, schedule: str) -> None:
     content = frozen({"function.py": b"def function():\n    print('three invoices')\n"}, Manifest(task=name))
     pieces, digest = pieces_of(content), digest_of(content)
@@ -48,7 +54,7 @@ async def _build(service: Service, name: str, schedule: str) -> None:
 
 def interfere() -> Iterator[tuple[Moment, Deed]]:
     """Yield what people did, with its moment, in the order of time."""
-    yield Moment(NOW - 60 * HOUR), _pause
+    yield Moment(FREQUENT + HOUR), _pause
     yield Moment(NOW - 30 * HOUR), _change
     yield Moment(NOW - 26 * HOUR), _expect
     yield Moment(NOW - 7 * HOUR), _publish
@@ -62,8 +68,7 @@ async def _pause(acting: Acting) -> None:
 async def _change(acting: Acting) -> None:
     ana = acting("ana")
     await ana.jobs.update("ml-recommend-train", labels={"gpu": "yes"})
-    await ana.jobs.update("etl-orders-load", schedule="*/20 * * * *")
-    await acting("tom").jobs.update("etl-orders-load", schedule="*/15 * * * *", timeout=600)
+    await acting("tom").jobs.update("etl-orders-load", timeout=600)
     await ana.jobs.update("report-sla", description="Asked for by the board: see page 4 of the minutes.")
 
 

@@ -38,6 +38,9 @@ KINDS = {
     "console.js": "text/javascript",
     "live.js": "text/javascript",
     "palette.js": "text/javascript",
+    "trends.js": "text/javascript",
+    "uplot.js": "text/javascript",
+    "uplot.css": "text/css",
     "tokimori.svg": "image/svg+xml",
 }
 _FOR_EVER = {"cache-control": "public, max-age=31536000, immutable"}
@@ -77,8 +80,10 @@ class Page:
         self._key = key
         self._root = path_prefix
         self._files = {name: files("tokimori.web").joinpath("static", name).read_bytes() for name in KINDS}
-        live = self._address("live.js").encode()
-        self._files["console.js"] = self._files["console.js"].replace(b'"./live.js"', b'"%b"' % live)
+        self._files["uplot.js"] += b"\nexport default uPlot;\n"
+        for name, part in (("console.js", "live.js"), ("trends.js", "uplot.js")):
+            address = self._address(part).encode()
+            self._files[name] = self._files[name].replace(b'"./%b"' % part.encode(), b'"%b"' % address)
         self._templates = Environment(
             loader=PackageLoader("tokimori.web"), autoescape=True, undefined=StrictUndefined, auto_reload=False
         )

@@ -1,5 +1,7 @@
+import hashlib
 import re
 from collections.abc import Sequence
+from importlib.resources import files
 
 import pytest
 from msgspec.structs import replace
@@ -115,12 +117,16 @@ async def test_what_is_not_there(tab: Tab, path: str, status: int) -> None:
 
 
 @pytest.mark.parametrize(("name", "kind"), KINDS.items())
-async def test_files_are_kept_for_ever(tab: Tab, name: str, kind: str) -> None:
+async def test_files_are_kept_for_ever(world: World, tab: Tab, name: str, kind: str) -> None:
     """A file is kept by browsers for ever, as its address names its bytes."""
     answer = await tab.ask(f"/static/{name}")
     assert answer.headers["content-type"].startswith(kind)
     assert "immutable" in answer.headers["cache-control"]
-    assert re.search(rf"/static/{name}\?[0-9a-f]{{12}}\"", (await tab.ask("/")).body.decode())
+    await add(world)
+    await world.trigger("hello")
+    await world.work(Succeeded(0))
+    pages = [await tab.ask(path) for path in ("/", "/jobs/hello?tab=trends", "/static/trends.js")]
+    assert re.search(rf"/static/{name}\?[0-9a-f]{{12}}\"", b"".join(page.body for page in pages).decode())
 
 
 @pytest.mark.parametrize("name", ["nope.js", "..%2Fpage.py", "page.py"])
@@ -130,12 +136,25 @@ async def test_no_other_files(tab: Tab, name: str) -> None:
 
 
 async def test_a_load_is_small(world: World, tab: Tab) -> None:
-    """The style, the script and a list together are sent in less than 60 KB, as browsers ask for them."""
+    """The style, the scripts and a list, or the curves, are sent in less than 60 KB, as browsers ask for them."""
     for n in range(60):
         await add(world, f"job-{n:02}", schedule="*/5 * * * *")
     packed = ("accept-encoding", "gzip")
-    answers = [await tab.ask(path, "GET", packed) for path in ("/jobs", *(f"/static/{name}" for name in KINDS))]
-    assert sum(len(answer.body) for answer in answers) < 60_000
+    for path, left_out in (
+        ("/jobs", ("uplot.js", "uplot.css", "trends.js")),
+        ("/jobs/job-01?tab=trends", ("palette.js",)),
+    ):
+        files = [f"/static/{name}" for name in KINDS if name not in left_out]
+        assert sum([len((await tab.ask(each, "GET", packed)).body) for each in (path, *files)]) < 60_000
+
+
+def test_what_others_have_written_is_as_they_published_it() -> None:
+    """Their files have the sums that stand beside them, with their licence."""
+    folder = files("tokimori.web").joinpath("static")
+    sums = re.findall(r"^([0-9a-f]{64})  (\S+)", folder.joinpath("uplot.txt").read_text(), re.MULTILINE)
+    assert [name for _, name in sums] == ["uplot.js", "uplot.css"]
+    for total, name in sums:
+        assert hashlib.sha256(folder.joinpath(name).read_bytes()).hexdigest() == total
 
 
 async def test_a_browser_that_is_lost_gets_a_page(world: World, tab: Tab) -> None:

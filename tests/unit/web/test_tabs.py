@@ -1,9 +1,16 @@
+import os
 import re
+
+from msgspec.structs import replace
 
 from tests.unit.api.asgi import JSON
 from tests.unit.service.world import World
 from tests.unit.web.conftest import Tab, add
+from tokimori.clock import DAY, SECOND, Moment
+from tokimori.model.ids import RunId, uuid7
 from tokimori.model.outcome import Failed, Succeeded
+from tokimori.model.transitions import RunState
+from tokimori.ports.copying import Kind
 
 
 async def test_the_runs_of_a_span_are_bars(world: World, tab: Tab) -> None:
@@ -97,6 +104,45 @@ async def test_changes_say_who_did_what_and_what_it_was_before(world: World, tab
     assert "other" not in text
     token = (await world.service.tokens.create("eve", "operate")).text
     assert "is read with the role admin" in (await Tab(world, token).show("/jobs/hello?tab=changes")).text
+
+
+async def test_trends_tell_what_gets_slower_later_and_dearer(world: World, tab: Tab) -> None:
+    """Day by day, in the zone of the reader: the table has what the curves are drawn from, and says it in words."""
+    await add(world, schedule="0 12 * * *", time_zone="UTC")
+    await world.trigger("hello")
+    await world.work(Succeeded(0))
+    (known,) = (await world.service.runs.list()).runs
+    runs = [
+        replace(
+            known,
+            due=(due := Moment(known.due + day * DAY)),
+            created=due,
+            id=RunId(uuid7(due, os.urandom)),
+            origin=f"s:{day}",
+            started=Moment(due + SECOND),
+            ended=Moment(due + SECOND + (20 + day) * SECOND),
+            state=RunState.FAILED if day == 9 else RunState.SUCCEEDED,
+            cpu=3 * SECOND,
+            memory=2**20 * (100 if day < 8 else 80),
+        )
+        for day in range(1, 21)
+    ]
+    await world.store.import_rows(Kind.HISTORY, runs)
+    world.pass_seconds(20 * 24 * 3600 + 60)
+    page = await tab.show("/jobs/hello?tab=trends")
+    assert "longer than at first: 22 s → 38 s" in page.text
+    assert "Late about the same as at first" in page.text
+    assert "less than at first: 100.0 MiB → 80.0 MiB" in page.text
+    assert re.search(
+        r"Fri 11 Jan 1 100 % 30 s 30 s 1.0 s 1.0 s 3.0 s 3.0 s 80.0 MiB 80.0 MiB Thu 10 Jan 1 0 % 1.0 s", page.text
+    )
+    values = [str(each["data-value"]) for each in page.named("td") if "data-value" in each]
+    assert values[:3] == ["100", "40", "40"]
+    assert len(list(page.named("li"))) > 5
+    assert len((await tab.show("/jobs/hello?tab=trends&span=7d")).keys("step")) == 8
+    assert "No run has ended" not in page.text
+    await add(world, "idle")
+    assert "No run has ended" in (await tab.show("/jobs/idle?tab=trends")).text
 
 
 async def test_a_tab_that_there_is_not_is_not_found(world: World, tab: Tab) -> None:

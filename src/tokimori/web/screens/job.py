@@ -14,7 +14,7 @@ from tokimori.web.job_rows import calendars, job_row
 from tokimori.web.pictures import BARS
 from tokimori.web.run_rows import LONGEST_SAID, cause, run_rows
 from tokimori.web.screen import Screen, Shown
-from tokimori.web.tabs import changes, definition, occurrences, runs, schedule
+from tokimori.web.tabs import changes, definition, occurrences, runs, schedule, trends
 from tokimori.web.times import Time
 from tokimori.web.visit import Visit
 
@@ -23,6 +23,7 @@ TABS: Final[Mapping[str, Callable[[Visit, Job], Awaitable[Mapping[str, object]]]
         "runs": runs.tab,
         "occurrences": occurrences.tab,
         "schedule": schedule.tab,
+        "trends": trends.tab,
         "changes": changes.tab,
         "definition": definition.tab,
     }

@@ -82,6 +82,12 @@ function show(fresh) {
   tellTail();
   pass(main, ahead);
   want();
+  curves();
+}
+
+function curves() {
+  const holder = main.querySelector("[data-trends]");
+  if (holder) import(holder.dataset.trends).then(({ draw }) => draw(holder));
 }
 
 function tellLive(on) {
@@ -392,4 +398,5 @@ tellLive(true);
 tidy();
 want();
 arrive();
+curves();
 soon(rest());
