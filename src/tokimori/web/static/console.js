@@ -85,10 +85,7 @@ function show(fresh) {
   curves();
 }
 
-function curves() {
-  const holder = main.querySelector("[data-trends]");
-  if (holder) import(holder.dataset.trends).then(({ draw }) => draw(holder));
-}
+const curves = (holder = main.querySelector("[data-trends]")) => holder && import(holder.dataset.trends).then(({ draw }) => draw(holder));
 
 function tellLive(on) {
   document.body.classList.toggle("silent", !on);
