@@ -17,7 +17,10 @@ MOST_PASSED: Final = 6
 
 
 class Node(NamedTuple):
-    """A job as the picture shows it: where it leads, a word, a tone and a sign of its last outcome, and more of it."""
+    """A job as the picture shows it: where it leads, a word, a tone and a sign of its last outcome, and more of it.
+
+    `is_here`: the page is about it.
+    """
 
     id: JobId
     to: str | None
@@ -25,6 +28,7 @@ class Node(NamedTuple):
     tone: str
     sign: str
     more: str
+    is_here: bool = False
 
 
 def families(edges: Sequence[Edge]) -> Sequence[Sequence[Edge]]:
@@ -143,7 +147,7 @@ def _node(node: Node, spot: tuple[int, int], root: str) -> str:
     name = node.id if len(node.id) <= MOST_LETTERS else f"{node.id[: MOST_LETTERS - 1]}…"
     said = "" if node.tone == "q" else f"{node.tone} t"
     texts = (
-        f'<rect class="node" x="{x}" y="{y}" width="{WIDE}" height="{HIGH}" rx="6"/>'
+        f'<rect class="node{" sel" if node.is_here else ""}" x="{x}" y="{y}" width="{WIDE}" height="{HIGH}" rx="6"/>'
         f'<rect class="f {node.tone}" x="{x}" y="{y}" width="4" height="{HIGH}" rx="2"/>'
         f'<text class="k" x="{x + 13}" y="{y + 17}">{escape(name)}</text>'
         f'<text class="{said}" x="{x + 13}" y="{y + 33}">{node.sign} {escape(node.word)}'

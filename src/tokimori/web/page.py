@@ -283,9 +283,10 @@ def _rail() -> Sequence[Sequence[tuple[str, str]]]:
     return [[(name, leads[name]) for name in group if name in leads] for group in RAIL]
 
 
-def _ask(name: str, on: str, back: str, **given: str) -> str:
-    """Return the address that asks before an act."""
-    return f"/do/{name}?{urlencode([('on', on), ('back', back), *given.items()])}"
+def _ask(name: str, on: str | Sequence[str], back: str, **given: str) -> str:
+    """Return the address that asks before an act on one thing or on several."""
+    things = [on] if isinstance(on, str) else on
+    return f"/do/{name}?{urlencode([*(('on', each) for each in things), ('back', back), *given.items()])}"
 
 
 def _zone(request: Request) -> str:

@@ -155,8 +155,11 @@ def _day(at: Moment, zone: str) -> str:
 
 def to_come(lanes: Sequence[Lane]) -> Iterator[tuple[Tick, Lane]]:
     """Yield the firings to come that are drawn, the soonest first."""
-    drawn = (((tick, lane) for tick in lane.ticks if not tick.tone) for lane in lanes)
-    return merge(*drawn, key=lambda pair: pair[0].first)
+    return merge(*map(_to_come, lanes), key=lambda pair: pair[0].first)
+
+
+def _to_come(lane: Lane) -> Iterator[tuple[Tick, Lane]]:
+    return ((tick, lane) for tick in lane.ticks if not tick.tone)
 
 
 def picture(lanes: Sequence[Lane], window: Window) -> Markup:

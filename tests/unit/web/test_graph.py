@@ -2,6 +2,7 @@ import re
 
 from tests.unit.service.world import World
 from tests.unit.web.conftest import Tab, add
+from tokimori.clock import SECOND, Moment
 from tokimori.model.access_token import Role
 from tokimori.model.dependents import Edge, On
 from tokimori.model.ids import JobId
@@ -64,3 +65,25 @@ async def test_a_reader_sees_families_within_his_queue_alone(world: World) -> No
     token = await world.service.tokens.create("eve", Role.READ, queues=["mine"])
     page = await Tab(world, token.text).show("/graph")
     assert "1 family of 2 jobs" in page.text and "hidden" not in page.text
+
+
+async def test_the_page_of_a_run_shows_its_family(world: World, tab: Tab) -> None:
+    """The runs before and after it, of its own chain and of no other; jobs that have no run there lead to the job."""
+    await add(world, "first")
+    await add(world, "second", parents=[{"job": "first"}])
+    await add(world, "third", parents=[{"job": "second"}])
+    await add(world, "alarm", parents=[{"job": "second", "on": "failure"}])
+    ids = list[str]()
+    for _ in range(2):
+        ids.append((await world.trigger("first")).id)
+        for _ in range(3):
+            await world.work(Succeeded())
+            world.clock.moment = Moment(world.clock.moment + SECOND)
+    (_, second) = await world.service.runs.list(job_id="second")
+    (other, third) = await world.service.runs.list(job_id="third")
+    links = (await tab.show(f"/runs/{second.id}")).links()
+    assert {f"/runs/{ids[0]}", f"/runs/{second.id}", f"/runs/{third.id}", "/jobs/alarm"} <= set(links)
+    assert not {f"/runs/{ids[1]}", f"/runs/{other.id}"} & set(links)
+    token = await world.service.tokens.create("eve", Role.READ, jobs=["second", "third"])
+    seen = await Tab(world, token.text).show(f"/runs/{second.id}")
+    assert f"/runs/{third.id}" in seen.links() and "first" not in seen.text and "alarm" not in seen.text

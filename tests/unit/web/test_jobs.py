@@ -101,6 +101,20 @@ async def test_jobs_are_sorted_and_grouped(world: World, tab: Tab) -> None:
     assert (await tab.show("/jobs?sort=next")).keys("job") == ["a-soon", "a-late", "b-bad"]
 
 
+async def test_a_group_is_paused_and_resumed_at_once(world: World, tab: Tab) -> None:
+    """Its head asks for all that can be paused, or resumed; not for whoever may not."""
+    for name in ("etl-a", "etl-b", "web-a"):
+        await add(world, name)
+    page = await tab.show("/jobs")
+    (to,) = (link for link in page.links() if "jobs.pause" in link and "etl-a" in link)
+    assert "Pause 2 jobs?" in (await tab.show(to)).text
+    await tab.press("jobs.pause", "etl-a")
+    links = [link for link in (await tab.show("/jobs")).links() if "/do/jobs." in link]
+    assert [("pause" in link, link.count("on=")) for link in links if "etl" in link] == [(True, 1), (False, 1)]
+    token = (await world.service.tokens.create("eve", "read")).text
+    assert not [link for link in (await Tab(world, token).show("/jobs")).links() if "/do/" in link]
+
+
 async def test_a_zone_that_is_not_known_here_hides_no_other_job(world: World, tab: Tab) -> None:
     """A machine with newer rules has added such a job: it is listed without a next moment, and says why."""
     await world.service.jobs.add("other", noop=True, schedule="@daily")

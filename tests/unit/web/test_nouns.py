@@ -274,7 +274,8 @@ async def test_the_palette_finds_jobs_runs_places_and_verbs(world: World, tab: T
         await add(world, job_id, queue=queue)
     run = await world.trigger("etl-load")
     page = await tab.show("/find?q=etl")
-    assert [link for link in page.links() if link.startswith("/jobs/")] == ["/jobs/etl-extract", "/jobs/etl-load"]
+    jobs = [link for link in page.links() if link.startswith("/jobs/")]
+    assert jobs == ["/jobs/etl-extract", "/jobs/etl-load", "/jobs/etl-extract/edit"]
     assert "Run etl-extract…" in page.text
     assert f"/runs/{run.id}" in (await tab.show(f"/find?q={run.id[-8:]}")).links()
     assert "/semaphores" in (await tab.show("/find?q=sem")).links()
@@ -285,5 +286,6 @@ async def test_the_palette_finds_jobs_runs_places_and_verbs(world: World, tab: T
     assert "etl-extract" in text
     assert "etl-load" not in text
     assert "Run etl" not in text
+    assert "Edit etl" not in text
     assert f"/runs/{run.id}" not in (await eve.show(f"/find?q={run.id[-8:]}")).links()
     assert "New token" not in (await eve.show("/find?q=token")).text

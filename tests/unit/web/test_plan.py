@@ -120,3 +120,11 @@ async def test_a_reader_sees_the_plan_of_his_queue_alone(world: World) -> None:
     page = await eve.show("/plan")
     assert "hidden" not in page.text and "1 job " in page.text + " "
     assert b"hidden" not in (await eve.ask("/calendar.ics")).body
+
+
+async def test_each_firing_is_listed_with_its_own_job(world: World, tab: Tab) -> None:
+    """The list says of each moment which job fires then."""
+    await add(world, "early", schedule="0 3 * * *", time_zone="UTC")
+    await add(world, "late", schedule="0 5 * * *", time_zone="UTC")
+    text = (await tab.show("/plan")).text.partition("Firings to come")[2]
+    assert re.search(r":00:00 early at 03:00.*:00:00 late at 05:00", text)

@@ -108,6 +108,8 @@ def _verbs(
         for name in _VERBS.get(state, ("jobs.delete",))
         if not visit.reader.lacks(name)
     ]
+    if jobs and not visit.reader.lacks("jobs.edit") and (to := path("jobs", jobs[0][0], "edit")):
+        found.insert(0, Option(f"Edit {plain(jobs[0][0])}", to))
     made = [
         Option(f"{act.makes}…", _question(act.name, None, f"/{act.noun}"), asks=True)
         for act in acts.values()

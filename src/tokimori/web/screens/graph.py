@@ -7,7 +7,9 @@ from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
-from tokimori.model.dependents import Edge
+from tokimori.clock import DAY, SECOND
+from tokimori.errors import NotFound, Refused
+from tokimori.model.dependents import Edge, root_of
 from tokimori.model.ids import JobId
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
@@ -22,6 +24,8 @@ from tokimori.web.words import distance, duration
 
 SHOWN, MOST_DRAWN = 10, 300
 """So many families on a page, and so many edges of one that are drawn: of more those nearest to its first job."""
+MOST_RELATED, MOST_LOOKED = 30, 100
+"""So many edges are drawn around a run, and among so many runs of a job its relative is looked for."""
 SIGNS: Final = {
     RunState.SUCCEEDED: ("green", "✓"),
     RunState.FAILED: ("bad", "!"),
@@ -82,11 +86,44 @@ async def _nodes(visit: Visit, jobs: set[JobId]) -> Mapping[JobId, Node]:
     ids, last = sorted(jobs), dict[JobId, Sequence[Run]]()
     for first in range(0, len(ids), 500):
         last |= await visit.service.runs.last(ids[first : first + 500], 1, longest=0)
-    return {job: _node(visit, job, next(iter(last.get(job, ())), None)) for job in ids}
+    return {job: _node(visit, job, next(iter(last.get(job, ())), None), path("jobs", job)) for job in ids}
 
 
-def _node(visit: Visit, job: JobId, run: Run | None) -> Node:
-    to = path("jobs", job)
+async def family_of(visit: Visit, run: Run) -> Family | None:
+    """Return the runs before and after a run: those of one root, of the jobs that are nearest to its own."""
+    try:
+        edges = around(await visit.service.jobs.graph(run.job_id), run.job_id, MOST_RELATED)
+    except (NotFound, Refused):
+        return None
+    known = {run.job_id: run}
+    for is_up in (True, False):
+        for each in (line := [run]):
+            for edge in edges:
+                here, there = (edge.child, edge.parent) if is_up else (edge.parent, edge.child)
+                if here == each.job_id and there not in known and (found := await _related(visit, each, there, is_up)):
+                    known[there] = found
+                    line.append(found)
+    nodes = {job: _node(visit, job, known.get(job), _to_run(known.get(job), job)) for edge in edges for job in edge[:2]}
+    here = {run.job_id: nodes[run.job_id]._replace(is_here=True)} if edges else {}
+    return _family(edges, 0, {**nodes, **here}) if edges else None
+
+
+async def _related(visit: Visit, run: Run, job: JobId, is_up: bool) -> Run | None:
+    """Return the run of this job from which a run came, or to which its end led."""
+    if not is_up and run.ended is None:
+        return None
+    end = run.ended or run.created
+    since, until = (None, run.created + SECOND) if is_up else (max(0, end - SECOND), end + DAY)
+    found = await visit.service.runs.list(job_id=job, since=since, until=until, limit=MOST_LOOKED, longest=0)
+    mine = [each for each in found if root_of(each) == root_of(run)]
+    return next((each for each in mine if run.id == each.parent_id or each.id == run.parent_id), next(iter(mine), None))
+
+
+def _to_run(run: Run | None, job: JobId) -> str | None:
+    return path("jobs", job) if run is None else path("runs", run.id)
+
+
+def _node(visit: Visit, job: JobId, run: Run | None, to: str | None) -> Node:
     if run is None:
         return Node(job, to, "no run yet", "q", "◌", "")
     tone, sign = SIGNS.get(run.state, ("q", "◌"))

@@ -277,7 +277,7 @@ async def _running(visit: Visit, runs: Sequence[Run]) -> Sequence[Going]:
 def _going(row: RunRow, run: Run, last: Sequence[Run], now: Moment) -> Going:
     elapsed, found = now - (run.started or now), usual_of(last)
     if found is None:
-        return Going(row, Markup(""), "", "", is_late=False)
+        return Going(row, Markup(""), "", "no run to compare with", is_late=False)
     usual, rarely = found
     left = f"about {duration(usual - elapsed)} left" if usual > elapsed else ""
     over = f"{duration(elapsed - rarely)} over" if elapsed > rarely else ""

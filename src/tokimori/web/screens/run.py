@@ -13,6 +13,7 @@ from tokimori.web.log_view import log_view
 from tokimori.web.pictures import Lane, Span, waterfall
 from tokimori.web.run_rows import cause, is_stock, run_row
 from tokimori.web.screen import Screen, Shown
+from tokimori.web.screens.graph import family_of
 from tokimori.web.times import Time, lasted
 from tokimori.web.visit import Visit
 from tokimori.web.words import duration
@@ -61,6 +62,7 @@ async def show(visit: Visit) -> Shown:
         "number": number,
         "log": await log_view(visit, output, zone, running=run.state not in ENDS and number == run.attempt),
         "fall": _fall(details, visit.now),
+        "family": await family_of(visit, run),
         "acts_here": _acts(run.state),
         "again": path("jobs", run.job_id) is not None and not details.is_job_deleted and run.state in ENDS,
         "parent": run.parent_id,

@@ -265,6 +265,8 @@ document.addEventListener("submit", (event) => {
 });
 
 document.addEventListener("change", (event) => {
+  const all = event.target.matches("[data-all]") && (event.target.closest("tbody") ?? event.target.closest("table"));
+  if (all) for (const each of all.querySelectorAll("[name=on], [data-all]")) each.checked = event.target.checked;
   if (event.target.matches(".filter select, .zone select, .seek [type=checkbox]")) event.target.form.requestSubmit();
   count();
 });
@@ -275,6 +277,7 @@ document.addEventListener("reset", () => setTimeout(count));
 const STOPS = "a, button, input, select";
 const rows = () => [...main.querySelectorAll("tbody tr:has(a, button, input)")];
 let current = ""; // the key of the row in which one is
+let stop = null; // the line of a log at which Tab stops
 
 function tidy() {
   const all = rows();
@@ -285,13 +288,16 @@ function tidy() {
     const held = stops.find((each) => each === document.activeElement) ?? main;
     for (const each of stops) each.tabIndex = row === firstOf(row, at) && each === held ? 0 : -1;
   }
+  const line = document.activeElement.closest(".log a") ?? main.querySelector(".log .hit a") ?? main.querySelector(".log > :last-child a");
+  if (line !== stop) stop?.setAttribute("tabindex", "-1");
+  (stop = line)?.setAttribute("tabindex", "0");
   count();
 }
 
 const firstOf = (row, at) => (at && row.closest("table") === at.closest("table") ? at : row.closest("table").querySelector("tbody tr:has(a, button, input)"));
 
 function count() {
-  const chosen = main.querySelectorAll("tbody :checked").length;
+  const chosen = main.querySelectorAll("tbody [name=on]:checked").length;
   for (const each of main.querySelectorAll("[data-count]")) each.textContent = chosen ? `${chosen} chosen` : "Chosen";
 }
 
@@ -305,6 +311,13 @@ function step(by) {
   row.scrollIntoView({ block: "nearest" });
 }
 
+function alongLog(event) { // from the number of a line to that of its neighbour
+  const line = event.target.closest(".log a")?.parentElement;
+  const to = { ArrowDown: line?.nextElementSibling, j: line?.nextElementSibling, ArrowUp: line?.previousElementSibling, k: line?.previousElementSibling }[event.key];
+  to?.querySelector("a")?.focus();
+  return to;
+}
+
 function aside(by) {
   const row = document.activeElement.closest?.("tbody tr");
   if (!row) return false;
@@ -316,7 +329,7 @@ function aside(by) {
 document.addEventListener("focusin", (event) => {
   const row = event.target.closest("tbody tr");
   if (row) current = keyOf(row);
-  if (row) tidy();
+  if (row || event.target.matches(".log a")) tidy();
 });
 
 // Keys
@@ -325,7 +338,7 @@ const PLACES = { n: "now", j: "jobs", r: "runs", f: "failures", p: "plan" };
 const ACTS = { r: "jobs.trigger", p: "jobs.pause", c: "runs.cancel", t: "runs.retry" };
 const HELP = [
   ["g n, g j, g r, g f, g p", "now, jobs, runs, failures, plan"], ["/", "filter"], ["j k or arrows", "move in a table"],
-  ["f", "follow the output"], ["Enter", "open"], ["x", "choose"], ["r p c t", "run, pause, cancel, retry"], ["Esc", "close, or back"], ["?", "these keys"],
+  ["f", "follow the output"], ["Enter", "open"], ["x", "choose"], ["r p c t", "run, pause, cancel, retry"], ["Ctrl Enter", "send what is typed"], ["Esc", "close, or back"], ["?", "these keys"],
 ];
 let went = 0; // when `g` was pressed
 
@@ -365,11 +378,16 @@ document.addEventListener("keydown", (event) => {
     event.preventDefault();
     return document.querySelector("[data-find]")?.click();
   }
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.matches("textarea")) {
+    event.preventDefault();
+    return event.target.form?.querySelector("button.go, button:not([type=button])")?.click();
+  }
   if (event.ctrlKey || event.metaKey || event.altKey || dialog || event.defaultPrevented) return;
   const types = event.target.matches("input:not([type=checkbox]), textarea, select, [contenteditable]");
   if (types && event.key === "Escape") return event.target.blur();
   const scrolls = event.target.matches("pre") && event.key.startsWith("Arrow");
   if (types || scrolls || (localStorage.keys === "off" && event.key !== "?" && event.key.length === 1)) return;
+  if (alongLog(event)) return event.preventDefault();
   if (event.key.startsWith("Arrow") && !event.target.closest("tbody tr")) return;
   if (press(event.key)) event.preventDefault();
 });
