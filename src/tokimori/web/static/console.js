@@ -246,7 +246,7 @@ document.addEventListener("click", (event) => {
   event.preventDefault();
   if (link.matches("[data-soft], [data-tail]")) go(link.href);
   else if (link.matches("[data-close]")) dialog.close();
-  else if (link.matches("[data-find]")) import(link.dataset.find).then(({ palette }) => palette(link.href, { ask, parsed, open, tellFault }));
+  else if (link.matches("[data-find]")) aid((all) => all.palette(link.href, { ask, parsed, open, tellFault }));
   else question(link.href);
 });
 
@@ -336,11 +336,8 @@ document.addEventListener("focusin", (event) => {
 
 const PLACES = { n: "now", j: "jobs", r: "runs", f: "failures", p: "plan" };
 const ACTS = { r: "jobs.trigger", p: "jobs.pause", c: "runs.cancel", t: "runs.retry" };
-const HELP = [
-  ["g n, g j, g r, g f, g p", "now, jobs, runs, failures, plan"], ["/", "filter"], ["j k or arrows", "move in a table"],
-  ["f", "follow the output"], ["Enter", "open"], ["x", "choose"], ["r p c t", "run, pause, cancel, retry"], ["Ctrl Enter", "send what is typed"], ["Esc", "close, or back"], ["?", "these keys"],
-];
 let went = 0; // when `g` was pressed
+const aid = (use) => import(document.querySelector("[data-find]").dataset.find).then(use); // what is seldom wanted
 
 function press(key) {
   if (Date.now() - went < 1500 && PLACES[key]) return document.querySelector(`.rail a[data-key="${PLACES[key]}"]`)?.click();
@@ -351,26 +348,11 @@ function press(key) {
   else if (key === "/") main.querySelector("[data-filter]")?.focus();
   else if (key === "f") main.querySelector("[data-tail]")?.click();
   else if (key === "x") document.activeElement.closest("tr")?.querySelector("[type=checkbox]")?.click();
-  else if (key === "?") help();
+  else if (key === "?") aid((all) => all.help(open));
   else if (ACTS[key]) main.querySelector(`[data-act="${ACTS[key]}"]`)?.click();
   else if (key === "Escape") document.getElementById("chosen")?.reset();
   else return false;
   return true;
-}
-
-function help() {
-  const content = document.createElement("div");
-  content.className = "ask";
-  content.innerHTML = '<h2>Keys</h2><dl class="facts"></dl><p class="gap"><label><input type="checkbox"> Single keys do something</label></p>';
-  for (const [keys, does] of HELP) {
-    const [dt, dd] = [document.createElement("dt"), document.createElement("dd")];
-    [dt.textContent, dd.textContent] = [keys, does];
-    content.querySelector("dl").append(dt, dd);
-  }
-  const box = content.querySelector("input");
-  box.checked = localStorage.keys !== "off";
-  box.onchange = () => (localStorage.keys = box.checked ? "on" : "off");
-  open(content);
 }
 
 document.addEventListener("keydown", (event) => {

@@ -1,4 +1,4 @@
-// The palette: jobs, runs, places and verbs that are typed. It is loaded when it is first wanted.
+// The palette: jobs, runs, places and verbs that are typed; and what keys do. It is loaded when it is first wanted.
 
 let searched = 0; // the last search that began
 
@@ -40,4 +40,24 @@ export function palette(address, { ask, parsed, open, tellFault }) {
   });
   open(box);
   search();
+}
+
+const HELP = [
+  ["g n, g j, g r, g f, g p", "now, jobs, runs, failures, plan"], ["/", "filter"], ["j k or arrows", "move in a table"],
+  ["f", "follow the output"], ["Enter", "open"], ["x", "choose"], ["r p c t", "run, pause, cancel, retry"], ["Ctrl Enter", "send what is typed"], ["Esc", "close, or back"], ["?", "these keys"],
+];
+
+export function help(open) {
+  const content = document.createElement("div");
+  content.className = "ask";
+  content.innerHTML = '<h2>Keys</h2><dl class="facts"></dl><p class="gap"><label><input type="checkbox"> Single keys do something</label></p>';
+  for (const [keys, does] of HELP) {
+    const [dt, dd] = [document.createElement("dt"), document.createElement("dd")];
+    [dt.textContent, dd.textContent] = [keys, does];
+    content.querySelector("dl").append(dt, dd);
+  }
+  const box = content.querySelector("input");
+  box.checked = localStorage.keys !== "off";
+  box.onchange = () => (localStorage.keys = box.checked ? "on" : "off");
+  open(content);
 }
