@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
-from tokimori.clock import DAY, SECOND
+from tokimori.clock import DAY, SECOND, Moment
 from tokimori.errors import NotFound, Refused
 from tokimori.model.dependents import Edge, root_of
 from tokimori.model.ids import JobId
@@ -104,8 +104,9 @@ async def family_of(visit: Visit, run: Run) -> Family | None:
                     known[there] = found
                     line.append(found)
     nodes = {job: _node(visit, job, known.get(job), _to_run(known.get(job), job)) for edge in edges for job in edge[:2]}
-    here = {run.job_id: nodes[run.job_id]._replace(is_here=True)} if edges else {}
-    return _family(edges, 0, {**nodes, **here}) if edges else None
+    if not edges:
+        return None
+    return _family(edges, 0, {**nodes, run.job_id: nodes[run.job_id]._replace(is_here=True)})
 
 
 async def _related(visit: Visit, run: Run, job: JobId, is_up: bool) -> Run | None:
@@ -113,7 +114,7 @@ async def _related(visit: Visit, run: Run, job: JobId, is_up: bool) -> Run | Non
     if not is_up and run.ended is None:
         return None
     end = run.ended or run.created
-    since, until = (None, run.created + SECOND) if is_up else (max(0, end - SECOND), end + DAY)
+    since, until = Moment(0 if is_up else end - SECOND), Moment(run.created + SECOND if is_up else end + DAY)
     found = await visit.service.runs.list(job_id=job, since=since, until=until, limit=MOST_LOOKED, longest=0)
     mine = [each for each in found if root_of(each) == root_of(run)]
     return next((each for each in mine if run.id == each.parent_id or each.id == run.parent_id), next(iter(mine), None))

@@ -288,7 +288,7 @@ function tidy() {
     const held = stops.find((each) => each === document.activeElement) ?? main;
     for (const each of stops) each.tabIndex = row === firstOf(row, at) && each === held ? 0 : -1;
   }
-  const line = document.activeElement.closest(".log a") ?? main.querySelector(".log .hit a") ?? main.querySelector(".log > :last-child a");
+  const line = document.activeElement?.closest(".log a") ?? main.querySelector(".log .hit a") ?? main.querySelector(".log > :last-child a");
   if (line !== stop) stop?.setAttribute("tabindex", "-1");
   (stop = line)?.setAttribute("tabindex", "0");
   count();
