@@ -79,7 +79,7 @@ def keep_private(path: str, *beside: str) -> None:
             raise StoreError(f"store {path} belongs to {owner_of(owner)}; {_ONE_USER}")
         for each in [path + suffix for suffix in beside]:
             if _mended(each) not in {owner, user_id(), 0, None}:
-                raise StoreError(f"store: {each} is somebody else's: have it removed, or name another folder")
+                raise StoreError(f"store: {each} belongs to another user: have it removed, or name another folder")
     except OSError:
         pass  # whoever opens it says so
 

@@ -103,8 +103,8 @@ class HttpDoor:
             _close(self._sockets)
             raise _not_without_tls(self._interface)
         log.warning(
-            "listening on %s port %d without TLS: whoever reads along on the network learns the secret, and can then"
-            " run commands here",
+            "listening on %s port %d without TLS: anyone who can read the network traffic learns the secret, and can"
+            " then run commands here",
             self._interface,
             self.port,
         )

@@ -42,7 +42,7 @@ async def _follow(context: ssl.SSLContext, certificate: Path, key: Path) -> None
             await asyncio.to_thread(tls_context, certificate, key)
             context.load_cert_chain(certificate, key, password=_no_password)
         except (Refused, ssl.SSLError, OSError, ValueError) as fault:
-            log.warning("the certificate of before goes on: %s", fault)
+            log.warning("the previous certificate stays in use: %s", fault)
         else:
             log.info("http.tls_cert and http.tls_key were read again")
         seen = now

@@ -123,7 +123,7 @@ class Arguments:
             if each.default is _KINDS.empty and (unknown := unknown_in(self._kinds.get(each.name))) is not None:
                 raise InvalidInput(
                     f"function: {self.name} can't be a handler: its parameter {each.name!r} is of the type "
-                    f"{unknown}, of which no JSON is a value",
+                    f"{unknown}, which no JSON value fits",
                     field="function",
                     value=f"{self.name}{inspect.Signature(self._parameters)}"[:MOST_SHOWN],
                     allowed="types that JSON has, dataclasses, msgspec structs, pydantic models, or a default value",
@@ -211,7 +211,7 @@ class Arguments:
                 said = dict(payload)
             more = {name: said.pop(name) for name in said.keys() - self._kinds.keys()}
             if (key := next((each for each in more if not isinstance(each, str)), None)) is not None:
-                raise self._unfit(str(key), f"JSON would make something else of the key {key!r}")
+                raise self._unfit(str(key), f"JSON would change the key {key!r}")
             self._check_kept(said, more, "payload", "payload")
             payload = text_of(payload, "payload")
         self.decode(payload)
@@ -235,10 +235,10 @@ class Arguments:
             if (changed := changed_by_json(kinds, values)) is not None:
                 path, value = changed
                 raise InvalidInput(
-                    f"{what}: {path} is {value!r}, which JSON would make something else",
+                    f"{what}: {path} is {value!r}, which JSON would change",
                     field=field,
                     value=str(value)[:MOST_SHOWN],
-                    allowed=f"what JSON holds, or an annotation of {path} that says its type",
+                    allowed=f"a JSON value, or a type annotation of {path} that says its type",
                 )
 
     def _unfit(self, value: str | None, why: str) -> InvalidInput:

@@ -50,7 +50,7 @@ def kept(text: str, what: str) -> str:
     size = len(text.encode())
     if size > MOST_TEXT or "\\u0000" in text:
         raise InvalidInput(
-            f"{what}: {size} bytes of JSON can't be kept",
+            f"{what}: {size} bytes of JSON can't be stored",
             field=what,
             value=size,
             allowed=f"at most {MOST_TEXT} bytes, and no NUL",

@@ -293,7 +293,7 @@ def current_task() -> Task:
         task = task_of_command()
     if task is None:
         raise Refused(
-            "no task is in hand: this code was not started by a run", allowed="a call within a function's run"
+            "no task is running here: this code was not started by a run", allowed="a call within a function's run"
         )
     return task
 

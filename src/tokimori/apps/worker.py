@@ -150,7 +150,7 @@ class Worker:
             coming = self._started(command, self._environ())
         except BaseException as fault:  # config is the program's, and may end that
             why = _words(fault)
-            log.exception("the worker goes on with the settings of before: %s", why)
+            log.exception("the worker keeps its previous settings: %s", why)
             return
         if self._coming is not None:
             self._coming.terminate()
@@ -163,7 +163,7 @@ class Worker:
         elif node is self._coming:
             self._coming = None
             if self._node is not None:
-                log.error("the node with the new settings did not start; the one before goes on")
+                log.error("the node with the new settings did not start; the previous one goes on")
         else:
             self._node = None
             if node.returncode < 0 and not self._stops and self._coming is None:

@@ -69,7 +69,7 @@ def expect(name: str | None, within: float | None, description: str | None, neve
     """
     if name is None:
         if within is not None or description is not None or never:
-            raise click.UsageError("Give the id of what is expected.")
+            raise click.UsageError("Give the name of the expectation.")
         _list()
     elif never:
         if within is not None or description is not None:

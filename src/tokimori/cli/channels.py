@@ -104,7 +104,7 @@ async def _tell(service: "Service", topic: str, name: str | None, after: int | N
 
 def _print(found: "FoundMessages", zone: str) -> None:
     if found.gap:
-        print_notice("There is a gap: messages before these are not kept any more.")
+        print_notice("There is a gap: earlier messages are no longer stored.")
     for message in found.messages:
         _print_line(message, zone)
     sys.stdout.flush()

@@ -139,7 +139,7 @@ class Door:
             try:
                 return msgspec.json.decode(answer, type=result_of(method))
             except msgspec.DecodeError as fault:
-                raise self._stranger(f"it answers what this version can't read: {fault}") from None
+                raise self._stranger(f"its answer can't be read by this version: {fault}") from None
         try:
             said = msgspec.json.decode(answer, type=ErrorView).error
         except msgspec.DecodeError:

@@ -67,7 +67,7 @@ def check_job(job: Job) -> None:
     """Check that runs of the job can be made without a lock on it. Raises `Refused`."""
     if most_active(job.definition) is not None:
         raise Refused(
-            f"the job {job.id!r} has a max_waiting, and within a transaction of yours nobody can count its runs",
+            f"the job {job.id!r} has a max_waiting, and its runs can't be counted within your transaction",
             field="connection",
             allowed="a job without max_waiting, or no connection",
         )

@@ -65,7 +65,7 @@ def read_secret_file(name: str, file: Path) -> tuple[str, str | None]:
     """
     try:
         if fault := _foreign_link(file) or others_reach(file):
-            raise _unfit(name, file, f"others may have written it: {fault}")
+            raise _unfit(name, file, f"other users may have written it: {fault}")
         with os.fdopen(os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as opened:
             mode = os.fstat(opened.fileno()).st_mode
             content = opened.read(_MOST + 1)

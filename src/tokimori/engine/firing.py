@@ -221,7 +221,7 @@ class RefusedJobs:
         if tries >= PATIENCE and refuses_for_good(fault):
             try:
                 await park(self._store, job, f"the store refused what its schedule brings: {fault}")
-                log.error("the store refuses what job %s brings; it is parked: %s", job.id, fault)
+                log.error("the store refuses the runs of job %s; the job is parked: %s", job.id, fault)
                 return
             except StoreError as other:
                 fault = other

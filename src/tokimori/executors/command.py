@@ -222,7 +222,7 @@ class CommandExecutor:
         except OSError as fault:
             self._see_to(self._tell_end_later(attempt, notice, fault))
         except Exception as fault:  # whatever it was: else the channel to the keeper closes, and all that runs is lost
-            log.exception("what run %s has reported can't be read", task.run_id)
+            log.exception("the report of run %s can't be read", task.run_id)
             failed = Failed(f"the node could not read what it reported: {type(fault).__name__}; its log says more")
             self._tell(self._end(attempt, failed, self._moment(notice.at), notice))
 
@@ -239,7 +239,7 @@ class CommandExecutor:
 
     async def _tell_end_later(self, attempt: CommandAttempt, notice: wire.ProcessEnded, fault: OSError) -> None:
         """Read its report again until it can be read: what it says is not known before, and it may be a success."""
-        log.warning("what run %s has reported can't be read, and is tried again: %s", attempt.task.run_id, fault)
+        log.warning("the report of run %s can't be read; trying again: %s", attempt.task.run_id, fault)
         tries = 0
         while tries < _MOST_TRIES:
             await asyncio.sleep(_PAUSE)

@@ -107,7 +107,7 @@ class KeeperPost:
             try:
                 return self._keeper.pid, await self._keeper.bury()
             except (OSError, RuntimeError) as fault:
-                log.warning("what keeper %d has left can't be ended, and is tried again: %s", self._keeper.pid, fault)
+                log.warning("processes of the dead keeper %d can't be ended; trying again: %s", self._keeper.pid, fault)
                 await asyncio.sleep(_PAUSE)
         return self._keeper.pid, await self._keeper.bury()
 

@@ -134,7 +134,7 @@ def _read(body: bytes, kind: type[_Answer]) -> _Answer:
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as fault:
-        raise GenericError(f"the server answers what this version can't read: {fault}") from None
+        raise GenericError(f"the server's answer can't be read by this version: {fault}") from None
 
 
 def _why(status: int, body: bytes) -> str:

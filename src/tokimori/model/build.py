@@ -105,7 +105,7 @@ def frozen(files: Mapping[str, bytes], manifest: Manifest) -> bytes:
             f"build: {manifest.task!r} has {len(content)} bytes",
             field="build",
             value=len(content),
-            allowed=f"at most {LARGEST} bytes: keep data elsewhere, and what is installed among the dependencies",
+            allowed=f"at most {LARGEST} bytes: keep data elsewhere, and list packages as dependencies",
         )
     return content
 
@@ -165,7 +165,7 @@ def check_content(content: bytes, digest: str) -> None:
     """Raise `Refused` if the digest differs."""
     found = digest_of(content)
     if found != digest:
-        raise tampered(digest, f"what is kept has the digest {found[:12]}")
+        raise tampered(digest, f"the stored build has the digest {found[:12]}")
 
 
 def tampered(digest: str, why: str) -> Refused:

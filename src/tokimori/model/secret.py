@@ -85,7 +85,7 @@ def check_value(value: object) -> str:
         raise _unfit("it is no text that a process can be given") from None
     text = str(value)
     if len(text) < SHORTEST:
-        raise _unfit(f"it has {len(text)} characters, and could not be hidden in what a run writes")
+        raise _unfit(f"it has {len(text)} characters, and could not be hidden in the output of a run")
     if (size := len(text.encode())) > LARGEST:
         raise _unfit(f"it has {size} bytes")
     if (lines := len(text.splitlines())) > MOST_LINES:

@@ -57,11 +57,11 @@ class DoorSecret:
         try:
             found = self._read(file)
         except (Refused, InvalidInput) as fault:
-            log.warning("the secret of before goes on: %s", fault)
+            log.warning("the previous secret stays in use: %s", fault)
             return
         if found != self._now:
             self._now, self._before, self._until = found, self._now, self._clock.monotonic() + HOLDS
-            log.info("http.secret_file has changed: the secret before it lets in for %d s more", HOLDS)
+            log.info("http.secret_file has changed: the previous secret is accepted for another %d s", HOLDS)
 
     def _read(self, file: Path) -> str:
         secret, readable = read_secret_file("http.secret_file", file)

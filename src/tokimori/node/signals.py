@@ -37,7 +37,7 @@ def reload_by_signals(reload: Callable[[], None]) -> None:
 
 
 def _reload(name: str, reload: Callable[[], None]) -> None:
-    log.warning("%s: new worker processes with the new code take over; the old ones finish what they have", name)
+    log.warning("%s: new worker processes with the new code take over; the old ones finish their runs", name)
     reload()
 
 

@@ -104,7 +104,7 @@ def _sent(field: str, value: object) -> object:
         return _plain(field, value)
     except RecursionError:
         message = f"{field}: it is nested too deeply for JSON, or holds itself"
-        raise InvalidInput(message, field=field, allowed="what JSON can hold") from None
+        raise InvalidInput(message, field=field, allowed="a JSON value") from None
 
 
 def _plain(field: str, value: object) -> object:
@@ -157,4 +157,4 @@ def _encodable(field: str, value: object) -> object:
 
 
 def _no_json(field: str, value: object) -> InvalidInput:
-    return InvalidInput(f"{field}: JSON can't hold {value!r}", field=field, value=value, allowed="what JSON can hold")
+    return InvalidInput(f"{field}: JSON can't hold {value!r}", field=field, value=value, allowed="a JSON value")

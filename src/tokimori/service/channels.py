@@ -208,7 +208,7 @@ class Channels(Part[M]):
         try:
             while True:
                 if found.gap:
-                    log.warning("there is a gap in %s: messages before these are not kept any more", topic)
+                    log.warning("there is a gap in %s: earlier messages are no longer stored", topic)
                 for message in found.messages:
                     yield message
                     done = message.number

@@ -285,8 +285,8 @@ class ClaimPlace:
             raise
         self._lookout.stale = True
         if verdict is Verdict.LOST:
-            self._hands.drop(key, Over(None, None, "the store has given it to somebody else, or ended it"))
-            raise claim_lost(key, "the store has given it to somebody else, or ended it")
+            self._hands.drop(key, Over(None, None, "the store has given it to another worker, or ended it"))
+            raise claim_lost(key, "the store has given it to another worker, or ended it")
         self._hands.drop(key, Over(said, change.state, why))
         await tell_parked(self._store, [change], [verdict])
         return change.state

@@ -127,7 +127,7 @@ def payload_of(given: object) -> str | None:
     return json_of("payload", dict(given) if isinstance(given, Mapping) else list(given), _PAYLOADS)
 
 
-def json_of(field: str, given: object, allowed: str = "what JSON can hold") -> str:
+def json_of(field: str, given: object, allowed: str = "a JSON value") -> str:
     """Return the value as JSON. Raises `InvalidInput` for values that JSON can't hold or would change."""
 
     def no_json(part: object) -> str:
@@ -142,7 +142,7 @@ def json_of(field: str, given: object, allowed: str = "what JSON can hold") -> s
     return text
 
 
-def check_kept(field: str, given: object, allowed: str = "what JSON can hold") -> None:
+def check_kept(field: str, given: object, allowed: str = "a JSON value") -> None:
     """Refuse keys and values that JSON would change. Raises `InvalidInput`."""
     values = [given]
     while values:
@@ -150,7 +150,7 @@ def check_kept(field: str, given: object, allowed: str = "what JSON can hold") -
         keys = value if isinstance(value, dict) else ()
         changed = [value] if isinstance(value, tuple | Enum) else [key for key in keys if type(key) is not str]
         for each in changed:
-            message = f"{field}: JSON would make something else of {each!r}"
+            message = f"{field}: JSON would change {each!r}"
             raise InvalidInput(message, field=field, value=each, allowed=allowed)
         values += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 

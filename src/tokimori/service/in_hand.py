@@ -88,7 +88,7 @@ class Hands:
         found = [held for held in self._held.values() if held.claim == claim]
         if any(held.access_token != access_token for held in found):
             told = "id: somebody else has made this claim"
-            raise Refused(told, field="id", value=claim, allowed="a UUID of your own, which nobody else can guess")
+            raise Refused(told, field="id", value=claim, allowed="a random UUID of your own")
         return found
 
     def get(self, key: Key) -> InHand | None:

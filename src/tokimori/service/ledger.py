@@ -50,7 +50,7 @@ async def scheduled_runs(store: Runs, job: Job, first: Moment, last: Moment, now
         if looked_at >= MOST_LOOKED_AT:
             raise Refused(
                 f"from: {job.id!r} has over {MOST_LOOKED_AT:,} runs since {format_moment(first)}, scheduled ones and "
-                "others: which occurrences have none would take too long to tell",
+                "others: finding the occurrences without one would take too long",
                 field="from",
                 value=format_moment(first),
                 allowed="a shorter range of occurrences; ask for the next ones then",

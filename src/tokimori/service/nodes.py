@@ -177,4 +177,4 @@ async def tell_drained(store: DocumentStore, random: RandomBytes, node: NodeId, 
     """Mark a node under its new id as taking no new runs, as its old id was."""
     text = f"{format_moment(now)} under another id"
     await store.put_document(Document(kind=DRAINED.word, name=node, text=text, version=new_version(random)), None)
-    log.warning("it still takes no new runs, as it was ordered before: `tokimori node resume %s` lets it", node)
+    log.warning("it takes no new runs, by an earlier order: `tokimori node resume %s` ends that", node)

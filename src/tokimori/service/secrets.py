@@ -143,7 +143,7 @@ class Secrets(Part[M]):
             raise _unreadable(secret.name, fault.message) from None
         value = value_in(secret, opened)
         if value is None:
-            raise _unreadable(secret.name, "somebody has changed its name or its jobs in the store")
+            raise _unreadable(secret.name, "its name or its jobs were changed in the store")
         return value
 
 

@@ -244,7 +244,7 @@ def check_applicable(applied: Applied) -> None:
             "\n".join(["nothing was changed", *named[:_SHOWN], *more]),
             field="jobs" if applied.refused else "set",
             value=list(applied.refused or refused),
-            allowed="what is of this set, as it declared it last; any with --take-over (take_over=True)",
+            allowed="things of this set, unchanged since its last apply; any with --take-over (take_over=True)",
         )
 
 

@@ -77,7 +77,7 @@ class _Values:
             raise InvalidInput(f"{name}: it holds too much", field=name, allowed=allowed)
         match value:
             case float() if not isfinite(value):
-                raise refusal(name, value, "what JSON can hold: no nan, nothing infinite")
+                raise refusal(name, value, "JSON values: no nan, nothing infinite")
             case None | bool() | int() | float() | str():
                 return value
             case tuple() | list():
@@ -90,7 +90,7 @@ class _Values:
                 length: timedelta = read_timedelta(name, value)
                 return self._told(name, value, length.total_seconds())
             case _:
-                raise refusal(name, value, "what JSON can hold: texts, numbers, lists, dicts, dates")
+                raise refusal(name, value, "JSON values: texts, numbers, lists, dicts, dates")
 
     def _told(self, name: str, value: Record, plain: object) -> object:
         self._warnings.add(name, plain, f"it was a {value.name}, and JSON has none: the function gets this")

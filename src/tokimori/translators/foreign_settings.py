@@ -112,7 +112,7 @@ def _checked(said: Became, table: Mapping[str, Setting], base: Path, home: Path)
     try:
         "".join(map(str, (said.key, said.env, *said.settings.values()))).encode()
     except UnicodeEncodeError:
-        raise InvalidFile("it holds what is no text", field="file", allowed="UTF-8") from None
+        raise InvalidFile("it is not text", field="file", allowed="UTF-8") from None
     for name, value in said.settings.items():
         try:
             read = read_value(name, value, table, base=base, home=home, is_text=isinstance(value, str))

@@ -71,7 +71,7 @@ def read_koyomi_settings(text: str, base: PurePath) -> Iterator[Became]:
     try:
         said = dict(_flat(tomllib.loads(text), ""))
     except (ValueError, RecursionError) as fault:  # a number of thousands of digits is a ValueError
-        raise InvalidFile(f"not TOML: {fault}", field="file", allowed='TOML, where texts stand in ""') from None
+        raise InvalidFile(f"not TOML: {fault}", field="file", allowed='TOML, with texts in ""') from None
     _check_lengths(said)
     yield from _log(said)
     yield from _stores(said, base)

@@ -109,7 +109,7 @@ def _pairs(text: str, kind: str) -> Iterator[tuple[str, str]]:
             yield _PARTS.get(pair[1].lower(), pair[1]), re.sub(r"\\(.)", r"\1", pair[2].strip("'"))
             at = pair.end()
         if text[at:].strip("; \t\n"):
-            raise ValueError("what follows the driver is no list of name=value")
+            raise ValueError("the part after the driver is not a list of name=value")
         return
     alone = ["database", "host", "port"] if kind == _MYSQL else ["database"]
     for part in re.split(r"[;:](?![^\[]*\])" if kind == _MYSQL else ";", text):
@@ -119,7 +119,7 @@ def _pairs(text: str, kind: str) -> Iterator[tuple[str, str]]:
         elif part and alone:
             yield alone.pop(0), part.strip().strip("[]")
         elif part:
-            raise ValueError("what follows the driver is no list of name=value")
+            raise ValueError("the part after the driver is not a list of name=value")
 
 
 def _parts_of(url: str) -> dict[str, str]:

@@ -140,7 +140,7 @@ def _united(lines: Sequence[Assignment]) -> tuple[str, str | None]:
     left_out = [each.left_out for each in found if each.left_out is not None]
     if left_out and len(found) > 1:
         raise lines[-1].refused(
-            "a weekday together with a day of the month can't stand beside other lines", "a timer for each"
+            "a weekday together with a day of the month can't be combined with other lines", "a timer for each"
         )
     schedule = "; ".join(dict.fromkeys(each.cron for each in found))
     return f"{schedule} except {left_out[0]}" if left_out else schedule, found[0].zone

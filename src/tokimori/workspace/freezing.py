@@ -104,7 +104,7 @@ def _pip() -> Sequence[str]:
         return [sys.executable, "-m", "pip", *options]
     if (pip := shutil.which("pip3") or shutil.which("pip")) is not None:
         return [pip, "--python", sys.executable, *options]
-    raise Refused("dependencies: pip is needed to lock them, and is not there: install it beside Tokimori", field="pip")
+    raise Refused("dependencies: pip is needed to lock them, and is missing: install it beside Tokimori", field="pip")
 
 
 def _check_python(wanted: str | None) -> None:

@@ -134,7 +134,7 @@ def test_what_still_runs_when_the_time_is_over_is_lost(till: Till) -> None:
         (lost,) = [each for each in till.json("run", "show", runs["twice"])["attempts"] if each["outcome"] == "lost"]
         assert (lost["error"], till.seen(runs["twice"])["lost"]) == (f"{because}.", 1)
         until(lambda: till.seen(runs["stuck_in_c"])["state"] == "cancelled")
-        assert f"run {runs['stuck_in_c']} of stuck_in_c does not end; beside it: run " in till.log.read_text()
+        assert f"run {runs['stuck_in_c']} of stuck_in_c does not end; also in it: run " in till.log.read_text()
         (till.home / "end twice").touch()
         until(lambda: till.seen(runs["twice"])["state"] == "succeeded")
     finally:

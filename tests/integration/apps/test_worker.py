@@ -56,7 +56,7 @@ def test_settings_are_asked_for_at_the_start_and_with_each_signal(program: AppPr
         assert (shown["state"], len(shown["attempts"])) == ("succeeded", 1)
         (program.home / "settings").write_text("")
         worker.send_signal(signal.SIGUSR1)
-        until(lambda: "goes on with the settings of before" in (program.home / "stderr").read_text())
+        until(lambda: "keeps its previous settings" in (program.home / "stderr").read_text())
         assert program.outcome("double", '{"number": 4}')["result"] == "8"
         assert stop(worker) == 0
         assert labels(program) == []

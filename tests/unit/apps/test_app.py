@@ -198,6 +198,6 @@ def test_many_requests_are_checked_where_they_are_asked_for() -> None:
 
     with pytest.raises(InvalidInput, match=r"requests: number 1: .* missing required field `number`"):
         app.job()(needs).enqueue_many([{"payload": {"number": 1}}, none.request()])
-    with pytest.raises(InvalidInput, match="number 0: payload: JSON would make something else of 1"):
+    with pytest.raises(InvalidInput, match="number 0: payload: JSON would change 1"):
         none.enqueue_many([{"payload": {1: 2}}])  # type: ignore[dict-item]
     App("a", url="memory:").job(id="fine", payload={"number": 1})(needs).enqueue_many([{}, {"payload": "7"}])

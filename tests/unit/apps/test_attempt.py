@@ -82,7 +82,7 @@ def test_a_payload_that_does_not_fit_is_final(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("result", "why"),
-    [(object(), "result:"), ("x" * MOST_TEXT, "can't be kept"), ("a\0", "can't be kept"), (float("nan"), None)],
+    [(object(), "result:"), ("x" * MOST_TEXT, "can't be stored"), ("a\0", "can't be stored"), (float("nan"), None)],
 )
 def test_a_result_that_cannot_be_kept_is_a_failure(result: object, why: str | None, tmp_path: Path) -> None:
     """What is no JSON, too large, or holds a NUL is told as the error; NaN is null in JSON."""

@@ -51,5 +51,5 @@ def test_where_no_run_is_there_is_no_task(monkeypatch: pytest.MonkeyPatch) -> No
     """A program that somebody started by hand."""
     monkeypatch.delenv("TOKIMORI_RUN_ID", raising=False)
     task_of_command.cache_clear()
-    with pytest.raises(Refused, match="no task is in hand"):
+    with pytest.raises(Refused, match="no task is running here"):
         current_task()

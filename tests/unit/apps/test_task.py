@@ -101,7 +101,7 @@ def test_progress_and_lines_go_to_the_output() -> None:
 
 def test_outside_of_a_run_no_task_is_in_hand() -> None:
     """`current_task` says so; within a run it is that run's."""
-    with pytest.raises(Refused, match="no task is in hand"):
+    with pytest.raises(Refused, match="no task is running here"):
         current_task()
     task = a_task()
 

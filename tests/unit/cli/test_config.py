@@ -77,7 +77,7 @@ def test_standard_input_is_read(called: Called, monkeypatch: pytest.MonkeyPatch)
         (b"#" * 300_000, "it is too large"),
         (b"hello", "no system that is known here"),
         (b"[job]\nlock_ttl_seconds = 99\n", "f: job.lock_ttl_seconds: 99 is not less than"),
-        (b"DB_URL=dbi:mysql:hunter2:x:y:z\n", "DB_URL: what follows the driver"),
+        (b"DB_URL=dbi:mysql:hunter2:x:y:z\n", "DB_URL: the part after the driver"),
     ],
 )
 def test_what_is_wrong_is_told(called: Called, tmp_path: Path, content: bytes, message: str) -> None:

@@ -118,7 +118,7 @@ async def test_who_writes_to_the_store_moves_no_secret(world: World, change: tup
     kept = await world.store.get_document("secret", "A")
     moved = type(kept)(kind="secret", name="B", text=kept.text.replace(*change), version=7)
     await world.store.put_document(moved, None)
-    with pytest.raises(Refused, match="somebody has changed"):
+    with pytest.raises(Refused, match="its name or its jobs were changed"):
         await Vault(secrets).open("B")
 
 

@@ -248,7 +248,7 @@ async def test_a_task_is_paused_and_rolled_back(world: World, tab: Tab) -> None:
     assert len((await tab.show("/tasks/etl")).keys("build")) == 2
     await tab.press("tasks.rollback", "etl", digest=str(first.record.current)[:8])
     assert (await world.service.tasks.get("etl")).record.current == first.record.current
-    assert "keeps no such build" in (await tab.press("tasks.rollback", "etl", digest="zz")).text
+    assert "has no such build" in (await tab.press("tasks.rollback", "etl", digest="zz")).text
     await tab.press("tasks.pause", "etl")
     assert (await tab.show("/tasks?state=paused")).keys("task") == ["etl"]
     await tab.press("tasks.delete", "etl")

@@ -120,7 +120,7 @@ class WorkerConnection(asyncio.Protocol):
             if messages and self._number is not None:
                 self._hear(self._number, messages)
         except ValueError as fault:
-            log.warning("a worker process said what nobody understands, and is cut off: %s", fault)
+            log.warning("a worker process sent an unknown message, and is disconnected: %s", fault)
             self._line.abort()
 
     def _told(self, piece: bytes) -> list[Any]:

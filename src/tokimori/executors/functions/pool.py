@@ -134,7 +134,8 @@ class Drains:
             who = runs_of([attempt.task])
             beside = runs_of([each.task for each in process.attempts.values() if each is not attempt])
             log.warning(
-                "worker process %d (pid %s) takes no more, and is ended within %g s: %s does not end; beside it: %s",
+                "worker process %d (pid %s) gets no more runs, and is stopped within %g s: %s does not end;"
+                " also in it: %s",
                 *(process.number, process.pid, seconds, who, beside),
             )
             while len(self._alarms) > most:

@@ -212,7 +212,7 @@ class Events(Notices[M]):
         wanted = chosen(EventKind, "kind", kind)
         if wanted is EventKind.AUDIT and not of_audit:
             raise Forbidden(
-                "kind: who may not read the audit log is not told of it",
+                "kind: your token may not read the audit log",
                 field="kind",
                 value=kind,
                 allowed="definitions, or a token of the role admin that is of no jobs or queues alone",
@@ -311,7 +311,7 @@ def _check_whole(found: FoundEvents | FoundTold, after: str | None) -> None:
 
 def _check_goes_on(found: FoundEvents | FoundTold) -> None:
     if found.over:
-        raise Refused("the node stops: another one tells what follows", field="after", value=found.after)
+        raise Refused("the node stops: ask another one for later events", field="after", value=found.after)
 
 
 def _search(filters: Mapping[str, object]) -> EventSearch:

@@ -202,10 +202,10 @@ class Feed(Generic[Told]):
                     await self._look()
                 away = False
             except TokimoriError as fault:
-                log.log(logging.DEBUG if away else logging.WARNING, "events are told later: %s", fault)
+                log.log(logging.DEBUG if away else logging.WARNING, "events are delayed: %s", fault)
                 away = True
             except Exception:
-                log.exception("events are told later")
+                log.exception("events are delayed")
             if self.end != before:
                 await self._wake()
         await self._wake()

@@ -177,9 +177,9 @@ class NoticeBoard:
             try:
                 await self._look()
             except TokimoriError as fault:
-                log.debug("notices are told later: %s", fault)
+                log.debug("notices are delayed: %s", fault)
             except Exception:
-                log.exception("notices are told later")
+                log.exception("notices are delayed")
             if self._end != before:
                 await self._wake()
             is_quiet = self._end == before and self._mark is None

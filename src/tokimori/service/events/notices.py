@@ -67,7 +67,7 @@ class Notices(Part[M]):
                 yield found
             after = found.after
             if found.over:
-                raise Refused("the node stops: another one tells what follows", field="after", value=after)
+                raise Refused("the node stops: ask another one for later events", field="after", value=after)
 
 
 def is_seen(change: Changed, scope: Scope) -> bool:

@@ -173,7 +173,7 @@ async def _rollback(service: Service, name: str, given: Given) -> Receipt:
         digest = next((each.digest for each in kept if each.digest.startswith(digest)), None)
         if digest is None:
             allowed = ", ".join(each.digest[:SHORT] for each in kept)
-            raise NotFound(f"build: {name} keeps no such build", field="digest", value=given["digest"], allowed=allowed)
+            raise NotFound(f"build: {name} has no such build", field="digest", value=given["digest"], allowed=allowed)
     done = await service.tasks.rollback(name, digest)
     return Receipt(f"{name} runs build {done.record.build.digest[:SHORT]} again", path("tasks", name))
 
