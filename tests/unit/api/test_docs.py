@@ -157,6 +157,7 @@ RIGHT: Mapping[str, Sequence[str]] = {
     "fold": ("first",),
     "gap": ("shift",),
     "kind": ("runs",),
+    "of": ("jobs",),
     "shift": ("next",),
     "state": ("failed", "enabled"),
     "text": ("@daily",),
