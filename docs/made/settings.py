@@ -35,6 +35,8 @@ OF_A_RUN = {
     "TOKIMORI_NOMINAL_TIME": "The time for which the run is.",
     "TOKIMORI_DUE_TIME": "The time at which it was due.",
     "TOKIMORI_PARENT_RUN_ID": "The run after which it runs, if there is one.",
+    "TOKIMORI_PARENT_RESULT": "The result of that run; of a job that joins others an object of theirs, by job.",
+    "TOKIMORI_PARENT_RESULT_FILE": "A file with that, if it is large.",
     "TOKIMORI_PERMITS": "The units of semaphores that it holds: `NAME:WEIGHT:TOKEN`.",
     "TOKIMORI_PAYLOAD": "Its payload as JSON, if that is short.",
     "TOKIMORI_PAYLOAD_FILE": "A file with its payload.",

@@ -21,7 +21,7 @@ from tokimori.service.failures import MOST_BUCKETS
 from tokimori.service.reasons import Why
 from tokimori.service.runs import MOST_ATTEMPTS
 from tokimori.service.views.failures import FailuresView
-from tokimori.service.views.runs import AttemptView, OutputView, RunDetailsView, RunView
+from tokimori.service.views.runs import AttemptView, OutputView, ParentRunView, RunDetailsView, RunView
 from tokimori.service.waits import LONGEST_WAIT
 
 AttemptNumber = Annotated[int, Meta(ge=1, le=MOST_ATTEMPTS)]
@@ -145,6 +145,7 @@ class RunRoutes:
             Operation("run_failures", "GET", "/api/v2/failures", self.failures, FailuresView, large=True),
             Operation("run_show", "GET", run, self.show, RunView),
             Operation("run_why", "GET", f"{run}/why", self.why, Why),
+            Operation("run_parents", "GET", f"{run}/parents", self.parents, list[ParentRunView]),
             Operation("run_attempts", "GET", f"{run}/attempts", self.attempts, list[AttemptView]),
             Operation("run_attempt", "GET", f"{run}/attempts/{{attempt:int}}", self.attempt, AttemptView),
             Operation("run_output", "GET", f"{run}/output", self.output, OutputView | None),
@@ -211,6 +212,11 @@ class RunRoutes:
     async def why(self, request: Request) -> Response:
         """Return the reasons that keep a run from starting or retrying, with the commands that mend them."""
         return answer(await self._service(request).runs.why(await self._id(request)))
+
+    async def parents(self, request: Request) -> Response:
+        """Return the runs after whose ends a run was made, with their results: at most 1 MiB of them."""
+        found = await self._service(request).runs.parents(await self._id(request))
+        return answer([ParentRunView.made(each) for each in found])
 
     async def attempts(self, request: Request, query: AttemptsQuery) -> Response:
         """Return the attempts of a run by number, at most the newest hundred; a `Link` names the page of earlier

@@ -26,6 +26,7 @@ from tokimori.apps.failures import Backoffs, Errors, rule_of
 from tokimori.apps.function import AsyncJobFunction, JobFunction, Requestable
 from tokimori.apps.handle import Handle
 from tokimori.apps.json_text import value_of
+from tokimori.apps.parents import Reads
 from tokimori.apps.places import Places
 from tokimori.apps.program import become_node, name_of_module
 from tokimori.apps.routes import AppFunctions, checked
@@ -139,6 +140,10 @@ class App(AppFunctions):
     def transaction(self) -> object:
         """Return a connection in whose transaction its requests are to be made; None: they are none of any."""
         return None
+
+    def reads(self) -> Reads:
+        """Return the way by which functions read of the parents of their runs."""
+        return self.ways
 
     def take_places(self, number: int) -> None:
         """Note that this process runs so many functions at a time: those that wait for others leave one of them."""

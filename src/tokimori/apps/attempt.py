@@ -12,7 +12,6 @@ from functools import partial
 from math import inf
 from pathlib import Path
 from threading import Lock, get_ident
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, assert_never, cast
 
 from msgspec.structs import replace
@@ -22,6 +21,7 @@ from tokimori.apps.failures import ANY, FailureRule
 from tokimori.apps.hooks import Act
 from tokimori.apps.json_text import clean_and_cut, error_traceback, error_words, kept, text_of
 from tokimori.apps.own_process import Meter, leave
+from tokimori.apps.routes import AppFunctions
 from tokimori.apps.signals import SignalThread
 from tokimori.apps.task import End, Finished, Task, TaskNotes, take_in_hand
 from tokimori.errors import InvalidInput
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
 
 OUTPUT_LIMIT = 10 * 2**20
 """Bytes of an attempt's output that go to its file before only the end is kept."""
-_NONE: Mapping[str, FailureRule] = MappingProxyType({})
 UNSAID = "it did not say how it ended, as its job demands (auto_complete_success)"
 LATE = "the lease of its node was over before it began"
 
@@ -85,11 +84,11 @@ class RunningAttempt:
         told: "Callable[[RunningAttempt], None]" = lambda _: None,
         gather: Callable[[], None] = lambda: None,
         tracer: "Tracer | None" = None,
-        rules: Mapping[str, FailureRule] = _NONE,
+        app: AppFunctions | None = None,
     ) -> None:
         self.begin = begin
         self._tracer = tracer
-        self._rules = rules
+        self._rules: Mapping[str, FailureRule] = {} if app is None else app.rules
         self._act = act
         self._began = boottime()
         self._grew = grew
@@ -106,7 +105,7 @@ class RunningAttempt:
         self._untold: TaskNotes | None = None
         self._acts: SignalThread | None = None
         self._acting: set[asyncio.Future[object]] | None = None
-        self.task = Task(begin, self.write, self._tell, hand=self._hand)
+        self.task = Task(begin, self.write, self._tell, hand=self._hand, reads=None if app is None else app.reads())
 
     # The work
 

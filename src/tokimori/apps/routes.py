@@ -11,6 +11,7 @@ from tokimori.apps.arguments import Arguments, is_awaited, method_of
 from tokimori.apps.failures import FailureRule
 from tokimori.apps.function import Requestable
 from tokimori.apps.hooks import Act, Hooks
+from tokimori.apps.parents import Reads
 from tokimori.apps.task import Task
 from tokimori.errors import InvalidInput, Refused
 from tokimori.executors.functions.wire import Declared, Hello, language
@@ -281,6 +282,10 @@ class AppFunctions:
         self._stored = StoredFunctions()
         self._vanished, self._version = vanished, version
         self._jobs: dict[str, Declared] = {}
+
+    def reads(self) -> Reads | None:
+        """Return the way by which functions read of the parents of their runs; None: they can't."""
+        return None
 
     def take_places(self, number: int) -> None:
         """Set the number of functions that this process runs at a time."""

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -14,6 +14,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from tokimori.apps.json_text import clean, kept, text_of, value_of
+from tokimori.apps.parents import OfParents, Reads
 from tokimori.apps.signals import Hand, Signals, carry_out
 from tokimori.clock import Moment, format_moment, from_datetime, parse_moment, to_datetime
 from tokimori.errors import ClaimLost, InvalidInput, Refused
@@ -54,7 +55,7 @@ class TaskNotes:
 _NOTHING = TaskNotes()
 
 
-class Task:
+class Task(OfParents):
     """The run that a function works on, until the function ends.
 
     The first call of `finish`, `fail`, `retry`, `release` or `hold` decides the outcome; later calls and the returned
@@ -69,11 +70,13 @@ class Task:
         tell: Callable[[TaskNotes], None] | None = None,
         *,
         hand: Hand = carry_out,
+        reads: Reads | None = None,
     ) -> None:
         self._facts = facts
         self._write = write
         self._tell = tell or _dropped
         self._told = _NOTHING
+        super().__init__(reads)
         self._hand = hand
         self._signals: Signals | None = None
         self._lock = Lock()
@@ -320,6 +323,12 @@ class CommandTask(Task):
         """Raise `Refused`: nothing is kept of a command."""
         raise Refused(f"checkpoint: {_NO_FUNCTION}", field="checkpoint", allowed="a file of its own")
 
+    def parent_result(self, job: str | None = None) -> Any:
+        """Return what stands in TOKIMORI_PARENT_RESULT, or in it of the parent `job` of a join; None without one."""
+        text = _variable("TOKIMORI_PARENT_RESULT")
+        value = None if text is None else value_of(text)
+        return value if job is None or not isinstance(value, Mapping) else value.get(job)
+
     def release(self) -> None:
         """Raise `Refused`: a command can't give its run back."""
         raise Refused(f"release: {_NO_FUNCTION}", field="release", allowed="`retry`")
@@ -359,7 +368,7 @@ def task_of_command() -> CommandTask | None:
         token=int(said["TOKIMORI_TOKEN"]),
         scheduled_at=_moment("TOKIMORI_NOMINAL_TIME"),
         due_at=_moment("TOKIMORI_DUE_TIME"),
-        payload=_payload(),
+        payload=_variable("TOKIMORI_PAYLOAD"),
         parent_run_id=said.get("TOKIMORI_PARENT_RUN_ID"),
         traceparent=said.get(VARIABLE),
     )
@@ -374,6 +383,6 @@ def _moment(name: str) -> Moment:
     return parse_moment(os.environ[name], field=name)
 
 
-def _payload() -> str | None:
-    file = os.environ.get("TOKIMORI_PAYLOAD_FILE")
-    return os.environ.get("TOKIMORI_PAYLOAD") if file is None else Path(file).read_text(encoding="utf-8")
+def _variable(name: str) -> str | None:
+    file = os.environ.get(f"{name}_FILE")
+    return os.environ.get(name) if file is None else Path(file).read_text(encoding="utf-8")

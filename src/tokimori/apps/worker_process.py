@@ -190,7 +190,7 @@ class WorkerProcess(asyncio.Protocol):
                 told=self._noted,
                 gather=self._gather_outputs,
                 tracer=self._tracer(),
-                rules=self._app.rules,
+                app=self._app,
             )
             if not self._attempts:
                 self._outputs.put_back()

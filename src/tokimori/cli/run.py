@@ -40,7 +40,7 @@ run = Group(
         "why": ("tokimori.cli.why:why_run", "Say what keeps a run from starting, and the command that mends it."),
     },
     sections={
-        "Look": ("list", "show", "logs", "why", "failures"),
+        "Look": ("list", "show", "parents", "logs", "why", "failures"),
         "Order": ("cancel", "restart", "signal", "hold", "resume", "retry", "bulk"),
         "From within a run": ("report",),
     },
@@ -70,6 +70,20 @@ def show(run_id: str, before: int | None) -> None:
         print_json(RunDetailsView.made(details, why=() if why is None else why.reasons))
     else:
         _print_details(details, () if why is None else why.reasons)
+
+
+@run.command()
+@click.argument("run_id", metavar="ID", shell_complete=run_ids)
+def parents(run_id: str) -> None:
+    """List the runs after whose ends a run was made, with their results."""
+    from tokimori.service.views.runs import ParentRunView
+
+    found = with_run(run_id, lambda service, whole: service.runs.parents(whole))
+    if options().as_json:
+        print_json([ParentRunView.made(each) for each in found])
+        return
+    rows = [(Id(each.id), each.job_id, State(each.state), At(each.ended, "UTC"), each.result) for each in found]
+    print_table(("ID", "JOB", "STATE", "ENDED", "RESULT"), rows, spare=("ENDED",))
 
 
 @run.command()

@@ -30,6 +30,8 @@ _NOT_SETTINGS = frozenset(
         "NOMINAL_TIME",
         "DUE_TIME",
         "PARENT_RUN_ID",
+        "PARENT_RESULT",
+        "PARENT_RESULT_FILE",
         "PERMITS",
         "PAYLOAD",
         "PAYLOAD_FILE",

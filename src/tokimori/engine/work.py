@@ -14,7 +14,7 @@ from tokimori.model.attempt_notes import Notes, given_to, is_inherited, notes_ro
 from tokimori.model.ids import NodeId, RunId
 from tokimori.model.job import kills_on_lost_lease
 from tokimori.model.outcome import Released, RetryIn
-from tokimori.model.run import Output, Run, shifted_times
+from tokimori.model.run import Output, Run, parents_of, shifted_times
 from tokimori.model.target import Http, Unreadable
 from tokimori.ports.executor import AttemptTask, Ended, Grew, Noted, Report, Started
 from tokimori.ports.nodes import StartedRun
@@ -359,10 +359,10 @@ def task_of(claimed: Claimed) -> AttemptTask | None:
         run.nominal,
         run.due,
         definition.timeout,
-        timeout_grace=definition.timeout_grace,
-        kill_on_lost_lease=kills_on_lost_lease(definition, keyed=run.concurrency_key is not None),
-        time_zone=definition.time_zone,
-        payload=payload_for(run, definition),
+        definition.timeout_grace,
+        kills_on_lost_lease(definition, keyed=run.concurrency_key is not None),
+        definition.time_zone,
+        payload_for(run, definition),
         is_inherited=is_inherited(run),
         checkpoint=run.details.checkpoint,
         parent_id=run.parent_id,
@@ -370,6 +370,8 @@ def task_of(claimed: Claimed) -> AttemptTask | None:
         own_process=definition.own_process,
         client=definition.queue if definition.client else None,
         traceparent=run.details.traceparent,
+        parents=() if run.parent_id is None and not run.details.parents else parents_of(run),
+        joined=bool(run.details.parents),
     )
 
 

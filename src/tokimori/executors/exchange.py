@@ -14,6 +14,7 @@ from tokimori.errors import Bug, Refused
 from tokimori.executors.facts import Account
 from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.reported import MOST_LINE
+from tokimori.model.parents import text_of
 from tokimori.ownership import others_reach
 from tokimori.ports.executor import AttemptTask
 
@@ -120,7 +121,7 @@ def _remove_all(folder: int, owner: int, most: int, depth: int) -> int:
 
 
 MOST_IN_ENVIRONMENT = 100_000
-"""Bytes of a payload that go into a variable: Linux allows 128 KiB for one, its name included (execve(2))."""
+"""Bytes of a text that go into a variable: Linux allows 128 KiB for one, its name included (execve(2))."""
 
 _FRESH = ".new"
 _NO_REPORT = frozenset({errno.ELOOP, errno.EACCES, errno.ENXIO, errno.ENOTDIR, errno.EAGAIN})
@@ -137,44 +138,52 @@ class Exchange:
     which belongs to the account. That one is reached by its name in `at` alone: the account can't put another there.
     """
 
-    __slots__ = ("_at", "_is_large", "_outcome", "_payload", "_text", "_theirs", "_uid", "folder")
+    __slots__ = ("_at", "_outcome", "_prefix", "_texts", "_theirs", "_uid", "folder")
 
     def __init__(
-        self, folder: Path, at: int, prefix: str, payload: str | None, uid: int, *, theirs: str | None = None
+        self,
+        folder: Path,
+        at: int,
+        prefix: str,
+        payload: str | None,
+        uid: int,
+        *,
+        theirs: str | None = None,
+        parent: str | None = None,
     ) -> None:
         self.folder = folder if theirs is None else folder / theirs
         self._at = at
         self._theirs = theirs
         self._outcome = f"{prefix}outcome"
-        self._payload = f"{prefix}payload"
-        self._text = payload
-        self._is_large = payload is not None and len(payload.encode()) > MOST_IN_ENVIRONMENT
-        self._uid = uid
+        self._prefix, self._uid = prefix, uid
+        self._texts = {"payload": payload, "parent_result": parent}
 
     def variables(self) -> dict[str, str]:
-        """Return the variables for the command: where to report, and its payload or the file with it."""
+        """Return the variables for the command: where to report, its payload, and the result of its parents."""
         found = {"TOKIMORI_OUTCOME_FILE": str(self.folder / self._outcome)}
-        if self._is_large:
-            found["TOKIMORI_PAYLOAD_FILE"] = str(self.folder / self._payload)
-        elif self._text is not None:
-            found["TOKIMORI_PAYLOAD"] = self._text
+        for name, text in self._texts.items():
+            if text is not None:
+                variable = f"TOKIMORI_{name.upper()}"
+                file = str(self.folder / f"{self._prefix}{name}")
+                found |= {f"{variable}_FILE": file} if _is_large(text) else {variable: text}
         return found
 
     def prepare(self, account: Account) -> None:
-        """Write the payload, where the environment has no room for it; then the files are the account's alone.
+        """Write the texts for which the environment has no room; then the files are the account's alone.
 
         The folder comes last: nobody else puts anything where the node writes. Raises `OSError`.
         """
         with self._opened() as folder:
-            if self._text is not None and self._is_large:
-                self._write_payload(folder, self._text.encode(), account)
+            for name, text in self._texts.items():
+                if text is not None and _is_large(text):
+                    self._write(folder, name, text.encode(), account)
             if self._theirs is not None:
                 os.fchown(folder, account.uid, account.gid)
 
-    def _write_payload(self, folder: int, payload: bytes, account: Account) -> None:
+    def _write(self, folder: int, name: str, text: bytes, account: Account) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(self._payload, flags, 0o600, dir_fd=folder), "wb") as file:
-            file.write(payload)
+        with os.fdopen(os.open(f"{self._prefix}{name}", flags, 0o600, dir_fd=folder), "wb") as file:
+            file.write(text)
             if account.uid != os.geteuid():
                 os.fchown(file.fileno(), account.uid, account.gid)
 
@@ -223,9 +232,13 @@ class Exchange:
         if self._theirs is not None:
             remove_at(self._at, self._theirs)
             return
-        for file in (self._outcome, self._payload):
+        for file in (self._outcome, *(f"{self._prefix}{name}" for name in self._texts)):
             with suppress(OSError):
                 os.unlink(file, dir_fd=self._at)
+
+
+def _is_large(text: str) -> bool:
+    return len(text.encode()) > MOST_IN_ENVIRONMENT
 
 
 class Exchanges:
@@ -276,15 +289,17 @@ class Exchanges:
         return exchange
 
     def _placed(self, folder: Path, at: int, task: AttemptTask, account: Account, own: Account) -> Exchange:
+        parent = text_of(task.parent_runs, joined=task.joined) if task.parent_runs else None
         if account.uid == own.uid:
-            return Exchange(folder, at, f"{task.run_id}.{task.attempt}.", task.payload, account.uid)
+            prefix = f"{task.run_id}.{task.attempt}."
+            return Exchange(folder, at, prefix, task.payload, account.uid, parent=parent)
         try:
             others = self._others[-1] if self._others else self._made_for_others(folder)
             name = others.add()
         except FileNotFoundError:  # who cleans temporary folders took it
             others = self._made_for_others(folder)
             name = others.add()
-        return Exchange(others.path, others.descriptor, "", task.payload, account.uid, theirs=name)
+        return Exchange(others.path, others.descriptor, "", task.payload, account.uid, theirs=name, parent=parent)
 
     def _made_for_others(self, folder: Path) -> OthersFolder:
         """Return the folder for all other users, with a note of it for whoever clears up behind a dead node.

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from tokimori.clock import format_moment
 from tokimori.errors import Refused
+from tokimori.model.parents import facts_of_parents
 from tokimori.model.target import Command
 from tokimori.model.templates import SECRETS, check_filled, names_parts, parts_of
 from tokimori.model.trace import VARIABLE
@@ -33,7 +34,8 @@ def facts_of(task: AttemptTask, texts: Collection[str] = ()) -> dict[str, str]:
     }
     secrets = {SECRETS + name: value for name, value in task.secrets.items()}
     parts = parts_of(task.payload) if names_parts(texts) else {}
-    facts = {name: fact for name, fact in known.items() if fact is not None} | secrets | dict(parts)
+    parents = facts_of_parents(task.parent_runs, joined=task.joined) if task.parent_runs else {}
+    facts = {name: fact for name, fact in known.items() if fact is not None} | secrets | dict(parts) | parents
     check_filled(texts, facts)
     return facts
 

@@ -1,4 +1,4 @@
-"""Secrets of runs: their values are had just before an attempt starts, and hidden in all that is told of it."""
+"""Needs of attempts before they start: results of parents, and secrets, which are hidden in all that is told."""
 
 import asyncio
 import base64
@@ -27,9 +27,11 @@ from tokimori.model.outcome import (
     Succeeded,
     TimedOut,
 )
+from tokimori.model.parents import ParentRun
 from tokimori.model.secret import SHORTEST
-from tokimori.model.templates import secrets_in
-from tokimori.ports.executor import AttemptTask, Ended, Executor, Report, StopReason
+from tokimori.model.target import Build, Command
+from tokimori.model.templates import names_parents, secrets_in
+from tokimori.ports.executor import AttemptTask, Ended, Executor, ReadParents, Report, StopReason
 from tokimori.ports.secrets import OpenSecret, Vault
 
 
@@ -135,12 +137,12 @@ _Found = Mapping[str, OpenSecret | TokimoriError]
 class SecretExecutor:
     """Stands between a node and its executor: tasks whose targets name secrets begin when the vault gave their values.
 
-    One that can't have them ends as failed, and nothing of it starts.
+    One that can't have them ends as failed, and nothing of it starts. So do those that get results of their parents.
     """
 
-    def __init__(self, executor: Executor, vault: Vault, clock: Clock, hide: Hide) -> None:
+    def __init__(self, executor: Executor, vault: Vault, parents: ReadParents, clock: Clock, hide: Hide) -> None:
         self._executor = executor
-        self._vault = vault
+        self._vault, self._parents = vault, parents
         self._clock = clock
         self._hide = hide
         self._report: Callable[[Report], None] = _nobody
@@ -155,7 +157,7 @@ class SecretExecutor:
 
     def start(self, tasks: Sequence[AttemptTask]) -> None:
         """See `Executor.start`. Each secret is asked for once, however many of these tasks name it."""
-        wanting = {_key_of(task): task for task in tasks if secrets_in(task.target.texts())}
+        wanting = {_key_of(task): task for task in tasks if secrets_in(task.target.texts()) or _wants_parents(task)}
         if not wanting:
             self._executor.start(tasks)
             return
@@ -170,21 +172,31 @@ class SecretExecutor:
         names = sorted(frozenset[str]().union(*(secrets_in(task.target.texts()) for task in tasks)))
         found = dict(zip(names, await asyncio.gather(*map(self._asked, names)), strict=True))
         ready, away = [], []
-        for task in tasks:
-            fault = _fault(task, found)
-            if fault is None:
-                ready.append(self._with_values(task, found))
+        for task, parents in zip(tasks, await asyncio.gather(*map(self._parents_of, tasks)), strict=True):
+            fault = _fault(task, found) or (parents if isinstance(parents, TokimoriError) else None)
+            if isinstance(parents, tuple) and fault is None:
+                ready.append(self._with_values(replace(task, parent_runs=parents), found))
             elif isinstance(fault, StoreError):
                 away.append((task, fault))
             else:
-                self._end(task, Failed(fault if isinstance(fault, str) else fault.message))
+                self._end(task, Failed(fault.message if isinstance(fault, TokimoriError) else str(fault)))
         if begun := [task for task in ready if self._waiting.pop(_key_of(task), None) is not None]:
             self._hidden |= {_key_of(task): task.hidden for task in begun}
             self._executor.start(begun)
         if away:
             await asyncio.sleep(PAUSE)
         for task, error in away:
-            self._end(task, Released(f"its secrets can't be had now: {error.message}"))
+            what = "secrets or results of its parents"
+            self._end(task, Released(f"its {what} can't be had now: {error.message}"))
+
+    async def _parents_of(self, task: AttemptTask) -> tuple[ParentRun, ...] | TokimoriError:
+        try:
+            return tuple(await self._parents(task.parents)) if _wants_parents(task) else ()
+        except TokimoriError as fault:
+            return fault
+        except Exception as fault:  # as below
+            log.exception("the results of the parents of run %s could not be read", task.run_id)
+            return StoreError(f"they can't be read: {type(fault).__name__}; the log of the node says more")
 
     async def _asked(self, name: str) -> OpenSecret | TokimoriError:
         try:
@@ -198,6 +210,8 @@ class SecretExecutor:
 
     def _with_values(self, task: AttemptTask, found: _Found) -> AttemptTask:
         values = {each.name: each.value for each in _wanted(task, found) if isinstance(each, OpenSecret)}
+        if not values:
+            return task
         hidden = needles_of(values.values())
         self._hide(hidden)
         return replace(task, secrets=values, hidden=(*task.hidden, *hidden))
@@ -235,6 +249,13 @@ class SecretExecutor:
         for task in list(self._waiting.values()):
             self._end(task, stopped(StopReason.RELEASE))
         await self._executor.close()
+
+
+def _wants_parents(task: AttemptTask) -> bool:
+    """Return if it gets results of parents: every command of a child does, else a target that names them."""
+    if not task.parents:
+        return False
+    return isinstance(task.target, Command | Build) or names_parents(task.target.texts())
 
 
 def _key_of(task: AttemptTask) -> _Key:

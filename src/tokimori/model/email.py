@@ -85,6 +85,7 @@ class Email(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
 
     def texts(self) -> Iterator[str]:
         """Yield the texts that may name secrets."""
+        yield self.subject
         yield self.text
         yield "" if self.password is None else naming(self.password)
 

@@ -38,6 +38,12 @@ def manual_origin(key: str) -> str:
     return f"m:{key}"
 
 
+def parents_of(run: "Run") -> tuple[RunId, ...]:
+    """Return the runs after whose ends this one was made: all of them for a join, else at most one."""
+    alone = () if run.parent_id is None or asked_by(run.origin) != "parent" else (run.parent_id,)
+    return run.details.parents or alone
+
+
 _ASKED_BY = {"s:": "schedule", "b:": "backfill", "c:": "parent"}
 
 
@@ -62,8 +68,8 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     from a parent. `traceparent` is the place of the requester in a trace (`tokimori.model.trace`), `requested_by` the
     requester. `delay` is the microseconds from the last request to its due time, if the request named a delay.
     `unbegun` counts attempts that never began: their node released them. `cause` is that of the failure
-    (`tokimori.model.cause`). `as_kept` is the stored text, if another
-    version wrote more than this one can read.
+    (`tokimori.model.cause`). `parents` are the runs that a join has waited for. `as_kept` is the stored text, if
+    another version wrote more than this one can read.
     """
 
     tzdata: str | None = None
@@ -79,6 +85,7 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     delay: int | None = None
     unbegun: int = 0
     cause: str | None = None
+    parents: tuple[RunId, ...] = ()
     as_kept: str | None = None
 
 

@@ -26,7 +26,7 @@ FACTS = (
 )
 """Facts that a template may name. `payload_json` is the payload as a string of JSON, with its quotes; null if there is
 none."""
-_OTHERS = ", part.KEY, part_json.KEY or secret.NAME"
+_OTHERS = ", part.KEY, part_json.KEY, parent.result, parent.JOB.result or secret.NAME"
 OPENING = "{{"
 SECRETS: Final = "secret."
 """Beginning of a reference to a secret: `{{ secret.NAME }}`."""
@@ -36,9 +36,16 @@ PART: Final = "part."
 is written as JSON."""
 PART_JSON: Final = "part_json."
 """The same, always as JSON: `{{ part_json.subject }}` is a string with its quotes, and null if there is none."""
+PARENT: Final = "parent."
+"""Beginning of a reference to the result of a parent: `{{ parent.result }}`, or `{{ parent.JOB.result }}` of a join."""
+PARENT_JSON: Final = "parent_json."
+"""The same as JSON, under which it stands among the facts."""
 MOST_FILLED: Final = 4 * 2**20
 """Characters that facts bring into the templates of one attempt: a payload, as text and as JSON, and room beside it."""
-_PLACE = re.compile(rf"\{{\{{(?:[ ]*((?:secret|part|part_json)\.{SECRETS_NAME}|[a-z_]+)[ ]*\}}\}})?", re.ASCII)
+_JOB = r"(?:[A-Za-z0-9._:@+][A-Za-z0-9._:@+-]{0,254}\.)?"
+_NAMED = rf"(?:secret|part|part_json)\.{SECRETS_NAME}|parent\.{_JOB}result|[a-z_]+"
+_PLACE = re.compile(rf"\{{\{{(?:[ ]*({_NAMED})[ ]*\}}\}})?", re.ASCII)
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*("|\Z)', re.DOTALL)
 _SECRET = re.compile(rf"\{{\{{[ ]*secret\.(?:({SECRETS_NAME})[ ]*\}}\}})?", re.ASCII)
 
 
@@ -56,16 +63,24 @@ def check_template(field: str, text: str, facts: Collection[str] = FACTS, what: 
 
 
 def _is_part(name: str) -> bool:
-    return name.startswith((SECRETS, PART, PART_JSON))
+    return name.startswith((SECRETS, PART, PART_JSON, PARENT))
 
 
-def rendered(text: str, facts: Mapping[str, str], written: Callable[[str], str] = str) -> str:
-    """Return the text with the facts in their places, each as `written` gives it. Facts are not rendered again."""
+def rendered(text: str, facts: Mapping[str, str], written: Callable[[str], str] = str, *, is_json: bool = False) -> str:
+    """Return the text with the facts in their places, each as `written` gives it. Facts are not rendered again.
+
+    In JSON the result of a parent is a value, or within a string a part of that.
+    """
+    strings = [place.span() for place in _STRING.finditer(text)] if is_json and PARENT in text else []
 
     def put(place: re.Match[str]) -> str:
         name = place[1]
         if not name:
             return place[0]
+        if is_json and name.startswith(PARENT):
+            if any(first < place.start() < last for first, last in strings):
+                return json.dumps(facts.get(name, ""))[1:-1]
+            return facts.get(PARENT_JSON + name.removeprefix(PARENT), "null")
         return written(facts.get(name, "null" if name.startswith(PART_JSON) else ""))
 
     return _PLACE.sub(put, text)
@@ -81,6 +96,13 @@ def check_filled(texts: Iterable[str], facts: Mapping[str, str]) -> None:
     if size > MOST_FILLED:
         message = f"payload: with it the templates of the job would have {size} characters"
         raise InvalidInput(message, field="payload", value=size, allowed=f"at most {MOST_FILLED} in all places")
+
+
+def names_parents(texts: Iterable[str]) -> bool:
+    """Return whether these texts name results of parents."""
+    return any(
+        (place[1] or "").startswith(PARENT) for text in texts if PARENT in text for place in _PLACE.finditer(text)
+    )
 
 
 def names_parts(texts: Iterable[str]) -> bool:

@@ -48,6 +48,7 @@ from tokimori.ports.work_source import WorkSource
 from tokimori.randomness import Randomness
 from tokimori.service.builds import Builds
 from tokimori.service.claim_place import MOST_WAITING, ClaimPlace
+from tokimori.service.parents import parent_runs
 from tokimori.service.reboot import trigger_reboot
 from tokimori.service.schema import StoreOnDemand, open_prepared
 from tokimori.service.secrets import Vault
@@ -223,7 +224,9 @@ def _executors(
     requests = HttpExecutor(clock, networks_of(settings.targets.private_addresses), callbacks)
     builds, tasks_dir = Builds(store, os.urandom), settings.tasks_dir
     inner = executors_of(clock, settings.state_dir, functions.executor, requests, builds=builds, tasks_dir=tasks_dir)
-    asking = ClientExecutor(SecretExecutor(inner, Vault(service.secrets), clock, hide), callbacks.guests, clock)
+    asking = ClientExecutor(
+        SecretExecutor(inner, Vault(service.secrets), partial(parent_runs, store), clock, hide), callbacks.guests, clock
+    )
     return traced(asking)
 
 

@@ -1,6 +1,6 @@
 """Interface between the engine and the executors of targets."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -10,6 +10,7 @@ from tokimori.clock import Moment
 from tokimori.model.attempt_notes import Notes
 from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.outcome import Outcome
+from tokimori.model.parents import ParentRun
 from tokimori.model.run import Output
 from tokimori.model.target import Target
 
@@ -22,6 +23,10 @@ class Builds(Protocol):
         ...
 
 
+ReadParents = Callable[[Sequence[RunId]], Awaitable[Sequence[ParentRun]]]
+"""Reads the runs of these ids with their results, as far as they are kept. Raises `StoreError`."""
+
+
 class AttemptTask(Struct, frozen=True, gc=False):
     """One attempt to be made. `kill_on_lost_lease`: end it when the lease can't be renewed. Durations are seconds.
 
@@ -30,8 +35,9 @@ class AttemptTask(Struct, frozen=True, gc=False):
     ended. With `own_process` no other run is in the worker process of its function. `permits` are the units that it
     holds in another store, as `tokimori.model.semaphores.permits_text` writes them. `secrets` are the values of the
     secrets that its target names; `hidden` are texts to hide in its output and reports. `traceparent` is its place in a
-    trace (`tokimori.model.trace`). `client` is the queue of a job whose attempts may call their node, and `server` the
-    address, with a token, for this one.
+    trace (`tokimori.model.trace`). `parents` are the runs after whose ends it was made (`joined`: it waited for all of
+    them), and `parent_runs` these with their results, if its target wants them. `client` is the queue of a job whose
+    attempts may call their node, and `server` the address, with a token, for this one.
     """
 
     run_id: RunId
@@ -57,6 +63,9 @@ class AttemptTask(Struct, frozen=True, gc=False):
     secrets: Mapping[str, str] = field(default_factory=dict)
     hidden: tuple[str, ...] = ()
     traceparent: str | None = None
+    parents: tuple[RunId, ...] = ()
+    joined: bool = False
+    parent_runs: tuple[ParentRun, ...] = ()
 
 
 class StopReason(StrEnum):

@@ -13,7 +13,7 @@ from tokimori.model.access_token import Role
 from tokimori.model.attempt_notes import NUMBER, given_to, is_inherited, notes_in, payload_for, shown_of
 from tokimori.model.ids import JobId, RunId, check_job_id, check_uuid
 from tokimori.model.job import Job
-from tokimori.model.run import Attempt, Output, Run
+from tokimori.model.run import Attempt, Output, Run, parents_of
 from tokimori.model.sizes import check_reason
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
@@ -35,6 +35,7 @@ from tokimori.service.ground import Caller, Ground
 from tokimori.service.job_reads import reader_on
 from tokimori.service.operation import OUTCOME, REQUEST, STATE, M, composed, operation
 from tokimori.service.orders import Orders
+from tokimori.service.parents import RunParents
 from tokimori.service.reasons import Why
 from tokimori.service.requesting import RunRequests
 from tokimori.service.requests import Asked
@@ -85,7 +86,7 @@ class RunDetails(RunSummary, frozen=True, kw_only=True):
 _Summary = TypeVar("_Summary", bound=RunSummary)
 
 
-class Runs(RunFailures[M]):
+class Runs(RunFailures[M], RunParents[M]):
     """Runs. Every operation may raise `StoreError`, and `NotFound` for an unknown run."""
 
     noun, word = "runs", "run"
@@ -334,7 +335,7 @@ class Runs(RunFailures[M]):
         if job.incarnation != old.incarnation:
             message = f"the job of the run {old.id} was deleted, and {old.job_id!r} is another one"
             raise Refused(message, field="run", value=old.id, allowed=f"`tokimori job trigger {old.job_id}`")
-        details = replace(run.details, retry_of=old.id, inherited=is_inherited(old))
+        details = replace(run.details, retry_of=old.id, inherited=is_inherited(old), parents=parents_of(old))
         return await self._requests.keep(request, replace(run, details=details))
 
     @retry.within

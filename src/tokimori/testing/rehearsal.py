@@ -203,7 +203,7 @@ class Rehearsal:
             return Failed(fault.message)
         self._number += 1
         begin = begin_of(task, self._number, self.node.clock)
-        attempt = RunningAttempt(begin, act, self._runs_dir, _nobody, rules=self.app.rules)
+        attempt = RunningAttempt(begin, act, self._runs_dir, _nobody, app=self.app)
 
         def work() -> wire.FunctionEnded:
             return (None if iscoroutinefunction(act) else attempt.run()) or self._loop.run(attempt.run_async())

@@ -10,9 +10,9 @@ from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
 from tokimori.model.policies import Overlap
 from tokimori.model.retention import KEYS_KEPT, Expiry, expiry_of, expiry_of_deleted
-from tokimori.model.run import SkipReason
+from tokimori.model.run import Details, SkipReason, parents_of
 from tokimori.model.transitions import RunState
-from tokimori.ports.copying import ALL_ARRIVED, Kind
+from tokimori.ports.copying import ALL_ARRIVED, Arrival, Kind
 from tokimori.ports.store import Store
 from tokimori.ports.working import Claimed, Verdict
 
@@ -70,8 +70,21 @@ async def test_a_join_knows_that_it_was_complete(store: Store, worker: Worker) -
     _, first, again = await two_rounds(store, worker)
     await settle(store, worker, *first)
     await settle(store, worker, *again, now=5)
-    (kept,) = await store.export_rows(Kind.ARRIVALS, None, 10)
-    assert (kept.root, kept.parents, kept.latest) == ("s:0", ALL_ARRIVED, later(5))  # type: ignore[union-attr]
+    kept: list[Arrival] = await store.export_rows(Kind.ARRIVALS, None, 10)  # type: ignore[assignment]
+    assert [(each.root, each.parents, each.latest) for each in kept] == [
+        (root, ALL_ARRIVED, later(5)) for root in ("r:s:0", "s:0")
+    ]
+
+
+async def test_a_join_names_the_runs_that_it_has_waited_for(store: Store, worker: Worker) -> None:
+    """The child of all knows the ids of its parents' runs, also of one that ended in another transaction."""
+    _, (one, two), (again, _) = await two_rounds(store, worker)
+    await settle(store, worker, one)
+    await settle(store, worker, again)
+    await settle(store, worker, two, now=1)
+    (run,) = await runs_of(store, "child")
+    assert run.details == Details(parents=tuple(sorted(each.run.id for each in (one, again, two))))
+    assert parents_of(run) == run.details.parents
 
 
 @pytest.mark.parametrize("complete", [True, False])
@@ -80,7 +93,7 @@ async def test_old_arrivals_are_forgotten(store: Store, worker: Worker, *, compl
     child, (one, two), _ = await two_rounds(store, worker)
     await settle(store, worker, *((one, two) if complete else (one,)))
     assert not await store.prune([_expiry(child, MONTH - 2)], 10)
-    assert len(await store.export_rows(Kind.ARRIVALS, None, 10)) == 1
+    assert len(await store.export_rows(Kind.ARRIVALS, None, 10)) == 2
     assert not await store.prune([_expiry(child, MONTH)], 10)
     assert await store.export_rows(Kind.ARRIVALS, None, 10) == []
 
@@ -96,7 +109,7 @@ async def test_pruning_takes_no_more_arrivals_than_it_may(store: Store, worker: 
     left, rest = [], [_expiry(child, MONTH)]
     while rest := [*await store.prune(rest, 2)]:
         left.append(len(await store.export_rows(Kind.ARRIVALS, None, 10)))
-    assert (left, await store.export_rows(Kind.ARRIVALS, None, 10)) == ([3, 1], [])
+    assert (left, await store.export_rows(Kind.ARRIVALS, None, 10)) == ([8, 6, 4, 2, 0], [])
 
 
 async def test_a_deleted_child_leaves_no_arrivals(store: Store, worker: Worker) -> None:

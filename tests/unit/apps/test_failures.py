@@ -27,7 +27,7 @@ def outcome(error: BaseException, tmp_path: Path, attempt: int = 1, *, waits: bo
 
     app.job(id="it", attempts=5, **terms)(fails_async if waits else fails)
     beginning = begin(handler="shop.it", attempt=attempt)
-    running = RunningAttempt(beginning, app.act_of("shop.it"), tmp_path, lambda _: None, rules=app.rules)
+    running = RunningAttempt(beginning, app.act_of("shop.it"), tmp_path, lambda _: None, app=app)
     ended = asyncio.run(running.run_async()) if waits else running.run()
     assert ended is not None
     return outcome_of(ended, None, None)

@@ -1,6 +1,7 @@
 """The files of an attempt, and what is left of them where they can't be made."""
 
 import errno
+import json
 import os
 from pathlib import Path
 
@@ -10,8 +11,10 @@ from tests.unit.examples import a_task
 from tokimori.errors import Refused
 from tokimori.executors.exchange import FOLDER, MOST_IN_ENVIRONMENT, Exchanges, remove_at, remove_dead
 from tokimori.executors.facts import Account, own_account
-from tokimori.model.ids import RunId
+from tokimori.model.ids import JobId, RunId
+from tokimori.model.parents import ParentRun
 from tokimori.model.target import Noop
+from tokimori.model.transitions import RunState
 
 TASK = a_task(Noop(), run_id=RunId("r1"), payload="x" * (MOST_IN_ENVIRONMENT + 1))
 
@@ -100,3 +103,19 @@ def test_what_a_command_left_is_removed_a_bounded_piece_at_a_time(tmp_path: Path
     remove_at(at, "1", 20)
     assert len(list(theirs.iterdir())) == 10
     os.close(at)
+
+
+@pytest.mark.parametrize("size", [10, MOST_IN_ENVIRONMENT])
+def test_a_result_of_a_parent_is_a_variable_or_a_file(tmp_path: Path, size: int) -> None:
+    """A long one stands in the file that a variable names, and goes with the attempt."""
+    exchanges, own, text = Exchanges(tmp_path / "runs"), own_account(), json.dumps("x" * size)
+    exchanges.make()
+    parent = ParentRun(id=RunId("p"), job_id=JobId("a"), state=RunState.SUCCEEDED, result=text)
+    exchange = exchanges.open(a_task(Noop(), run_id=RunId("r1"), parent_runs=(parent,), parents=(parent.id,)), own, own)
+    said = exchange.variables()
+    file = said.get("TOKIMORI_PARENT_RESULT_FILE")
+    assert said.get("TOKIMORI_PARENT_RESULT", file and Path(file).read_text()) == text
+    assert (file is None) == (size == 10)
+    exchange.remove()
+    assert not list((tmp_path / "runs").glob("*/r1*"))
+    exchanges.remove()

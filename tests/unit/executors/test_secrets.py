@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.examples import a_task, seconds
 from tokimori.clock import Moment
@@ -11,7 +12,9 @@ from tokimori.errors import NotFound, Refused, StoreUnavailable
 from tokimori.executors.secrets import PAUSE, SecretExecutor
 from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.outcome import Failed, Outcome, Released, Succeeded
-from tokimori.model.target import Command, Noop, Target
+from tokimori.model.parents import ParentRun
+from tokimori.model.target import Command, Http, Noop, Target
+from tokimori.model.transitions import RunState
 from tokimori.ports.executor import AttemptTask, Ended, Report, StopReason
 from tokimori.ports.secrets import OpenSecret
 from tokimori.testing.manual import VirtualClock
@@ -80,7 +83,13 @@ class Site:
         self.told: list[Report] = []
         self.hidden: list[str] = []
         self.clock = VirtualClock(seconds(0))
-        self.executor = SecretExecutor(self.inner, self.safe, self.clock, self.hidden.extend)
+        self.executor = SecretExecutor(self.inner, self.safe, self.parents, self.clock, self.hidden.extend)
+
+    async def parents(self, ids: Sequence[RunId]) -> list[ParentRun]:
+        """See `ReadParents`."""
+        if self.safe.fault is not None:
+            raise self.safe.fault
+        return [ParentRun(id=each, job_id=JobId("p"), state=RunState.SUCCEEDED, result="7") for each in ids]
 
     def outcomes(self) -> list[Outcome]:
         """How attempts ended."""
@@ -212,3 +221,25 @@ async def test_orders_reach_what_has_begun(site: Site) -> None:
     await site.done()
     site.executor.stop(RunId("r"), Token(1), StopReason.RELEASE)
     assert site.inner.stopped == [StopReason.RELEASE]
+
+
+async def test_a_command_gets_the_results_of_its_parents(site: Site) -> None:
+    """They are read before it starts; a request that names none, and a run without parents, are not held up."""
+    command, request = Command(argv=("p",)), Http(url="http://a.example/{{ job_id }}")
+    named = Http(url="http://a.example/", body="{{ parent.result }}")
+    targets: list[Target] = [command, request, named]
+    of_child = [replace(task(each, run=f"c{n}"), parents=(RunId("p"),)) for n, each in enumerate(targets)]
+    site.executor.start([task(command), *of_child])
+    assert [each.run_id for each in site.inner.tasks] == ["r", "c1"]
+    await site.done()
+    begun = {each.run_id: [parent.result for parent in each.parent_runs] for each in site.inner.tasks}
+    assert begun == {"r": [], "c0": ["7"], "c1": [], "c2": ["7"]}
+
+
+async def test_a_command_whose_parents_cannot_be_read_goes_back(site: Site) -> None:
+    """The store is away: it may run later, or elsewhere."""
+    site.safe.fault = StoreUnavailable("away")
+    site.executor.start([replace(task(Command(argv=("p",))), parents=(RunId("p"),))])
+    await site.done()
+    (outcome,) = site.outcomes()
+    assert isinstance(outcome, Released) and "away" in outcome.reason and site.inner.tasks == []

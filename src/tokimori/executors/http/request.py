@@ -5,7 +5,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Mapping
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 from msgspec import Struct
 
@@ -13,7 +13,7 @@ from tokimori.clock import SECOND, Moment
 from tokimori.errors import InvalidInput
 from tokimori.executors.facts import facts_of
 from tokimori.model.target import MOST_HEADER, Http
-from tokimori.model.templates import SECRETS, rendered
+from tokimori.model.templates import PARENT, SECRETS, rendered
 from tokimori.model.trace import HEADER
 from tokimori.ports.executor import AttemptTask
 
@@ -58,7 +58,7 @@ def request_of(task: AttemptTask, target: Http, callback: Callback | None = None
     """
     facts = _facts(task, target, callback)
     method = target.method or ("GET" if target.body is None else "POST")
-    body = None if target.body is None else rendered(target.body, facts)
+    body = None if target.body is None else _body(target, target.body, facts)
     if body is None and method in _TAKES_BODY:
         body = task.payload
     headers = {name: _one_line(name, rendered(value, facts)) for name, value in target.headers.items()}
@@ -71,6 +71,15 @@ def request_of(task: AttemptTask, target: Http, callback: Callback | None = None
     if target.sign_with is not None:
         headers |= _signature(task, facts[SECRETS + target.sign_with], sent, now)
     return Request(method, url, headers, sent)
+
+
+def _body(target: Http, text: str, facts: Mapping[str, str]) -> str:
+    """Return the body; a parent's result is written as its type says: JSON where there is none."""
+    kind = next((value for name, value in target.headers.items() if name.casefold() == "content-type"), "json")
+    is_form = kind.casefold().startswith("application/x-www-form-urlencoded")
+    if is_form:
+        facts = {name: quote_plus(fact) if name.startswith(PARENT) else fact for name, fact in facts.items()}
+    return rendered(text, facts, is_json="json" in kind.casefold())
 
 
 def _facts(task: AttemptTask, target: Http, callback: Callback | None) -> dict[str, str]:

@@ -133,6 +133,17 @@ class RunView(Outside, frozen=True, kw_only=True):
     memory: int | None
 
 
+class ParentRunView(Outside, frozen=True, kw_only=True):
+    """A run after whose end another one was made. `left_out` is the command that shows a result that is not here."""
+
+    id: RunId
+    job_id: JobId
+    state: RunState
+    ended: datetime | None
+    result: str | None
+    left_out: str | None
+
+
 class RunDetailsView(RunView, frozen=True, kw_only=True):
     """A run with its newest `attempts`; `attempts_left_out` counts earlier ones, if there are any.
 

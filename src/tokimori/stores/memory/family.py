@@ -13,8 +13,8 @@ def bear_children(tables: Tables, parents: Iterable[Run]) -> None:
     """Give each child of ended runs its run."""
     births = [child for parent in parents for child in children_of(parent, _followers(tables, parent))]
     for child in in_order(births):
-        if _joined(tables, child):
-            _bear(tables, child)
+        if (ready := _joined(tables, child)) is not None:
+            _bear(tables, ready)
 
 
 def _followers(tables: Tables, parent: Run) -> Iterator[Follower]:
@@ -26,12 +26,13 @@ def _followers(tables: Tables, parent: Run) -> Iterator[Follower]:
             yield follower(edge, job)
 
 
-def _joined(tables: Tables, child: Child) -> bool:
-    """Return if the child waits for no other parents."""
+def _joined(tables: Tables, child: Child) -> Child | None:
+    """Return the child if it waits for no other parents."""
     if not child.follower.edge.joins:
-        return True
-    tables.arrived[child.key], complete = arrive(child, tables.arrived.get(child.key))
-    return complete
+        return child
+    arrivals, ready = arrive(child, tables.arrived)
+    tables.arrived |= {(each.incarnation, each.root): each for each in arrivals}
+    return ready
 
 
 def _bear(tables: Tables, child: Child) -> None:

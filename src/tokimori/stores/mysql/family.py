@@ -111,7 +111,7 @@ async def _arrive(transaction: Transaction, joining: Sequence[Child]) -> tuple[l
 
     The rows are written before they are read, so that two parents that end at the same time see each other.
     """
-    keys = sorted({child.key for child in joining})
+    keys = sorted({key for child in joining for key in child.keys})
     look = "SELECT parents, latest FROM tokimori_arrivals WHERE incarnation = %s AND root = %s"
     same = "ON DUPLICATE KEY UPDATE parents = tokimori_arrivals.parents"
     written = list(insert("INSERT", "tokimori_arrivals", ARRIVAL, [(*key, "", 0) for key in keys], same))
@@ -122,9 +122,10 @@ async def _arrive(transaction: Transaction, joining: Sequence[Child]) -> tuple[l
     known = {key: arrival_of((*key, *row)) for key, row in rows.items() if row[0]}
     complete = []
     for child in joining:
-        known[child.key], last = arrive(child, known.get(child.key))
-        if last and not finished[child.key].rows:
-            complete.append(child)
+        arrived, ready = arrive(child, known)
+        known |= {(each.incarnation, each.root): each for each in arrived}
+        if ready is not None and not finished[child.key].rows:
+            complete.append(ready)
     return list(known.values()), complete
 
 

@@ -43,7 +43,7 @@ edges                   set     which jobs run after which, a text each: "parent
 children:<job id>       set     the edges of a parent; in: births, delete_job, prelude
 declares:<job id>       set     the edges that a job declares; in: prelude
 arrived:<inc>:<root>    set     for a child that waits for all of its parents: those that have ended as asked, * once
-                                all have; in: births, copying.py, import_rows, prune
+                                all have; behind r: their runs; in: births, copying.py, import_rows, prune
 arrivals:<inc>          zset    the roots of these, by when the latest parent ended
                                 in: births, copying.py, import_rows, prune
 

@@ -1,6 +1,6 @@
 """Births: the first state of a run, and the run or the skip that a dependent job gets."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tokimori.clock import Moment
@@ -9,7 +9,7 @@ from tokimori.model.dependents import Edge, follows, origin_after, root_of
 from tokimori.model.ids import Incarnation, Lane, RunId, births_of, child_id
 from tokimori.model.job import Job, JobState, most_active
 from tokimori.model.lanes import head_start
-from tokimori.model.run import Run, Skip, SkipReason
+from tokimori.model.run import NO_DETAILS, Details, Run, Skip, SkipReason
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import ALL_ARRIVED, Arrival
 from tokimori.stores.rules.lines import lane_for
@@ -44,6 +44,10 @@ NOT_RUN = {JobState.PAUSED: SkipReason.PAUSED, JobState.PARKED: SkipReason.PARKE
 """Why a child in these states gets a skip instead of a run."""
 
 
+RUNS = "r:"
+"""Beginning of the key of runs that have arrived, before the root: no root begins so."""
+
+
 class Follower(NamedTuple):
     """A job that runs after another, by its own declaration; known even if its definition can't be read."""
 
@@ -64,20 +68,27 @@ def follower(edge: Edge, job: Job) -> Follower:
 
 
 class Child(NamedTuple):
-    """A job that runs after the end of a run; `place` is its place among these jobs."""
+    """A job that runs after the end of a run; `place` is its place among these jobs, `joined` are all it waited for."""
 
     parent: Run
     follower: Follower
     place: int
+    joined: tuple[RunId, ...] = ()
 
     @property
     def key(self) -> tuple[Incarnation, str]:
         """Return the key under which the store keeps the ended parents, if it waits for all of them."""
         return self.follower.job.incarnation, root_of(self.parent)
 
+    @property
+    def keys(self) -> tuple[tuple[Incarnation, str], tuple[Incarnation, str]]:
+        """Return that key, and the one under which the ids of their runs are kept: older programs count jobs alone."""
+        incarnation, root = self.key
+        return self.key, (incarnation, f"{RUNS}{root}")
+
     def run(self) -> Run:
         """Return its run."""
-        return child_run(self.parent, self.follower, self.place)
+        return child_run(self.parent, self.follower, self.place, self.joined)
 
     def reason(self, *, has_room: bool) -> SkipReason | None:
         """Return why it gets no run; None if it gets one."""
@@ -91,16 +102,20 @@ def children_of(run: Run, followers: Iterable[Follower]) -> list[Child]:
     return [Child(run, each, place) for place, each in enumerate(after)]
 
 
-def arrive(child: Child, known: Arrival | None) -> tuple[Arrival, bool]:
-    """Return the arrivals to keep after this parent has ended, and whether they complete the join."""
-    parents = () if known is None else known.parents
-    latest = max(child.parent.ended or child.parent.due, 0 if known is None else known.latest)
-    complete = False
-    if parents != ALL_ARRIVED:
-        parents = tuple(sorted({*parents, child.parent.job_id}))
-        complete = len(parents) >= child.follower.edge.joins
-    (incarnation, root), kept = child.key, ALL_ARRIVED if complete else parents
-    return Arrival(incarnation=incarnation, root=root, parents=kept, latest=Moment(latest)), complete
+def arrive(child: Child, known: Mapping[tuple[Incarnation, str], Arrival]) -> tuple[list[Arrival], Child | None]:
+    """Return the arrivals to keep after this parent has ended, and the child if they complete the join."""
+    before = [known.get(key) for key in child.keys]
+    latest = max(child.parent.ended or child.parent.due, *(each.latest for each in before if each is not None), 0)
+    jobs, runs = (() if each is None else each.parents for each in before)
+    jobs = jobs if jobs == ALL_ARRIVED else tuple(sorted({*jobs, child.parent.job_id}))
+    runs = tuple(sorted({*runs, child.parent.id}))
+    complete = jobs != ALL_ARRIVED and len(jobs) >= child.follower.edge.joins
+    kept = (ALL_ARRIVED, ALL_ARRIVED) if complete or jobs == ALL_ARRIVED else (jobs, runs)
+    rows = [
+        Arrival(incarnation=incarnation, root=root, parents=parents, latest=Moment(latest))
+        for (incarnation, root), parents in zip(child.keys, kept, strict=True)
+    ]
+    return rows, child._replace(joined=tuple(map(RunId, runs))) if complete else None
 
 
 def in_order(children: Iterable[Child]) -> list[Child]:
@@ -108,7 +123,7 @@ def in_order(children: Iterable[Child]) -> list[Child]:
     return sorted(children, key=lambda child: (child.key, child.parent.id, child.place))
 
 
-def child_run(parent: Run, child: Follower, place: int) -> Run:
+def child_run(parent: Run, child: Follower, place: int, joined: tuple[RunId, ...] = ()) -> Run:
     """Return the run of a dependent job after the end of its parent; `place` keeps children in their order, 0 first.
 
     It inherits the nominal time, and the parent's result as its payload (without a result, the parent's own payload).
@@ -131,6 +146,7 @@ def child_run(parent: Run, child: Follower, place: int) -> Run:
         parent_id=parent.id,
         root=root_of(parent),
         concurrency_key=child.key,
+        details=Details(parents=joined) if joined else NO_DETAILS,
     )
 
 

@@ -73,18 +73,20 @@ def bear_children(db: sqlite3.Connection, ended: Sequence[RunId]) -> None:
         pairs = [(row[: rows.RUN_COLUMNS], follower_of(row[rows.RUN_COLUMNS :])) for row in group]
         births += children_of(rows.run_of(pairs[0][0]), [follower for _, follower in pairs])
     for child in in_order(births):
-        if _joined(db, child):
-            _bear(db, child)
+        if (ready := _joined(db, child)) is not None:
+            _bear(db, ready)
 
 
-def _joined(db: sqlite3.Connection, child: Child) -> bool:
-    """Return if it waits for no other parents."""
+def _joined(db: sqlite3.Connection, child: Child) -> Child | None:
+    """Return the child if it waits for no other parents."""
     if not child.follower.edge.joins:
-        return True
-    known = db.execute("SELECT * FROM tokimori_arrivals WHERE incarnation = ? AND root = ?", child.key).fetchone()
-    arrival, complete = arrive(child, None if known is None else rows.arrival_of(known))
-    db.execute("INSERT OR REPLACE INTO tokimori_arrivals VALUES (?, ?, ?, ?)", rows.arrival_row(arrival))
-    return complete
+        return child
+    (incarnation, root), (_, runs) = child.keys
+    look = "SELECT * FROM tokimori_arrivals WHERE incarnation = ? AND root IN (?, ?)"
+    found = map(rows.arrival_of, db.execute(look, (incarnation, root, runs)))
+    arrivals, ready = arrive(child, {(each.incarnation, each.root): each for each in found})
+    db.executemany("INSERT OR REPLACE INTO tokimori_arrivals VALUES (?, ?, ?, ?)", map(rows.arrival_row, arrivals))
+    return ready
 
 
 def _bear(db: sqlite3.Connection, child: Child) -> None:

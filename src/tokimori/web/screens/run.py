@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from tokimori.clock import Moment
-from tokimori.model.run import Run, asked_by
+from tokimori.model.run import Run, asked_by, parents_of
 from tokimori.model.statistics import cost
 from tokimori.model.transitions import BEFORE_START, ENDS, STANDING_STILL, RunState
 from tokimori.service.runs import AttemptDetails, RunDetails
@@ -66,6 +66,7 @@ async def show(visit: Visit) -> Shown:
         "acts_here": _acts(run.state),
         "again": path("jobs", run.job_id) is not None and not details.is_job_deleted and run.state in ENDS,
         "parent": run.parent_id,
+        "parents": await service.runs.parents(run.id) if parents_of(run) else (),
         "retry_of": run.details.retry_of,
         "payload": run.payload,
         "result": run.result,

@@ -15,7 +15,9 @@ from tests.unit.examples import a_task, seconds
 from tokimori.errors import InvalidInput
 from tokimori.executors.http.request import Callback, request_of
 from tokimori.model.ids import JobId, RunId, Token
+from tokimori.model.parents import ParentRun
 from tokimori.model.target import Http
+from tokimori.model.transitions import RunState
 from tokimori.ports.executor import AttemptTask
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
@@ -196,3 +198,57 @@ def test_a_request_goes_on_in_the_trace_of_its_run() -> None:
         request = request_of(replace(task(target), traceparent=place), target)
         assert {name: value for name, value in request.headers.items() if name.lower() == "traceparent"} == sent
     assert "traceparent" not in asked().headers
+
+
+def child(result: str | None, **fields: Any) -> Any:
+    """The request of a run whose parent has this result."""
+    target = Http(**{"url": "http://a.example/", **fields})
+    target.check()
+    parent = ParentRun(id=RunId("p"), job_id=JobId("a"), state=RunState.SUCCEEDED, result=result)
+    return request_of(replace(task(target), parents=(parent.id,), parent_runs=(parent,)), target)
+
+
+@given(st.none() | st.booleans() | st.integers() | TEXTS | st.lists(TEXTS) | st.dictionaries(TEXTS, TEXTS))
+def test_a_parents_result_is_a_value_of_json(result: Any) -> None:
+    """Whatever it holds: alone it is that value, within a string a part of that, and it fills no place of its own."""
+    body = '{"v": {{ parent.result }}, "of": {{parent.a.result}}, "t": "it was \\"{{parent.result}}\\" {{x.y}}"}'
+    sent = json.loads(child(json.dumps(result), body=body.replace(" {{x.y}}", "")).body)
+    plain = result if isinstance(result, str) else "" if result is None else json.dumps(result)
+    assert sent == {"v": result, "of": result, "t": f'it was "{plain}"'}
+
+
+def test_a_parents_result_is_encoded_for_its_place() -> None:
+    """Percent-encoded in a path and a query, as forms are in a form, plain in any other text and in a header."""
+    url, nasty = "http://a.example/x/{{parent.result}}?q={{parent.result}}", json.dumps('a/b ?&"{{secret.S}}')
+    form = child(
+        nasty, url=url, body="r={{parent.result}}", headers={"Content-Type": "application/x-www-form-urlencoded"}
+    )
+    quoted = "a%2Fb%20%3F%26%22%7B%7Bsecret.S%7D%7D"
+    assert form.url == f"http://a.example/x/{quoted}?q={quoted}"
+    assert form.body == f"r={quoted}".replace("%20", "+").encode()
+    plain = child(nasty, body="{{parent.result}}", headers={"Content-Type": "text/plain", "X-R": "{{parent.result}}"})
+    assert (plain.body, plain.headers["X-R"]) == (b'a/b ?&"{{secret.S}}', 'a/b ?&"{{secret.S}}')
+
+
+@pytest.mark.parametrize(
+    ("field", "fields"),
+    [
+        ("url", {"url": "http://{{parent.result}}/"}),
+        ("url", {"url": "http://a.example:{{parent.result}}/"}),
+        ("url", {"url": "{{parent.result}}://a.example/"}),
+        ("headers", {"headers": {"{{parent.result}}": "x"}}),
+        ("headers", {"headers": {"X-{{parent.a.result}}": "x"}}),
+        ("body", {"body": "{{parent.payload}}"}),
+    ],
+)
+def test_a_parents_result_chooses_neither_host_nor_header(field: str, fields: Any) -> None:
+    """A target that lets it do so is refused when the job is saved."""
+    with pytest.raises(InvalidInput) as refused:
+        child("1", **fields)
+    assert refused.value.field == field
+
+
+def test_a_result_of_several_lines_is_no_header() -> None:
+    """Else it would be headers of its own."""
+    with pytest.raises(InvalidInput, match="one line"):
+        child(json.dumps("a\r\nX: y"), headers={"X-R": "{{parent.result}}"})

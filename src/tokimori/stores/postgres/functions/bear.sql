@@ -8,6 +8,8 @@ CREATE OR REPLACE FUNCTION tokimori_bear(_ended uuid[]) RETURNS void LANGUAGE pl
 DECLARE
     _child record;
     _arrived text[];
+    _runs text[];
+    _details text;
     _after text;  -- the bits of its id after the time, as in `model.ids.child_id`
 BEGIN
     FOR _child IN
@@ -25,6 +27,7 @@ BEGIN
                 WHEN 'failure' THEN h.state = 'failed' ELSE h.state <> 'skipped' END) c
         ORDER BY c.incarnation, c.root, c.parent, c.place
     LOOP
+        _details := NULL;
         IF _child.joins > 0 THEN
             INSERT INTO tokimori_arrivals AS a (incarnation, root, parents, latest)
             VALUES (_child.incarnation, _child.root, ARRAY[_child.job_id], _child.ended)
@@ -32,8 +35,19 @@ BEGIN
             SET latest = greatest(a.latest, excluded.latest), parents = CASE WHEN a.parents = '{*}' THEN a.parents
                 ELSE array_remove(a.parents, _child.job_id) || excluded.parents END
             RETURNING parents INTO _arrived;
+            -- The ids of their runs have a key of their own, as in `rules.births`: older programs count jobs alone.
+            INSERT INTO tokimori_arrivals AS a (incarnation, root, parents, latest)
+            VALUES (_child.incarnation, 'r:' || _child.root,
+                CASE WHEN _arrived = '{*}' THEN _arrived ELSE ARRAY[_child.parent::text] END, _child.ended)
+            ON CONFLICT (incarnation, root) DO UPDATE
+            SET latest = greatest(a.latest, excluded.latest), parents = CASE WHEN _arrived = '{*}' THEN _arrived
+                ELSE array_remove(a.parents, _child.parent::text) || excluded.parents END
+            RETURNING parents INTO _runs;
             CONTINUE WHEN _arrived = '{*}' OR cardinality(_arrived) < _child.joins;
-            UPDATE tokimori_arrivals SET parents = '{*}' WHERE incarnation = _child.incarnation AND root = _child.root;
+            UPDATE tokimori_arrivals SET parents = '{*}'
+            WHERE incarnation = _child.incarnation AND root IN (_child.root, 'r:' || _child.root);
+            _details := '{"parents":["'
+                || (SELECT string_agg(r, '","' ORDER BY r COLLATE "C") FROM unnest(_runs) r) || '"]}';
         END IF;
         IF _child.state NOT IN ('paused', 'parked') AND cardinality(tokimori_full(ARRAY[_child.incarnation])) > 0 THEN
             _child.state := 'full';
@@ -48,12 +62,12 @@ BEGIN
         _after := lpad(to_hex(tokimori_births(_child.parent)), 12, '0') || lpad(to_hex(_child.place), 6, '0');
         INSERT INTO tokimori_runs (
             id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, payload, parent_id,
-            root, concurrency_key)
+            root, concurrency_key, details)
         SELECT (lpad(to_hex(_child.due / 1000), 12, '0') || '7' || substr(_after, 1, 3) || '8'
                 || substr(_after, 4))::uuid,
             _child.id, _child.incarnation, o.origin, _child.nominal, _child.due, 'ready', _child.priority,
             _child.due - _child.head_start, _child.lane, _child.ended, _child.payload, _child.parent,
-            _child.root, _child.key
+            _child.root, _child.key, _details
         FROM (SELECT 'c:' || CASE WHEN _child.joins > 0 THEN _child.root ELSE _child.parent::text END AS origin) o
         WHERE NOT EXISTS (
             SELECT FROM tokimori_history h

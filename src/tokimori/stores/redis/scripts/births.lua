@@ -26,23 +26,32 @@ local function children_of(job, state)
     return children
 end
 
--- Whether the child need not wait for other parents.
+-- Whether the child need not wait for other parents; and the runs that it has waited for. Their ids have a key of their
+-- own, as in `rules.births`: older programs count jobs alone.
 local function joined(child, parent)
     if child.joins == 0 then
         return true
     end
-    local key = P .. 'arrived:' .. child.inc .. ':' .. parent.root
-    call('ZADD', P .. 'arrivals:' .. child.inc, 'GT', parent.ended, parent.root)
-    if call('SISMEMBER', key, '*') == 1 then
-        return false
+    local keys = {}
+    for n, root in ipairs({parent.root, 'r:' .. parent.root}) do
+        keys[n] = P .. 'arrived:' .. child.inc .. ':' .. root
+        call('ZADD', P .. 'arrivals:' .. child.inc, 'GT', parent.ended, root)
     end
-    call('SADD', key, parent.job)
-    if call('SCARD', key) < child.joins then
-        return false
+    local was_complete = call('SISMEMBER', keys[1], '*') == 1
+    if not was_complete then
+        call('SADD', keys[1], parent.job)
+        call('SADD', keys[2], parent.id)
+        if call('SCARD', keys[1]) < child.joins then
+            return false
+        end
     end
-    call('DEL', key)
-    call('SADD', key, '*')
-    return true
+    local runs = call('SMEMBERS', keys[2])
+    table.sort(runs)
+    for _, key in ipairs(keys) do
+        call('DEL', key)
+        call('SADD', key, '*')
+    end
+    return not was_complete, runs
 end
 
 -- At the moment of the parent's end: a range of skips that begins at its nominal time would take its place.
@@ -62,7 +71,7 @@ local function births_of(id)
 end
 
 -- The child's run, or where it is paused or parked its skip.
-local function bear(child, parent, place)
+local function bear(child, parent, place, runs)
     local state, lane, key, priority, head_start = unpack(
         call('HMGET', P .. 'job:' .. child.inc, 'state', 'lane', 'concurrency_key', 'priority', 'head_start'))
     if state == 'paused' or state == 'parked' then
@@ -84,7 +93,8 @@ local function bear(child, parent, place)
         'due', string.format('%.0f', due), 'state', 'ready', 'priority', priority, 'rank', rank,
         'created', parent.ended, 'attempt', 0, 'failures', 0, 'lost', 0, 'token', 0, 'parent_id', parent.id, 'root', parent.root}
     for name, value in pairs({
-        lane = lane or nil, payload = parent.result or parent.payload or nil, concurrency_key = key or nil}) do
+        lane = lane or nil, payload = parent.result or parent.payload or nil, concurrency_key = key or nil,
+        details = runs and '{"parents":["' .. table.concat(runs, '","') .. '"]}'}) do
         born.row[#born.row + 1], born.row[#born.row + 2] = name, value
     end
     add(born)
@@ -120,8 +130,9 @@ local function follow(ids)
     end
     table.sort(births, in_order)
     for _, birth in ipairs(births) do
-        if joined(birth.child, birth.parent) then
-            bear(birth.child, birth.parent, birth.place)
+        local ready, runs = joined(birth.child, birth.parent)
+        if ready then
+            bear(birth.child, birth.parent, birth.place, runs)
         end
     end
 end
