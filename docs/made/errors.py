@@ -15,6 +15,7 @@ ADVICE = {
     "invalid_config": "`tokimori config check` lists every fault, `tokimori config show` where each value came from.",
     "refused": "Read `allowed`: it names the command or the setting that opens the way.",
     "outdated": "Read the thing again, then change it.",
+    "duplicate": "`value` is the run that holds the key: use it, or ask with `on_duplicate` same or replace.",
     "run_not_ended": "Wait longer, or come back with its id. `tokimori run why` says what holds it.",
     "run_failed": "Read `error` and `traceback`. `tokimori run retry` asks for the run once more.",
     "token_expired": "Make a new token: `tokimori token create`.",

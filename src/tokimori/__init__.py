@@ -21,7 +21,7 @@ APPS
         handle = deliver.enqueue(7, express=True)
         print(handle.state, handle.result(timeout="1m"))
         deliver.after("2h").enqueue(8)
-        deliver.asked(key="order-9").enqueue(9)
+        deliver.asked(key="order-9", unique="until_end", expires="1h").enqueue(9)
 
         async def sell(order: int) -> str:
             handle = await deliver.aenqueue(order)

@@ -7,6 +7,7 @@
     │   └── InvalidFile            a foreign file, with its name and line
     ├── Refused                    a valid request that is not carried out here or now            exit 2
     │   ├── Outdated               a change of what has been changed since                         exit 4
+    │   ├── Duplicate              another run holds the key of a request that is to be unique     exit 4
     │   └── RunNotEnded            a wait for a run is over, and the run goes on; a TimeoutError
     ├── RunFailed                  a run whose result is wanted has not succeeded                 exit 1
     ├── Unauthorized               who asks has brought a token that lets nobody in any more      exit 2
@@ -118,6 +119,13 @@ class Outdated(Refused):
     code = "outdated"
     exit_code = 4
     status = 412
+
+
+class Duplicate(Refused):
+    """Another run holds the key of a request that was to be unique: nothing was requested. `value` is its id."""
+
+    code = "duplicate"
+    exit_code = 4
 
 
 class RunNotEnded(Refused, TimeoutError):

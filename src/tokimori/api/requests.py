@@ -34,8 +34,10 @@ class TriggerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     A repeated `key` returns the same run of the job. `priority` is by default that of the job. `parent` is the run
     whose code sends the request. `force`: even if the job is paused or parked. `debounce`, `throttle` (seconds, or
-    `1h30m`) and `replace` let runs share the key. `traceparent` (W3C Trace Context) goes before the header of this
-    name.
+    `1h30m`) and `replace` let runs share the key. `unique` (`until_start` or `until_end`): so long there is one run of
+    the key (without one: of the payload); `on_duplicate` is `same`, `refuse` (409, `duplicate`) or `replace`, which
+    `in_place_of` (a run's id and its payload) makes safe. `expires`: a run that has not begun by then is skipped.
+    `traceparent` (W3C Trace Context) goes before the header of this name.
     """
 
     key: str | None = None
@@ -49,6 +51,10 @@ class TriggerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     replace: bool = False
     concurrency_key: str | None = None
     traceparent: str | None = None
+    unique: str | None = None
+    on_duplicate: str | None = None
+    in_place_of: tuple[str | None, str | None] | None = None
+    expires: str | None = None
 
     def arguments(self) -> dict[str, Any]:
         """Return the request as the service takes it."""

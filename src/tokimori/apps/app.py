@@ -31,6 +31,7 @@ from tokimori.apps.places import Places
 from tokimori.apps.program import become_node, name_of_module
 from tokimori.apps.routes import AppFunctions, checked
 from tokimori.apps.task import Task
+from tokimori.apps.unique import Merge
 from tokimori.apps.ways import Ways
 from tokimori.client.asynchronous import AsyncClient, Way
 from tokimori.client.client import Client
@@ -48,7 +49,7 @@ from tokimori.service.arguments import JobArguments
 from tokimori.service.declared import check_vanished
 from tokimori.service.declaring import AppVersion, app_version
 from tokimori.service.definitions import definition_from, fields_of
-from tokimori.service.given import Span, job_fields
+from tokimori.service.given import Ahead, Span, job_fields
 from tokimori.service.views.runs import RunView
 
 if TYPE_CHECKING:
@@ -72,6 +73,11 @@ class DeclaredArguments(JobArguments, total=False):
     function of attempt and error that returns the next wait, or fixed, linear, exponential, or the factor by which each
     wait grows. All three need `attempts` of at least 2. `raise tokimori.Permanent(…)` ends a run for good.
 
+    `unique`, "until_start" or "until_end": so long there is one run of the key, which `unique_by`, a function of the
+    arguments by name, returns (None: not unique); without it of the same arguments. Of a second request the same run
+    answers; or (`on_duplicate`) it is a `Duplicate`; or it replaces the run, with the arguments that `merge` makes of
+    both, which are dicts; if that has begun it is a new run. A run that has not begun after `expires` is skipped.
+
     Values of a `payload` are those of the function's arguments, which JSON can hold: dates, dataclasses, models.
     """
 
@@ -88,6 +94,11 @@ class DeclaredArguments(JobArguments, total=False):
     retry_on: Errors | None
     never_on: Errors | None
     backoff: Backoffs | None
+    unique: Literal["until_start", "until_end"] | None
+    unique_by: Callable[..., object] | None
+    on_duplicate: Literal["same", "refuse", "replace"] | None
+    merge: Merge | None
+    expires: Ahead | None
 
 
 class Declare(Protocol):
@@ -211,8 +222,8 @@ class App(AppFunctions):
                     allowed=f"at most {MOST_JOBS} jobs of an app; `tokimori apply FILE` puts others in the store",
                 )
             handler = f"{self.name}.{job_id}"
-            made = (AsyncJobFunction if is_awaited(function) else JobFunction)(function, job_id, self)
             terms: dict[str, Any] = {**fields}
+            made = (AsyncJobFunction if is_awaited(function) else JobFunction)(function, job_id, self, terms)
             rule = rule_of(terms)
             said = {**spread(terms), "function": handler}
             said |= {"payload": made.check_payload(fields.get("payload"), is_scheduled=schedule is not None)}

@@ -141,6 +141,11 @@ class Arguments:
                     allowed="types that JSON tells apart: such as one of Path and str, not both",
                 ) from None
 
+    @property
+    def names(self) -> Mapping[str, Any]:
+        """Return the types of the arguments that have names of their own."""
+        return self._kinds
+
     def of(self, task: Task) -> dict[str, Any]:
         """Return the arguments in the payload of a run. Raises `UnfitPayload`.
 

@@ -12,6 +12,7 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, cast
 from tokimori.apps.arguments import Arguments, arguments_of
 from tokimori.apps.handle import Handle
 from tokimori.apps.task import task_in_hand
+from tokimori.apps.unique import ask_merged, uniqueness_of
 from tokimori.apps.ways import Ways
 from tokimori.client.asynchronous import Way, trigger_within, wants
 from tokimori.client.facade import done
@@ -59,12 +60,13 @@ class Asks(Protocol):
 class Requestable(Generic[_P, _R, _T]):
     """A function that an app has declared as a job: a call returns an R, and a run of it has the result T."""
 
-    def __init__(self, function: Callable[_P, _R], job_id: JobId, asks: Asks) -> None:
+    def __init__(self, function: Callable[_P, _R], job_id: JobId, asks: Asks, terms: dict[str, Any]) -> None:
         update_wrapper(self, function, updated=("__dict__",) if isfunction(function) else ())
         self.job_id = job_id
         self._function = function
         self._asks = asks
         self._arguments = arguments_of(function)
+        self.unique = uniqueness_of(terms, self._arguments)
         self._has_payload = False
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -153,7 +155,7 @@ class Requestable(Generic[_P, _R, _T]):
         return self._asked({"at": timedelta(seconds=seconds_of("delay", delay))})
 
     def asked(self, **how: Unpack[AskArguments]) -> "Asking[_P, _T]":
-        """Return a request with a `key`, `priority`, `debounce`, `connection`, …:
+        """Return a request with a `key`, `priority`, `debounce`, `unique`, `expires`, `connection`, …:
         `fn.asked(key="order-17").enqueue(…)`.
         """
         return self._asked(how)
@@ -185,7 +187,15 @@ class Asking(Generic[_P, _T]):
 
     def request(self, *args: _P.args, **kwargs: _P.kwargs) -> PlainRequest:
         """Return a request with these arguments, for `enqueue_many`. Raises `InvalidInput`."""
-        return cast("PlainRequest", {**self._how, "payload": self._payload(args, kwargs)})
+        payload = self._payload(args, kwargs)
+        terms = self._terms(payload)
+        if self._of.unique.merges(terms):
+            message = "merge: of many requests none is merged with one that waits"
+            raise InvalidInput(message, field="merge", allowed="enqueue them one by one, or asked(on_duplicate=…)")
+        return cast("PlainRequest", {**terms, "payload": payload})
+
+    def _terms(self, payload: str | None) -> dict[str, Any]:
+        return self._of.unique.terms(self._how, payload, self._arguments)
 
     def enqueue(self, *args: _P.args, **kwargs: _P.kwargs) -> Handle[_T]:
         """Request a run with these arguments. Raises `InvalidInput`, and what `client.jobs.trigger` raises."""
@@ -204,13 +214,17 @@ class Asking(Generic[_P, _T]):
         return await self._enqueue(self._asks.ways.awaiting, self._payload(args, kwargs))
 
     async def _enqueue(self, way: Way, payload: str | None) -> Handle[_T]:
-        rest = cast("RequestArguments", {name: value for name, value in self._how.items() if name not in _OWN})
+        terms, merge = self._terms(payload), self._of.unique.merge
+        rest = cast("RequestArguments", {name: value for name, value in terms.items() if name not in _OWN})
         if (task := task_in_hand()) is not None:
             rest.setdefault("parent", task.run_id)
-        job_id, key, connection = self._of.job_id, self._how.get("key"), self._how.get("connection")
+        job_id, key, connection = self._of.job_id, terms.get("key"), terms.get("connection")
         connection = self._asks.transaction() if connection is None else connection
 
         async def ask(way: Way) -> RunView:
+            if connection is None and merge is not None and self._of.unique.merges(terms):
+                known = {**rest, "key": key}
+                return await ask_merged(way, job_id, payload, terms=known, merge=merge, arguments=self._arguments)
             if connection is None:
                 return await way(lambda client: client.jobs.trigger(job_id, key, payload, **rest))
             check_connection(connection)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         ("job trigger nightly --wait", "the exit code is the run's"),
         ('job trigger mail --payload \'{"to": "ann"}\' --key order-17', "once, however often it is asked"),
         ("job trigger nightly --at 2h", "two hours from now"),
+        ("job trigger nightly --unique until_end --expires 1h", "unless one runs, and within an hour or not at all"),
     ),
 )
 @click.argument("job_id", metavar="ID|PATTERN", shell_complete=job_ids)
@@ -39,6 +40,17 @@ if TYPE_CHECKING:
 )
 @click.option("--throttle", type=Length(), metavar="LENGTH", help="At most one run of the key in this time.")
 @click.option("--replace", is_flag=True, help="Change the key's run to what is asked now, if it has not started.")
+@click.option(
+    "--unique",
+    type=click.Choice(["until_start", "until_end"]),
+    help="While a run of the key (without --key: with this payload) waits, or has not ended, there is no other one.",
+)
+@click.option(
+    "--on-duplicate",
+    type=click.Choice(["same", "refuse", "replace"]),
+    help="With --unique: that run answers (the default), it is an error, or the run is changed unless it has begun.",
+)
+@click.option("--expires", metavar="TIME", help="A run that has not begun by then is skipped: a time, as in --at.")
 @click.option("--force", is_flag=True, help="Even if the job is paused or parked.")
 @click.option("--payload", metavar="JSON", help="Data for the run.")
 @click.option("--at", metavar="TIME", help=f"When it is due: {AHEAD}.")

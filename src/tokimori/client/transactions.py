@@ -18,7 +18,7 @@ from tokimori.stores.rows import BIRTH, names_of, run_values
 from tokimori.stores.sqlite.connection import file_at
 
 ALLOWED = "a connection of sqlite3, psycopg, psycopg2, PyMySQL, mysqlclient, SQLAlchemy or Django, in a transaction"
-ASKED = ("force", "debounce", "throttle", "replace")
+ASKED = ("force", "debounce", "throttle", "replace", "unique", "expires")
 """What a request in a transaction can't say: for it the job, or other runs, would be locked until the commit."""
 MYSQL = "mysql"
 """How the drivers and dialects of MariaDB and MySQL are called here."""

@@ -14,7 +14,7 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.working import Change, Claimed
 
 _ASKS_FOR_ANOTHER = (RetryAt, RetryIn)
-_PUT_OFF = ("released", "retry")
+_PUT_OFF = ("released", "retry", "expired")
 
 
 def change_of(

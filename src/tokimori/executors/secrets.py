@@ -17,6 +17,7 @@ from tokimori.executors.outcomes import stopped
 from tokimori.model.ids import RunId, Token
 from tokimori.model.outcome import (
     Cancelled,
+    Expired,
     Failed,
     Hold,
     Lost,
@@ -119,7 +120,7 @@ def hidden_in_outcome(outcome: Outcome, needles: Sequence[str]) -> Outcome:
             return replace(outcome, error=hidden_in(error, needles))
         case Hold(reason=reason) | Released(reason=reason) | Cancelled(reason=reason) | Lost(reason=reason):
             return replace(outcome, reason=hidden_in(reason, needles))
-        case Succeeded() | RetryAt() | RetryIn():
+        case Succeeded() | RetryAt() | RetryIn() | Expired():
             return outcome
 
 

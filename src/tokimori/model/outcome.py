@@ -56,6 +56,12 @@ class Released(Struct, frozen=True):
     short: bool = False
 
 
+class Expired(Struct, frozen=True):
+    """End without a beginning: the request of the run has expired."""
+
+    reason: str
+
+
 class Cancelled(Struct, frozen=True):
     """End by order."""
 
@@ -83,4 +89,4 @@ class Lost(Struct, frozen=True):
     counts: int = 1
 
 
-Outcome = Succeeded | Failed | RetryAt | RetryIn | Hold | Released | Cancelled | TimedOut | Lost
+Outcome = Succeeded | Failed | RetryAt | RetryIn | Hold | Released | Expired | Cancelled | TimedOut | Lost

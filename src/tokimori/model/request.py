@@ -1,5 +1,7 @@
 """Requests for runs, and their keys: a request may get, or replace, another run of its key. Pure."""
 
+from enum import StrEnum
+from hashlib import sha256
 from typing import Final
 
 import msgspec
@@ -7,10 +9,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.clock import DAY, HOUR, MINUTE, Moment
+from tokimori.errors import Conflict
 from tokimori.model.ids import Lane, RunId
 from tokimori.model.retention import first_id_at
 from tokimori.model.run import Run
-from tokimori.model.transitions import RunMove, move, sources
+from tokimori.model.transitions import BEFORE_START, ENDS, RunMove, RunState, move, sources
 
 KIND: Final = "keyed"
 KEPT: Final = DAY
@@ -46,22 +49,51 @@ ID_LENGTH = 36
 """Length of a UUID, with which the origins of runs that share a key end."""
 
 
+class Unique(StrEnum):
+    """Times for which a run holds its key, so that there is no other one."""
+
+    UNTIL_START = "until_start"
+    UNTIL_END = "until_end"
+
+
+class InPlaceOf(Struct, frozen=True, array_like=True):
+    """Run that a request expects to replace, and the payload that it has; no run: none that has not started."""
+
+    run_id: RunId | None = None
+    payload: str | None = None
+
+
 class Manner(Struct, frozen=True, kw_only=True):
     """Manner of a request.
 
     `forced`: even if its job is paused or parked. The rest concerns the newest run with the same key, as of now
-    (`spans_of_key`). `replaces`: if it has never started, it takes over the request, instead of a new run. `since`: if
-    it was made after that moment, it answers the request.
+    (`spans_of_key`). `replaces`: if it has never started, it takes over the request, instead of a new run; with
+    `in_place_of` only if it is as expected. `since`: if it was made after that moment, it answers the request.
+    `unique`: while it holds the key, it answers the request, if it can't be replaced.
     """
 
     forced: bool = False
     replaces: bool = False
     since: Moment | None = None
+    unique: Unique | None = None
+    in_place_of: InPlaceOf | None = None
 
     @property
     def shares_key(self) -> bool:
         """Return whether other runs of the key matter."""
-        return self.replaces or self.since is not None
+        return self.replaces or self.since is not None or self.unique is not None
+
+    @property
+    def waits_for_end(self) -> bool:
+        """Return whether a run that has begun holds the key, too."""
+        return self.unique is Unique.UNTIL_END and not self.replaces
+
+    @property
+    def held_in(self) -> frozenset[RunState]:
+        """Return the states in which a run answers; until the start those of runs without an attempt."""
+        if self.unique is None or self.replaces:
+            return frozenset() if self.unique is None else frozenset({RunState.HELD})
+        return BEFORE_START | {RunState.HELD} if self.unique is Unique.UNTIL_START else frozenset(RunState) - ENDS
 
 
 PLAIN = Manner()
@@ -93,8 +125,36 @@ def is_ahead(newest: Run, asked: Run) -> bool:
 
 
 def answers(newest: Run, asked: Run, manner: Manner) -> bool:
-    """Return whether the newest run of the key is too young for another one."""
+    """Return whether the newest run of the key is too young for another one, or holds the key."""
+    if newest.state in manner.held_in and (manner.waits_for_end or not newest.attempt):
+        return True
     return manner.since is not None and newest.created > manner.since and not is_ahead(newest, asked)
+
+
+def check_in_place_of(newest: Run | None, manner: Manner) -> None:
+    """Check that the newest run of the key is what the request expects. Raises `Conflict`."""
+    if manner.in_place_of is not None:
+        waits = newest is not None and never_started(newest)
+        if manner.in_place_of != (InPlaceOf(newest.id, newest.payload) if waits and newest else InPlaceOf()):
+            raise changed_meanwhile()
+
+
+def changed_meanwhile() -> Conflict:
+    """Return the error that a run is not what a request was to replace."""
+    return Conflict(
+        "in_place_of: the run of that key has begun, or was changed meanwhile: nothing was requested",
+        field="in_place_of",
+        allowed="the run that holds the key now, and its payload",
+    )
+
+
+def key_of_payload(payload: str | None) -> str:
+    """Return the key of requests that are the same if their payloads are; equal JSON is equal."""
+    try:
+        text = msgspec.json.encode(msgspec.json.decode(payload or "null"), order="sorted")
+    except (msgspec.DecodeError, RecursionError):
+        text = (payload or "").encode()
+    return f"payload {sha256(text).hexdigest()}"
 
 
 def never_started(run: Run) -> bool:
@@ -102,7 +162,7 @@ def never_started(run: Run) -> bool:
     return not run.attempt and run.state in sources(RunMove.PUT_OFF)
 
 
-PUT_OFF = ("state", "nominal", "due", "priority", "rank", "payload", "lane", "blocked_on")
+PUT_OFF = ("state", "nominal", "due", "priority", "rank", "payload", "lane", "blocked_on", "details")
 """Fields that a run gets from a later request of its key."""
 
 
@@ -120,4 +180,5 @@ def put_off(run: Run, asked: Run, lane: Lane) -> Run:
         payload=asked.payload,
         lane=lane,
         blocked_on=None,
+        details=asked.details,
     )

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tokimori.clock import Moment, format_moment
 from tokimori.errors import Refused
 from tokimori.model.ids import Incarnation, JobId, Lane, NodeId, RunId, Token
-from tokimori.model.transitions import ENDS, RunState
+from tokimori.model.transitions import ENDS, STANDING_STILL, RunState
 
 FIRST_TOKEN = Token(0)
 """Token of a run that was never claimed."""
@@ -68,8 +68,9 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     from a parent. `traceparent` is the place of the requester in a trace (`tokimori.model.trace`), `requested_by` the
     requester. `delay` is the microseconds from the last request to its due time, if the request named a delay.
     `unbegun` counts attempts that never began: their node released them. `cause` is that of the failure
-    (`tokimori.model.cause`). `parents` are the runs that a join has waited for. `as_kept` is the stored text, if
-    another version wrote more than this one can read.
+    (`tokimori.model.cause`). `parents` are the runs that a join has waited for. `unique` is for how long it holds its
+    key; `beside` is the run that held it when this one repeated another. `expires` is the moment from which it may not
+    begin. `as_kept` is the stored text, if another version wrote more than this one can read.
     """
 
     tzdata: str | None = None
@@ -86,6 +87,9 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     unbegun: int = 0
     cause: str | None = None
     parents: tuple[RunId, ...] = ()
+    unique: str | None = None
+    beside: RunId | None = None
+    expires: Moment | None = None
     as_kept: str | None = None
 
 
@@ -290,6 +294,23 @@ class Skip(Struct, frozen=True, kw_only=True):
     last: Moment
     count: int
     reason: SkipReason
+
+
+def never_begun(run: Run) -> bool:
+    """Return if no attempt of the run has begun; the one of a running run is still to begin."""
+    return run.attempt - (run.state is RunState.RUNNING) == run.details.unbegun
+
+
+def expired(run: Run, now: Moment) -> str | None:
+    """Return why a run, which has just been claimed or stands still, may not begin any more; None if it may."""
+    if run.details.expires is None or run.details.expires > now or not never_begun(run):
+        return None
+    return f"it had not begun by {format_moment(run.details.expires)}, when its request expired"
+
+
+def may_drop(run: Run, attempt: int) -> bool:
+    """Return if the run stands still after so many attempts, which its caller knows not to have begun."""
+    return run.state in STANDING_STILL and run.attempt == attempt
 
 
 def may_hold(run: Run) -> bool:

@@ -11,6 +11,7 @@ from tokimori.clock import MINUTE, SECOND, Moment
 from tokimori.model.job import Job, JobState
 from tokimori.model.outcome import (
     Cancelled,
+    Expired,
     Failed,
     Hold,
     Lost,
@@ -97,6 +98,7 @@ WORDS: Mapping[type[Outcome], str] = MappingProxyType(
     {
         Succeeded: "succeeded",
         Cancelled: "cancelled",
+        Expired: "expired",
         Failed: "failed",
         TimedOut: "timed out",
         Released: "released",
@@ -143,8 +145,10 @@ def settle(run: Run, outcome: Outcome, retry: Retry, now: Moment, chance: float,
             return Settlement(state, word, run.due, run.rank, run.failures, run.lost, outcome.exit_code)
         case Cancelled():
             return _cancelled(run, outcome, run.cancel or outcome.reason)
-        case Failed() | TimedOut() | Released() | Lost() | Hold() | RetryAt() | RetryIn() if run.cancel is not None:
+        case Failed() | TimedOut() | Released() | Lost() | Hold() | RetryAt() | RetryIn() | Expired() if run.cancel:
             return _cancelled(run, outcome, run.cancel)
+        case Expired():
+            return _settlement(run, RunMove.DROP, WORDS[type(outcome)], error=outcome.reason)
         case Failed() | TimedOut():
             return _failed(run, outcome, retry, now, chance)
         case RetryAt():

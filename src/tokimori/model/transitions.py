@@ -48,6 +48,7 @@ class RunMove(StrEnum):
     RESUME = "resume"
     CANCEL = "cancel"
     DROP = "drop"
+    """It has not begun in time; its node has claimed it at most."""
 
 
 _S = RunState
@@ -79,6 +80,8 @@ TRANSITIONS: Mapping[tuple[RunState, RunMove], RunState] = MappingProxyType(
         (_S.WAITING, _E.DROP): _S.SKIPPED,
         (_S.READY, _E.DROP): _S.SKIPPED,
         (_S.BLOCKED, _E.DROP): _S.SKIPPED,
+        (_S.HELD, _E.DROP): _S.SKIPPED,
+        (_S.RUNNING, _E.DROP): _S.SKIPPED,
     }
 )
 """(state, event) → state. What is not here does not happen. DESIGN §2."""

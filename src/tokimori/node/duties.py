@@ -5,6 +5,7 @@ from random import Random
 
 from tokimori.clock import Moment
 from tokimori.engine.duty import Duty, SureTime
+from tokimori.engine.expire import Expirer
 from tokimori.engine.fire import Schedules
 from tokimori.engine.prune import AuditPruner, Pruner
 from tokimori.engine.reap import Reaper
@@ -39,5 +40,6 @@ def duties_of(
         Reaper(store, chance, meter),
         Reckoner(store, schedules),
         Rewinder(store, at, schedules, steady, random),
+        Expirer(store, at),
         *(SureTime(duty, store, steady) for duty in deleting),
     )

@@ -264,11 +264,12 @@ class Runs(Protocol):
         """Return the runs of which the kept output of this attempt has these bytes. At most some hundred runs."""
         ...
 
-    async def cancel_run(self, run_id: RunId, reason: str, now: Moment) -> Run:
+    async def cancel_run(self, run_id: RunId, reason: str, now: Moment, unbegun: int | None = None) -> Run:
         """End a run that has not started; order a running one to end (`cancel`).
 
         The turn of one that has not started is passed on in the lines of its constraints. A run that has ended stays
-        as it is. Raises `NotFound`.
+        as it is. With `unbegun` it ends as skipped, and only if it does not run and has had so many attempts. Raises
+        `NotFound`.
         """
         ...
 

@@ -264,6 +264,9 @@ class PlainRequest(TypedDict, total=False):
     parent: str | None
     concurrency_key: str | None
     traceparent: str | None
+    unique: Literal["until_start", "until_end"] | None
+    on_duplicate: Literal["same", "refuse", "replace"] | None
+    expires: Ahead | None
 
 
 class RequestArguments(TypedDict, total=False):
@@ -278,3 +281,7 @@ class RequestArguments(TypedDict, total=False):
     replace: bool
     concurrency_key: str | None
     traceparent: str | None
+    unique: Literal["until_start", "until_end"] | None
+    on_duplicate: Literal["same", "refuse", "replace"] | None
+    in_place_of: Sequence[str | None] | None
+    expires: Ahead | None

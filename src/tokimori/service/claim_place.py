@@ -26,8 +26,8 @@ from tokimori.locks.membership import Membership, MemberStore, nap
 from tokimori.locks.program import Program
 from tokimori.model.ids import Lane, RandomBytes, Token
 from tokimori.model.lease import TICK_IDLE
-from tokimori.model.outcome import Lost, Outcome, Released, RetryIn, TimedOut
-from tokimori.model.run import Run
+from tokimori.model.outcome import Expired, Lost, Outcome, Released, RetryIn, TimedOut
+from tokimori.model.run import Run, expired
 from tokimori.model.target import Function
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import Pulse
@@ -244,6 +244,10 @@ class ClaimPlace:
             with suppress(ClaimLost):
                 await self._settle(held, "unreadable", RetryIn(UNREADABLE_WAIT), "its job can't be read")
             return None
+        if (late := expired(claimed.run, held.since)) is not None:
+            with suppress(ClaimLost):
+                await self._settle(held, "expired", Expired(late), late)
+            return None
         return held
 
     # Ending
@@ -299,7 +303,7 @@ class ClaimPlace:
             owner=self._membership.id,
             now=self._membership.now,
             chance=self._chance(),
-            started=held.since if _is_readable(held.claimed) else None,
+            started=held.since if _is_readable(held.claimed) and type(outcome) is not Expired else None,
             output=None if output is None else output_of(run, output),
         )
         if run.details.as_kept is not None:  # another version wrote what this one can't read

@@ -326,8 +326,8 @@ class Jobs(JobReads[M]):
 
         If one request is invalid no run is made. Runs of one moment and priority start in the given order. Some hundred
         are stored at a time, all of them or none. A later error says how many runs exist; with keys the whole call may
-        be repeated. `force`, `debounce`, `throttle` and `replace` are not allowed. `parent` is that of requests that
-        name none. Raises the errors of `trigger`.
+        be repeated. `force`, `debounce`, `throttle` and `replace` are not allowed. If one of some hundred is `unique`
+        they are stored one by one. `parent` is that of requests that name none. Raises the errors of `trigger`.
         """
         return await self._requests.keep_many(job_id, requests, parent)
 

@@ -50,12 +50,14 @@ class Cause(StrEnum):
     """Its worker process takes no more runs, and is ended soon."""
     SILENT = "silent"
     """Its worker process does not answer."""
+    BESIDE = "beside"
+    """Another run holds its key, which it does not take back: both go on."""
     ENDED = "ended"
     NEXT = "next"
     """Nothing holds it: it is about to start."""
 
 
-AT_REST = frozenset({Cause.NOT_DUE, Cause.ON_DEMAND, Cause.PARENTS, Cause.NEXT, Cause.ENDED})
+AT_REST = frozenset({Cause.NOT_DUE, Cause.ON_DEMAND, Cause.PARENTS, Cause.NEXT, Cause.BESIDE, Cause.ENDED})
 """Causes of which nobody needs to be told who does not ask: all is as it was wanted."""
 
 

@@ -4,11 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tokimori.clock import Moment
+from tokimori.engine.expire import note_expiry
 from tokimori.errors import InvalidInput, StoreUnavailable, TokimoriError
 from tokimori.model.ids import JobId, RandomBytes, RunId, check_job_id, check_uuid, uuid7
 from tokimori.model.job import Job
+from tokimori.model.request import Unique, shared_prefix
 from tokimori.model.run import Run
 from tokimori.model.sizes import check_reason
 from tokimori.model.trace import check_traceparent
@@ -20,7 +23,7 @@ from tokimori.service.definitions import check_readable
 from tokimori.service.family import check_inherited
 from tokimori.service.given import many
 from tokimori.service.ground import Caller, Ground
-from tokimori.service.requests import Asked, Request, became, manner_of, read_request, requested_run
+from tokimori.service.requests import Asked, Became, Request, became, manner_of, read_request, requested_run
 from tokimori.service.store_time import Now
 
 MOST_TOGETHER, MOST_CHARACTERS = 500, 2**18
@@ -147,9 +150,24 @@ class RunRequests:
     async def keep(self, request: Request, run: Run) -> Asked:
         """Store the run, and return the outcome of the request."""
         await check_inherited(self._store, run.job_id, [run.payload])
+        await note_expiry(self._store, run)
         manner = manner_of(request, run.created)
         found = await retried(lambda: self._store.add_run(run, run.created, manner), StoreUnavailable)
-        return Asked(run=found, became=became(request, run.id, found))
+        asked = Asked(run=found, became=became(request, run.id, found))
+        if asked.became in (Became.REPLACED, Became.DEBOUNCED):
+            await note_expiry(self._store, found)
+        return asked
+
+    async def keep_again(self, request: Request, run: Run, old: Run) -> Asked:
+        """Keep a run that repeats another one. If a third one holds their key both go on, and that is noted."""
+        if old.details.unique is None or request.key is not None:
+            return await self.keep(request, run)
+        wish = replace(request, unique=Unique(old.details.unique))
+        details = replace(run.details, unique=old.details.unique)
+        asked = await self.keep(wish, replace(run, origin=f"{shared_prefix(old)}{run.id}", details=details))
+        if asked.became is Became.MADE:
+            return asked
+        return await self.keep(request, replace(run, details=replace(run.details, beside=asked.run.id)))
 
     async def keep_many(self, job_id: str, requests: Sequence[PlainRequest], parent: str | None) -> Sequence[Run]:
         """Keep many runs of a job, some hundred at a time; the runs that answer."""
@@ -167,8 +185,16 @@ class RunRequests:
         now = await self._now()
         job = await self._store.get_job(job_id)
         check_readable(job.definition)
+        if any(request.unique is not None for _, request in batch):
+            return [await self._keep_one(job, *each, now) for each in batch]
         runs, origins = requested_runs(job, batch, self._random, now, self._caller.author)
         await check_inherited(self._store, job_id, [run.payload for run in runs])
+        for run in runs:
+            await note_expiry(self._store, run)
         found = await retried(lambda: self._store.add_runs(runs, now), StoreUnavailable)
         by_origin = {run.origin: kept for run, kept in zip(runs, found, strict=True)}
         return [by_origin[origin] for origin in origins]
+
+    async def _keep_one(self, job: Job, number: int, request: Request, now: Moment) -> Run:
+        ((run,), _) = requested_runs(job, [(number, request)], self._random, now, self._caller.author)
+        return (await self.keep(request, run)).run

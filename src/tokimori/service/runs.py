@@ -336,7 +336,7 @@ class Runs(RunFailures[M], RunParents[M]):
             message = f"the job of the run {old.id} was deleted, and {old.job_id!r} is another one"
             raise Refused(message, field="run", value=old.id, allowed=f"`tokimori job trigger {old.job_id}`")
         details = replace(run.details, retry_of=old.id, inherited=is_inherited(old), parents=parents_of(old))
-        return await self._requests.keep(request, replace(run, details=details))
+        return await self._requests.keep_again(request, replace(run, details=details), old)
 
     @retry.within
     async def _retry_within(self, sight: Sight, run_id: str, key: str | None = None, *, force: bool = False) -> Asked:

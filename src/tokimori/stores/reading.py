@@ -84,8 +84,8 @@ class TableReader:
         """Carry out a statement in a transaction of its own; return the number of rows that it changed."""
 
     @abstractmethod
-    async def _cancel_run(self, run_id: RunId, reason: str, now: Moment) -> object:
-        """End a run that has not started, order one that runs to end, and leave all others."""
+    async def _cancel_run(self, run_id: RunId, reason: str, now: Moment, unbegun: int | None) -> object:
+        """End a run that has not started, order one that runs to end, and leave all others: see `Runs.cancel_run`."""
 
     @abstractmethod
     async def _hold_run(self, run_id: RunId, reason: str) -> object:
@@ -143,8 +143,8 @@ class TableReader:
         """See `Endings.expect`. No other program tells of ends."""
         return False
 
-    async def cancel_run(self, run_id: RunId, reason: str, now: Moment) -> Run:
-        await self._cancel_run(run_id, reason, now)
+    async def cancel_run(self, run_id: RunId, reason: str, now: Moment, unbegun: int | None = None) -> Run:
+        await self._cancel_run(run_id, reason, now, unbegun)
         self.tell()
         return await self.get_run(run_id)
 

@@ -186,15 +186,15 @@ class NotifyingStore(ServerStore[DB]):
     async def _apply(self, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
         """See `Planning.apply`."""
 
-    async def cancel_run(self, run_id: RunId, reason: str, now: Moment) -> Run:
+    async def cancel_run(self, run_id: RunId, reason: str, now: Moment, unbegun: int | None = None) -> Run:
         """See `Runs.cancel_run`. Whoever waits for its end is notified in any case: this program may not know him."""
-        run = await self._cancelled(run_id, reason, now)
+        run = await self._cancelled(run_id, reason, now, unbegun)
         self._notices.tell()
         self._notices.tell_ended([run_id])
         return run
 
     @abstractmethod
-    async def _cancelled(self, run_id: RunId, reason: str, now: Moment) -> Run:
+    async def _cancelled(self, run_id: RunId, reason: str, now: Moment, unbegun: int | None) -> Run:
         """See `Runs.cancel_run`."""
 
     async def settle(self, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:

@@ -27,9 +27,9 @@ def ambient(environment: Mapping[str, str]) -> Callable[[], str | None]:
 
 
 def _of_span() -> str | None:
-    """Return the current span. Whoever has one has loaded this module."""
-    trace = sys.modules.get("opentelemetry.trace")
-    if trace is None:
+    """Return the current span. Whoever has one has loaded this module; another thread may just be loading it."""
+    current = getattr(sys.modules.get("opentelemetry.trace"), "get_current_span", None)
+    if current is None:
         return None
-    at = trace.get_current_span().get_span_context()
+    at = current().get_span_context()
     return f"00-{at.trace_id:032x}-{at.span_id:016x}-{int(at.trace_flags):02x}" if at.is_valid else None

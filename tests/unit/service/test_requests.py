@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.unit.examples import NEW_YEAR, seconds
 from tests.unit.service.world import ON_DEMAND, World
 from tokimori.clock import SECOND, Moment
-from tokimori.errors import InvalidInput, Refused
+from tokimori.errors import Conflict, Duplicate, InvalidInput, Refused
 from tokimori.model.job_fields import LONGEST
 from tokimori.model.transitions import RunState
 from tokimori.service.requests import Became
@@ -153,3 +153,63 @@ async def test_a_run_goes_on_in_the_trace_of_who_asks(world: World) -> None:
     assert (await world.service.runs.retry(run.id)).run.details.traceparent == here
     with pytest.raises(InvalidInput, match="traceparent: 'what' is none"):
         await world.service.jobs.trigger("j", traceparent="what")
+
+
+async def test_unique_requests_share_a_payload_or_a_key(world: World) -> None:
+    """Equal JSON is one key, whatever its order; a key of its own goes first, and says what became of the request."""
+    await world.add(ON_DEMAND, "j")
+    run_id, first = await ask(world, unique="until_end", payload={"a": 1, "b": [2]})
+    assert first is Became.MADE
+    assert await ask(world, unique="until_start", payload='{"b":[2], "a":1}') == (run_id, Became.KNOWN)
+    assert (await ask(world, unique="until_end"))[1] is Became.MADE
+    assert (await ask(world, unique="until_end", payload="no JSON"))[1] is Became.MADE
+    other, _ = await ask(world, unique="until_end", key="k", payload={"a": 1, "b": [2]})
+    assert other != run_id
+    asked = {"unique": "until_end", "key": "k", "on_duplicate": "replace", "payload": "new"}
+    assert await ask(world, **asked) == (other, Became.REPLACED)
+    assert (await world.service.runs.get(other)).run.payload == "new"
+    with pytest.raises(Duplicate, match=other) as refused:
+        await ask(world, unique="until_end", key="k", on_duplicate="refuse")
+    assert (refused.value.value, refused.value.status, refused.value.exit_code) == (other, 409, 4)
+
+
+async def test_a_refused_duplicate_whose_reply_was_lost_is_its_own_run(world: World) -> None:
+    """Asked again it finds what it made, and is no duplicate of itself."""
+    await world.add(ON_DEMAND, "j")
+    world.store.lose_replies = 1
+    assert (await ask(world, unique="until_end", on_duplicate="refuse"))[1] is Became.MADE
+
+
+@pytest.mark.parametrize(
+    ("said", "field"),
+    [
+        ({"unique": "forever"}, "unique"),
+        ({"unique": "until_end", "key": "k", "throttle": 5}, "unique"),
+        ({"on_duplicate": "refuse"}, "on_duplicate"),
+        ({"unique": "until_end", "in_place_of": [None, None]}, "in_place_of"),
+        ({"unique": "until_end", "on_duplicate": "replace", "in_place_of": ["x", None]}, "in_place_of"),
+        ({"unique": "until_end", "on_duplicate": "replace", "in_place_of": [None, "p"]}, "in_place_of"),
+        ({"expires": 5}, "expires"),
+        ({"expires": "0s"}, "expires"),
+        ({"expires": "1h", "at": "2h"}, "expires"),
+        ({"expires": "2020-01-01T00:00:00Z"}, "expires"),
+    ],
+)
+async def test_wrong_terms_of_uniqueness(world: World, said: dict[str, Any], field: str) -> None:
+    """The field is named, and nothing is made."""
+    await world.add(ON_DEMAND, "j")
+    with pytest.raises(InvalidInput) as refused:
+        await ask(world, **said)
+    assert refused.value.field == field
+    assert list(await world.service.runs.list()) == []
+
+
+async def test_a_replacement_that_was_overtaken_is_a_conflict(world: World) -> None:
+    """The run has another payload than was read: nothing is changed."""
+    await world.add(ON_DEMAND, "j")
+    terms = {"unique": "until_end", "key": "k", "on_duplicate": "replace"}
+    run_id, _ = await ask(world, **terms, payload="1", in_place_of=[None, None])
+    await ask(world, **terms, payload="2", in_place_of=[run_id, "1"])
+    with pytest.raises(Conflict):
+        await ask(world, **terms, payload="3", in_place_of=[run_id, "1"])
+    assert (await world.service.runs.get(run_id)).run.payload == "2"

@@ -18,7 +18,7 @@ from tokimori.service.requests import Became
 from tokimori.service.views.outside import Length, Outside, Sources
 
 _OF_AN_ATTEMPT = ("number", "outcome", "node_id", "pid", "started", "ended", "exit_code", "signal", "error")
-_DETAILS = ("tzdata", "worker", "checkpoint", "retry_of", "traceparent", "requested_by")
+_DETAILS = ("tzdata", "worker", "checkpoint", "retry_of", "traceparent", "requested_by", "unique", "beside", "expires")
 
 
 def cpu_of(it: Any) -> Length | None:
@@ -80,8 +80,9 @@ class RunView(Outside, frozen=True, kw_only=True):
     `cancel` is the reason of an unfinished order to end. `waits_for` says in words why a blocked run waits. `progress`
     is the last report of the newest attempt, and `checkpoint` (JSON) is passed to the next one; lists have it only
     after the attempt's end. `retry_of` is the run that this one repeats, `requested_by` the requester, and
-    `traceparent` the requester's place in a trace. `cause` is that of a failure, and `cause_id` names it in filters.
-    `cpu` (seconds) and `memory` (bytes) are the cost of the newest attempt.
+    `traceparent` the requester's place in a trace. `unique` tells for how long it holds its key, `beside` the run that
+    held it when this one repeated another. It does not begin after `expires`. `cause` is that of a failure, and
+    `cause_id` names it in filters. `cpu` (seconds) and `memory` (bytes) are the cost of the newest attempt.
     """
 
     SOURCES: ClassVar[Sources] = {
@@ -127,6 +128,9 @@ class RunView(Outside, frozen=True, kw_only=True):
     retry_of: RunId | None
     traceparent: str | None
     requested_by: str | None
+    unique: str | None
+    beside: RunId | None
+    expires: datetime | None
     cause: str | None
     cause_id: str | None
     cpu: Length | None

@@ -13,6 +13,7 @@ from tokimori.errors import NotFound, StoreError
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import Job
 from tokimori.model.lanes import units_apart
+from tokimori.model.request import shared_prefix
 from tokimori.model.run import Run, Skip
 from tokimori.model.semaphores import KEY_LINE, is_rate_alone, semaphore_of, wanted
 from tokimori.model.transitions import BEFORE_START, RunState
@@ -66,12 +67,23 @@ class WhyReader:
 
     async def of_run(self, run: Run, job: Job | None) -> WhyReading:
         """Read everything that may hold the run, in detail if it has not started."""
-        now = await self._now()
+        now, beside = await self._now(), await self._beside(run)
         if run.state is RunState.RUNNING:
-            return WhyReading(now=now, job=job, run=run, nodes=await nodes_of(self._store))
+            return WhyReading(now=now, job=job, run=run, nodes=await nodes_of(self._store), beside=beside)
         if run.state not in BEFORE_START or job is None:
-            return WhyReading(now=now, job=job, run=run)
-        return await self._read(job, run, now, None)
+            return WhyReading(now=now, job=job, run=run, beside=beside)
+        return replace(await self._read(job, run, now, None), beside=beside)
+
+    async def _beside(self, run: Run) -> Run | None:
+        """Return the run that held the key of a unique run meanwhile: the first one, among the job's newest."""
+        if run.details.beside is not None:
+            with suppress(NotFound):
+                return await self._store.get_run(run.details.beside)
+        if run.details.unique is None:
+            return None
+        newest = await self._store.list_runs(RunFilter(job_id=run.job_id, limit=MOST_READ, longest=0))
+        same = (each for each in newest if each.id > run.id and shared_prefix(each) == shared_prefix(run))
+        return min((each for each in same if each.created < (run.ended or each.created + 1)), key=_id_of, default=None)
 
     async def of_job(self, job: Job) -> WhyReading:
         """Read everything that may hold the job, and the first of its newest unstarted runs."""
@@ -172,6 +184,10 @@ class WhyReader:
         with suppress(NotFound):
             return (await self._store.get_run(run_id)).job_id
         return None
+
+
+def _id_of(run: Run) -> str:
+    return run.id
 
 
 def _place(run: Run) -> tuple[bool, int, str]:

@@ -35,7 +35,7 @@ class WhyReading(Struct, frozen=True, kw_only=True):
     `siblings` are running or ready runs of the job, `running` the running runs of all jobs (`many`: there are more).
     `units` are semaphores by name. `tail` is the newest row of the job's ledger, if it is a skip. `doubted`: the asked
     node distrusts its clock. `apart`: the store of the semaphores is known. `ahead`: the job has decided future
-    moments.
+    moments. `beside` is a run that holds the key which this one, as it is unique, held before.
     """
 
     now: Moment
@@ -51,3 +51,4 @@ class WhyReading(Struct, frozen=True, kw_only=True):
     ahead: bool = False
     doubted: bool = False
     apart: bool = False
+    beside: Run | None = None

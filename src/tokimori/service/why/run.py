@@ -37,6 +37,11 @@ def why_run(reading: WhyReading, run: Run) -> Why:
         reasons = [*_silent(reading, run), *_draining(reading, run)]
     else:
         reasons = _ended(reading, run)
+    if (other := reading.beside) is not None:
+        text = f"run {other.id} ({other.state}) holds its key, and it does not take that back: both go on"
+        held = (holder_of(other, reading.nodes),)
+        mend = f"`tokimori run cancel {run.id}` ends it; unique=until_end holds the key until a run has ended"
+        reasons = [*reasons, Reason(cause=Cause.BESIDE, text=text, mend=mend, holders=held)]
     return Why(job_id=run.job_id, run_id=run.id, state=run.state.value, reasons=tuple(reasons))
 
 

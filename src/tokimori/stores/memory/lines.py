@@ -41,7 +41,15 @@ def list_pauses(tables: Tables) -> list[Pause]:
     return [tables.pauses[queue] for queue in sorted(tables.pauses)]
 
 
-def cancel(tables: Tables, rows: Iterable[RunRow], reason: str, now: Moment, job: Job | None = None) -> None:
+def cancel(
+    tables: Tables,
+    rows: Iterable[RunRow],
+    reason: str,
+    now: Moment,
+    job: Job | None = None,
+    *,
+    event: RunMove = RunMove.CANCEL,
+) -> None:
     """End runs that have not started, order the others to end. `job`: theirs, if it is deleted already."""
     freed, gone = Freed(), []
     for row in rows:
@@ -50,7 +58,7 @@ def cancel(tables: Tables, rows: Iterable[RunRow], reason: str, now: Moment, job
             tables.put(row, replace(run, cancel=run.cancel or reason))
             continue
         freed.leave(turn_of(run, names_of(job or tables.job_of(run.incarnation))))
-        gone.append(replace(run, state=move(run.state, RunMove.CANCEL), error=reason, ended=now, blocked_on=None))
+        gone.append(replace(run, state=move(run.state, event), error=reason, ended=now, blocked_on=None))
         tables.put(row, gone[-1])
     bear_children(tables, gone)
     serve(tables, freed)

@@ -9,8 +9,18 @@ from tokimori.clock import Moment
 from tokimori.errors import NotFound
 from tokimori.model.ids import Incarnation, JobId, Lane, RunId
 from tokimori.model.job import most_active
-from tokimori.model.request import PLAIN, REMEMBERED, Manner, answers, is_ahead, never_started, put_off, spans_of_key
-from tokimori.model.run import Attempt, Output, Run, brief, may_hold, may_resume
+from tokimori.model.request import (
+    PLAIN,
+    REMEMBERED,
+    Manner,
+    answers,
+    check_in_place_of,
+    is_ahead,
+    never_started,
+    put_off,
+    spans_of_key,
+)
+from tokimori.model.run import Attempt, Output, Run, brief, may_drop, may_hold, may_resume
 from tokimori.model.transitions import ENDS, RunMove, RunState, move
 from tokimori.ports.ends import EndPlace, Ends
 from tokimori.ports.store import Most, RunFilter
@@ -36,9 +46,11 @@ def add_run(tables: Tables, run: Run, now: Moment, manner: Manner = PLAIN) -> Ru
         if newest is not None and answers(newest.run, run, manner):
             return newest.run
         if newest is not None and manner.replaces and never_started(newest.run):
+            check_in_place_of(newest.run, manner)
             return _put_off(tables, newest, run, lane, now)
         if newest is None or not is_ahead(newest.run, run):
             break
+    check_in_place_of(None, manner)
     if not tables.has_room(job, 1):
         raise full(job.id, most_active(job.definition))
     tables.add(replace(run, lane=lane))
@@ -136,10 +148,12 @@ def output(tables: Tables, run_id: RunId, attempt: int) -> Output | None:
     return None if row is None else row.output
 
 
-def cancel_run(tables: Tables, run_id: RunId, reason: str, now: Moment) -> Run:
+def cancel_run(tables: Tables, run_id: RunId, reason: str, now: Moment, unbegun: int | None = None) -> Run:
     row = tables.row(run_id)
-    if row.run.state not in ENDS:
+    if row.run.state not in ENDS and unbegun is None:
         cancel(tables, [row], reason, now)
+    elif unbegun is not None and may_drop(row.run, unbegun):
+        cancel(tables, [row], reason, now, event=RunMove.DROP)
     return row.run
 
 

@@ -35,20 +35,20 @@ def end(runs: Sequence[tuple[Run, Row]]) -> Iterator[str]:
     yield from delete("tokimori_runs", [run.id for run, _ in runs])
 
 
-def cancel(rows: Sequence[Row], reason: str, now: Moment) -> Iterator[str]:
+def cancel(rows: Sequence[Row], reason: str, now: Moment, event: RunMove = RunMove.CANCEL) -> Iterator[str]:
     """End the runs that have not started, order the others to end."""
     runs = [(run_of(row[:RUN_COLUMNS]), row[RUN_COLUMNS:]) for row in rows]
     running = [run.id for run, _ in runs if run.state is RunState.RUNNING and run.cancel is None]
     if running:
         yield sql(f"UPDATE tokimori_runs {BY_KEY} SET cancel = %s WHERE id IN (%s)", reason, running)
     settled = [columns for run, columns in runs if run.state is not RunState.RUNNING]
-    yield from end(list(zip(cancelled(rows, reason, now), settled, strict=True)))
+    yield from end(list(zip(cancelled(rows, reason, now, event), settled, strict=True)))
 
 
-def cancelled(rows: Sequence[Row], reason: str, now: Moment) -> list[Run]:
+def cancelled(rows: Sequence[Row], reason: str, now: Moment, event: RunMove = RunMove.CANCEL) -> list[Run]:
     """Return the runs that end at once, as they have not started."""
     return [
-        replace(run, state=move(run.state, RunMove.CANCEL), error=reason, ended=now, blocked_on=None)
+        replace(run, state=move(run.state, event), error=reason, ended=now, blocked_on=None)
         for run in (run_of(row[:RUN_COLUMNS]) for row in rows)
         if run.state is not RunState.RUNNING
     ]

@@ -13,20 +13,21 @@ from tokimori.model.request import (
     REMEMBERED,
     Manner,
     answers,
+    check_in_place_of,
     is_ahead,
     never_started,
     put_off,
     spans_of_key,
 )
-from tokimori.model.run import Run, may_hold
-from tokimori.model.transitions import STANDING_STILL
+from tokimori.model.run import Run, may_drop, may_hold
+from tokimori.model.transitions import STANDING_STILL, RunMove
 from tokimori.ports.store import Most, RunFilter
 from tokimori.stores.listing import STATE_LIVE, listed
 from tokimori.stores.mysql import ending, family, limits, lines
 from tokimori.stores.mysql.moves import check_moved
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, delete, insert, sql
-from tokimori.stores.rows import RUN, RUN_COLUMNS, run_columns, run_of, run_row
+from tokimori.stores.rows import RUN, RUN_COLUMNS, run_columns, run_of, run_row, run_values
 from tokimori.stores.rules.errors import full, no_job, stopped
 
 # Held alone: two requests of one key see each other, and nobody counts beside this one.
@@ -69,11 +70,13 @@ async def add_in_manner(transaction: Transaction, run: Run, manner: Manner, now:
         if newest is not None and answers(newest, run, manner):
             return newest
         if newest is not None and manner.replaces and never_started(newest):
+            check_in_place_of(newest, manner)
             taken_over = await _put_off(transaction, newest, run, lane, now)
             if taken_over is not None:
                 return taken_over
         if newest is None or not is_ahead(newest, run):
             break
+    check_in_place_of(None, manner)
     if limits.rooms_of(counted).get(run.incarnation, 1) < 1:
         raise full(run.job_id, most)
     added = replace(run, lane=lane)
@@ -95,7 +98,7 @@ async def _put_off(transaction: Transaction, newest: Run, asked: Run, lane: Lane
         return None
     after = put_off(runs[0], asked, lane)
     assignments = ", ".join(f'"{name}" = %s' for name in PUT_OFF)
-    values = (getattr(after, each) for each in PUT_OFF)
+    values = run_values(PUT_OFF)(after)
     writes = (
         sql(f"UPDATE tokimori_runs SET {assignments} WHERE id = %s", *values, after.id),
         sql("DELETE FROM tokimori_requests WHERE asked < %s", now - REMEMBERED),
@@ -222,12 +225,17 @@ def _of_origins(table: str, column: str, life: Incarnation, origins: Sequence[st
     return sql(f"SELECT {wanted} FROM {table} WHERE incarnation = %s AND {column} IN (%s)", life, list(origins))
 
 
-async def cancel_run(transaction: Transaction, run_id: RunId, reason: str, now: Moment) -> None:
+async def cancel_run(
+    transaction: Transaction, run_id: RunId, reason: str, now: Moment, unbegun: int | None = None
+) -> None:
     children = await family.lock_children_of(transaction, "id = %s", run_id)
     rows, left, places = await ending.apart(transaction, run_id)
-    ended = ending.cancelled(rows, reason, now)
+    event = RunMove.CANCEL if unbegun is None else RunMove.DROP
+    if unbegun is not None and not all(may_drop(run_of(row[:RUN_COLUMNS]), unbegun) for row in rows):
+        return
+    ended = ending.cancelled(rows, reason, now, event)
     born = await family.bear(transaction, family.born_after(children, ended), ended)
-    writes = [*ending.cancel(rows, reason, now), *born]
+    writes = [*ending.cancel(rows, reason, now, event), *born]
     await transaction.commit(*await lines.serve(transaction, left, writes, places))
 
 

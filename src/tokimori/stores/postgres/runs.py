@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId, Lane, RunId
 from tokimori.model.job import most_active
-from tokimori.model.request import PLAIN, REMEMBERED, Manner, shared_prefix, spans_of_key
+from tokimori.model.request import PLAIN, REMEMBERED, InPlaceOf, Manner, changed_meanwhile, shared_prefix, spans_of_key
 from tokimori.model.run import Run
 from tokimori.ports.store import Most, RunFilter
 from tokimori.stores.listing import RUNNING, listed
@@ -46,7 +46,7 @@ _ADDED, _ASKED = names_of(without(BIRTH, "lane")), names_of(BIRTH)
 _added, _asked = run_values(_ADDED), run_values(_ASKED)
 _ADDED_TYPES = [f"{type_}[]" for type_ in types_of(without(BIRTH, "lane"))]
 _ADD = f"SELECT added::text, added_lane FROM tokimori_add_runs({parameters(_ADDED_TYPES)})"
-_ASK = f"SELECT answer, run::text FROM tokimori_ask_run({', '.join(f'${n}' for n in range(1, len(_ASKED) + 7))})"
+_ASK = f"SELECT answer, run::text FROM tokimori_ask_run({', '.join(f'${n}' for n in range(1, len(_ASKED) + 12))})"
 
 
 async def add_run(db: PostgresConnections, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
@@ -54,14 +54,19 @@ async def add_run(db: PostgresConnections, run: Run, now: Moment, manner: Manner
 
 
 async def _ask_run(db: PostgresConnections, run: Run, manner: Manner, now: Moment) -> Run:
-    born = replace(run, lane=run.lane if manner.forced else None)
+    born, expected = replace(run, lane=run.lane if manner.forced else None), manner.in_place_of or InPlaceOf()
     ((answer, answered_by),) = await db.rows(
         _ASK,
         *_asked(born),
         shared_prefix(run),
         [end for _, end in spans_of_key(run)],
         manner.since,
+        sorted(manner.held_in) or None,
+        manner.waits_for_end,
         manner.replaces,
+        manner.in_place_of is not None,
+        expected.run_id,
+        expected.payload,
         now - REMEMBERED,
         now,
     )
@@ -73,6 +78,8 @@ async def _ask_run(db: PostgresConnections, run: Run, manner: Manner, now: Momen
         case "moving":
             await move_runs(db, run.incarnation, count())
             return await _ask_run(db, run, manner, now)
+        case "changed":
+            raise changed_meanwhile()
         case "full":
             raise full(run.job_id, most_active((await get_job(db, run.job_id)).definition))
         case state:
@@ -135,8 +142,10 @@ async def last_runs(db: PostgresConnections, job_ids: Sequence[JobId], limit: in
     return [run_of(row) for row in await db.rows(statement, list(job_ids), limit)]
 
 
-async def cancel_run(db: PostgresConnections, run_id: RunId, reason: str, now: Moment) -> None:
-    await db.rows("SELECT tokimori_cancel_run($1, $2, $3)", run_id, reason, now)
+async def cancel_run(
+    db: PostgresConnections, run_id: RunId, reason: str, now: Moment, unbegun: int | None = None
+) -> None:
+    await db.rows("SELECT tokimori_cancel_run($1, $2, $3, $4)", run_id, reason, now, unbegun)
 
 
 async def hold_run(db: PostgresConnections, run_id: RunId, reason: str) -> None:

@@ -52,8 +52,8 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
             await db.use(lambda session: schema.note_use(session, self._functions, self._clock.now()))
         return faults
 
-    async def _cancelled(self, run_id: RunId, reason: str, now: Moment) -> Run:
-        await self._cancel_run(run_id, reason, now)
+    async def _cancelled(self, run_id: RunId, reason: str, now: Moment, unbegun: int | None) -> Run:
+        await self._cancel_run(run_id, reason, now, unbegun)
         return await self.get_run(run_id)
 
     async def _select(self, statement: str, *values: object) -> Sequence[Row]:

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from tokimori.clock import MILLISECOND, Moment
 from tokimori.model.ids import Incarnation, JobId, RunId
-from tokimori.model.request import AHEAD, PLAIN, REMEMBERED, Manner, shared_prefix
-from tokimori.model.run import Attempt, Output, Run, may_hold, may_resume
+from tokimori.model.request import AHEAD, PLAIN, REMEMBERED, InPlaceOf, Manner, changed_meanwhile, shared_prefix
+from tokimori.model.run import Attempt, Output, Run, encode_details, may_hold, may_resume
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.ends import EndedRun, EndPlace, Ends
 from tokimori.ports.store import Most, RunFilter
@@ -36,7 +36,7 @@ async def add_runs(db: RedisConnections, runs: Sequence[Run], now: Moment) -> li
 
 
 async def _ask(db: RedisConnections, runs: Sequence[Run], manner: Manner) -> list[Run]:
-    run = runs[0]
+    run, expected = runs[0], manner.in_place_of or InPlaceOf()
     answers = await db.run(
         "add_run",
         runs=[born_map(replace(each, lane=None)) for each in runs],
@@ -44,6 +44,12 @@ async def _ask(db: RedisConnections, runs: Sequence[Run], manner: Manner) -> lis
         since=manner.since,
         ahead=run.created + AHEAD,
         replaces=manner.replaces,
+        held=dict.fromkeys(manner.held_in, True) or None,
+        begun=manner.waits_for_end,
+        expects=manner.in_place_of is not None,
+        expected=expected.run_id,
+        known=expected.payload,
+        details=encode_details(run.details),
         forced_lane=run.lane if manner.forced else None,
         nominal=run.nominal,
         priority=run.priority,
@@ -54,6 +60,8 @@ async def _ask(db: RedisConnections, runs: Sequence[Run], manner: Manner) -> lis
         case [None, "moving"]:
             await move_runs(db, run.incarnation, count())
             return await _ask(db, runs, manner)
+        case [None, "changed"]:
+            raise changed_meanwhile()
         case [None, "full", most]:
             raise full(run.job_id, most)
         case [None, None]:
@@ -167,8 +175,8 @@ async def output(db: RedisConnections, run_id: RunId, attempt: int) -> Output | 
     return Output(run_id=run_id, attempt=attempt, size=int(size), head=head, tail=tail, times=times)
 
 
-async def cancel_run(db: RedisConnections, run_id: RunId, reason: str, now: Moment) -> Run:
-    return _known(await db.run("cancel_run", id=run_id, reason=reason, now=now), run_id)
+async def cancel_run(db: RedisConnections, run_id: RunId, reason: str, now: Moment, unbegun: int | None = None) -> Run:
+    return _known(await db.run("cancel_run", id=run_id, reason=reason, now=now, unbegun=unbegun), run_id)
 
 
 async def hold_run(db: RedisConnections, run_id: RunId, reason: str) -> Run:

@@ -16,7 +16,7 @@ _ENDING = {"state", "error", "ended", "blocked_on"}
 _KEPT = [column for column in f"{RUN}, {SETTLED}".split(", ") if column not in _ENDING]
 _CANCEL = f"""
 INSERT INTO tokimori_history (state, error, ended, {", ".join(_KEPT)})
-SELECT 'cancelled', ?, ?, {", ".join(_KEPT)} FROM tokimori_runs WHERE id = ?"""
+SELECT ?, ?, ?, {", ".join(_KEPT)} FROM tokimori_runs WHERE id = ?"""
 
 
 def forget(db: sqlite3.Connection, runs: Sequence[RunId]) -> None:
@@ -25,7 +25,14 @@ def forget(db: sqlite3.Connection, runs: Sequence[RunId]) -> None:
 
 
 def cancel(
-    db: sqlite3.Connection, which: str, values: Row, reason: str, now: Moment, *, names: Sequence[str] = ()
+    db: sqlite3.Connection,
+    which: str,
+    values: Row,
+    reason: str,
+    now: Moment,
+    *,
+    names: Sequence[str] = (),
+    state: RunState = RunState.CANCELLED,
 ) -> None:
     """End the runs that have not started, order the others to end. `names` are the semaphores of a deleted job."""
     rows = db.execute(f"SELECT id, {TURN} FROM tokimori_runs WHERE {which}", values).fetchall()
@@ -35,7 +42,7 @@ def cancel(
     db.executemany(
         "UPDATE tokimori_runs SET cancel = coalesce(cancel, ?) WHERE id = ?", [(reason, run_id) for run_id in running]
     )
-    db.executemany(_CANCEL, [(reason, now, run_id) for run_id in ended])
+    db.executemany(_CANCEL, [(state, reason, now, run_id) for run_id in ended])
     forget(db, ended)
     bear_children(db, ended)
     freed = Freed()

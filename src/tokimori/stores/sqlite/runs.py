@@ -13,16 +13,18 @@ from tokimori.model.request import (
     REMEMBERED,
     Manner,
     answers,
+    check_in_place_of,
     is_ahead,
     never_started,
     put_off,
     spans_of_key,
 )
 from tokimori.model.run import Run
+from tokimori.model.transitions import RunState
 from tokimori.ports.store import Most, RunFilter
 from tokimori.stores.listing import listed
 from tokimori.stores.reading import GET_RUN
-from tokimori.stores.rows import RUN, marks, run_columns, run_of, run_row
+from tokimori.stores.rows import RUN, marks, run_columns, run_of, run_row, run_values
 from tokimori.stores.rules.errors import full, no_job, stopped
 from tokimori.stores.rules.lines import Freed, has_room
 from tokimori.stores.sqlite import lines
@@ -57,9 +59,11 @@ def add_run(db: Connection, run: Run, now: Moment, manner: Manner = PLAIN) -> Ru
         if newest is not None and answers(newest, run, manner):
             return newest
         if newest is not None and manner.replaces and never_started(newest):
+            check_in_place_of(newest, manner)
             return _put_off(db, newest, run, lane, now)
         if newest is None or not is_ahead(newest, run):
             break
+    check_in_place_of(None, manner)
     if most is not None and not has_room(lines.count_active(db, run.incarnation), 1, most):
         raise full(run.job_id, most)
     added = replace(run, lane=lane)
@@ -92,9 +96,8 @@ def _put_off(db: Connection, known: Run, asked: Run, lane: Lane, now: Moment) ->
     after, freed = put_off(known, asked, lane), Freed()
     turn = db.execute(f"SELECT {lines.TURN} FROM tokimori_runs WHERE id = ?", (known.id,)).fetchone()
     freed.leave(lines.turn_in(turn))
-    values = {name: getattr(after, name) for name in PUT_OFF}
-    assignments = ", ".join(f'"{name}" = :{name}' for name in values)
-    db.execute(f"UPDATE tokimori_runs SET {assignments} WHERE id = :id", {**values, "id": known.id})
+    assignments = ", ".join(f'"{name}" = ?' for name in PUT_OFF)
+    db.execute(f"UPDATE tokimori_runs SET {assignments} WHERE id = ?", (*run_values(PUT_OFF)(after), known.id))
     db.execute("DELETE FROM tokimori_requests WHERE asked < ?", (now - REMEMBERED,))
     db.execute("INSERT INTO tokimori_requests (id, run_id, asked) VALUES (?, ?, ?)", (asked.id, known.id, now))
     lines.serve(db, freed)
@@ -126,8 +129,12 @@ def last_runs(db: Connection, job_ids: Sequence[JobId], limit: int, longest: Mos
     return sorted(runs, key=lambda run: run.id, reverse=True)
 
 
-def cancel_run(db: Connection, run_id: RunId, reason: str, now: Moment) -> None:
-    cancel(db, "id = ?", (run_id,), reason, now)
+def cancel_run(db: Connection, run_id: RunId, reason: str, now: Moment, unbegun: int | None = None) -> None:
+    if unbegun is None:
+        cancel(db, "id = ?", (run_id,), reason, now)
+    else:
+        which = "id = ? AND attempt = ? AND state <> 'running'"
+        cancel(db, which, (run_id, unbegun), reason, now, state=RunState.SKIPPED)
 
 
 def hold_run(db: Connection, run_id: RunId, reason: str) -> None:

@@ -1,13 +1,15 @@
 -- A requested run is kept: 'made'. Or another one answers: one of the same origin, or that took over what this request
 -- asked for before ('known'); the newest of its key (whose origins begin with `_prefix`), if it was made after `_since`
--- ('known') or has never started and `_replaces` ('replaced': what it had of turns in lines goes to the next). Or the
--- answer is why there is none: 'unknown', 'full', 'moving' where not all runs have followed a change of the job, which a
--- forced one can't be told from, or the state of the job. `_lane` is that of a forced run where the job has none. The
--- gate is held alone, so that of two requests of one key the second one sees what the first one did. The key ends before
--- `_ends[1]`; from `_ends[2]` on are runs that a clock which was ahead has made: where these do not answer, the newest
--- before them counts.
+-- or holds the key (`_held`, and no attempt unless `_begun`; 'known'), or has never started and `_replaces` ('replaced':
+-- what it had of turns in lines goes to the next; 'changed' if one `_expects` another run or payload). Or the answer is
+-- why there is none: 'unknown', 'full', 'moving' where not all runs have followed a change of the job, which a forced one
+-- can't be told from, or the state of the job. `_lane` is that of a forced run where the job has none. The gate is held
+-- alone, so that of two requests of one key the second one sees what the first one did. The key ends before `_ends[1]`;
+-- from `_ends[2]` on are runs that a clock which was ahead has made: where these do not answer, the newest before them
+-- counts.
 CREATE OR REPLACE FUNCTION tokimori_ask_run(
-    {_BIRTH types}, _prefix text, _ends text[], _since bigint, _replaces boolean, _forget bigint, _now bigint,
+    {_BIRTH types}, _prefix text, _ends text[], _since bigint, _held text[], _begun boolean, _replaces boolean,
+    _expects boolean, _expected uuid, _known text, _forget bigint, _now bigint,
     OUT answer text, OUT run uuid) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -42,14 +44,15 @@ BEGIN
         RETURN;
     END IF;
     FOREACH _end IN ARRAY _ends LOOP
-        EXIT WHEN _since IS NULL AND NOT _replaces;
-        SELECT id, origin >= _ends[2], CASE WHEN created > _since AND origin < _ends[2] THEN id END
+        EXIT WHEN _since IS NULL AND _held IS NULL AND NOT _replaces;
+        SELECT id, origin >= _ends[2], CASE WHEN created > _since AND origin < _ends[2]
+            OR state = ANY (_held) AND (_begun OR attempt = 0) THEN id END
         INTO _newest, _ahead, run FROM (
-            (SELECT id, origin, created FROM tokimori_runs
+            (SELECT id, origin, created, state, attempt FROM tokimori_runs
             WHERE incarnation = _incarnation AND origin >= _prefix AND origin < _end
             ORDER BY origin DESC LIMIT 1)
             UNION ALL
-            (SELECT id, origin, created FROM tokimori_history
+            (SELECT id, origin, created, state, attempt FROM tokimori_history
             WHERE incarnation = _incarnation AND origin >= _prefix AND origin < _end AND origin NOT LIKE 's:%'
             ORDER BY origin DESC LIMIT 1)) n
         ORDER BY origin DESC LIMIT 1;
@@ -60,12 +63,16 @@ BEGIN
         IF _replaces THEN
             _names := tokimori_lined(ARRAY[_incarnation]);
             PERFORM tokimori_lock_semaphores(_names);
-            SELECT id, state, concurrency_key, blocked_on INTO _was FROM tokimori_runs
+            SELECT id, state, concurrency_key, blocked_on, payload INTO _was FROM tokimori_runs
             WHERE id = _newest AND attempt = 0 AND state IN ('waiting', 'ready', 'blocked') FOR UPDATE;
+            IF FOUND AND _expects AND (_was.id, _was.payload) IS DISTINCT FROM (_expected, _known) THEN
+                answer := 'changed';
+                RETURN;
+            END IF;
             IF FOUND THEN
                 run := _was.id;
                 UPDATE tokimori_runs SET state = 'waiting', nominal = _nominal, due = _due, priority = _priority,
-                    "rank" = _rank, payload = _payload, lane = _job.lane, blocked_on = NULL
+                    "rank" = _rank, payload = _payload, details = _details, lane = _job.lane, blocked_on = NULL
                 WHERE id = run;
                 DELETE FROM tokimori_requests WHERE asked < _forget;
                 INSERT INTO tokimori_requests (id, run_id, asked) VALUES (_id, run, _now);
@@ -76,6 +83,10 @@ BEGIN
         END IF;
         EXIT WHEN _ahead IS NOT TRUE;
     END LOOP;
+    IF _expected IS NOT NULL THEN
+        answer := 'changed';
+        RETURN;
+    END IF;
     IF cardinality(tokimori_full(ARRAY[_incarnation])) > 0 THEN
         answer := 'full';
         RETURN;

@@ -1,6 +1,7 @@
 -- Keep requested runs of one job, all or none: {false, 'made', the lane that it got} for each. Or find the one that
 -- answers: {its row}. It is one of the same origin, or that took over what this request asked for before; the newest of
--- its key, if it was made after `since`, or has never started and the request `replaces`. Or why there are none: {{false,
+-- its key, if it was made after `since`, holds the key (`held`, and no attempt unless `begun`), or has never started and
+-- the request `replaces`; {{false, 'changed'}} if it `expects` another run or payload. Or why there are none: {{false,
 -- false}}, {{false, the job's state}} or {{false, 'full', how many may be active}}. `forced_lane` is that of a forced run
 -- where the job has none; while runs of it have still to lose their lanes it would lose its own: {{false, 'moving'}}.
 local answers, new = {}, {}
@@ -29,7 +30,10 @@ local function put_off(id, was)
     make_way(born.inc, was.state, was.constraint, was.key)
     local key = P .. 'run:' .. id
     call('HSET', key, 'state', 'waiting', 'nominal', ask.nominal, 'due', born.due, 'priority', ask.priority,
-        'rank', born.rank, 'lane', lane)
+        'rank', born.rank, 'lane', lane, 'details', ask.details or '')
+    if not ask.details then
+        call('HDEL', key, 'details')
+    end
     if ask.payload then
         call('HSET', key, 'payload', ask.payload)
     else
@@ -43,20 +47,27 @@ local function put_off(id, was)
     serve()
 end
 
-local newest, made_ahead = (ask.since or ask.replaces) and call('HGET', P .. 'newest:' .. born.inc, ask.prefix), false
+local newest, made_ahead = (ask.since or ask.held or ask.replaces) and call('HGET', P .. 'newest:' .. born.inc, ask.prefix), false
 if newest then
     local key, was = P .. 'run:' .. newest, {}
     was.state, was.lane, was.attempt, was.created, was.constraint, was.key =
         unpack(call('HMGET', key, 'state', 'lane', 'attempt', 'created', 'blocked_on', 'concurrency_key'))
     made_ahead = was.state and tonumber(was.created) >= ask.ahead
-    if was.state and ask.since and tonumber(was.created) > ask.since and not made_ahead then
+    if was.state and (ask.since and tonumber(was.created) > ask.since and not made_ahead
+        or ask.held and ask.held[was.state] and (ask.begun or was.attempt == '0')) then
         return {{row(key)}}
     end
     local waits = was.state == 'waiting' or was.state == 'ready' or was.state == 'blocked'
     if waits and ask.replaces and was.attempt == '0' then
+        if ask.expects and (ask.expected ~= newest or ask.known ~= (call('HGET', key, 'payload') or nil)) then
+            return {{false, 'changed'}}
+        end
         put_off(newest, was)
         return {{row(key)}}
     end
+end
+if ask.expected then
+    return {{false, 'changed'}}
 end
 if not has_room(born.inc, #new) then
     return {{false, 'full', tonumber(call('HGET', P .. 'job:' .. born.inc, 'most_active'))}}

@@ -138,7 +138,8 @@ local function follow(ids)
 end
 
 -- End runs that have not started, order the others to end.
-local function cancel(ids, reason, now)
+local function cancel(ids, reason, now, ends)
+    ends = ends or 'cancelled'
     local ended = {}
     for _, id in ipairs(ids) do
         local run = P .. 'run:' .. id
@@ -149,11 +150,11 @@ local function cancel(ids, reason, now)
         elseif not ENDS[state] then
             exit(id, inc, state, lane, constraint, key)
             make_way(inc, state, constraint, key)
-            call('HSET', run, 'state', 'cancelled', 'error', reason, 'ended', now)
+            call('HSET', run, 'state', ends, 'error', reason, 'ended', now)
             if constraint then
                 call('HDEL', run, 'blocked_on')
             end
-            forget(id, inc, origin, 'cancelled')
+            forget(id, inc, origin, ends)
             ended[#ended + 1] = id
         end
     end
