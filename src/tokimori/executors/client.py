@@ -16,7 +16,7 @@ _NO_DOOR: Final = "client: this node does not answer over HTTP, and the job asks
 
 
 class RunTokens:
-    """The tokens of attempts that run here: no store knows them, and no other node. Until `open` there is no door."""
+    """Tokens of attempts that run here, known to this node alone. Until `open` there is no HTTP server."""
 
     def __init__(self, random: RandomBytes) -> None:
         self._random = random
@@ -28,7 +28,7 @@ class RunTokens:
         self._address = address
 
     def admit(self, task: AttemptTask) -> tuple[str, str] | None:
-        """Return the address that lets the attempt in, and its secret; None without a door."""
+        """Make a token for the attempt; return the node's address and the token, or None without an HTTP server."""
         if self._address is None or task.client is None:
             return None
         name = f"run-{task.run_id}"
@@ -39,7 +39,7 @@ class RunTokens:
         return f"{self._address}?secret={quote(text)}", text
 
     def forget(self, run_id: RunId, token: Token) -> None:
-        """Let nobody in any more who has the token of this attempt."""
+        """Revoke the token of this attempt."""
         for text in [text for text, each in self._known.items() if each[1] == (run_id, token)]:
             del self._known[text]
 
@@ -50,7 +50,7 @@ class RunTokens:
 
 
 class ClientExecutor:
-    """Stands between a node and its executor: attempts of jobs that ask for a client get one."""
+    """Executor that adds the address and a token to attempts of jobs with `client`, before another one runs them."""
 
     def __init__(self, executor: Executor, tokens: RunTokens, clock: Clock) -> None:
         self._executor, self._tokens, self._clock = executor, tokens, clock

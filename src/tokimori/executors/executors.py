@@ -19,14 +19,14 @@ from tokimori.ports.executor import AttemptTask, Builds, Ended, Executor, Report
 
 
 class NoopExecutor:
-    """Every task has succeeded before `start` returns: what a node costs without anything to run."""
+    """Executor of no-ops: every task has succeeded before `start` returns."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._report: Callable[[Report], None] = _nobody
 
     async def open(self, report: Callable[[Report], None]) -> None:
-        """From now on tell `report`."""
+        """Send reports to `report` from now on."""
         self._report = report
 
     def start(self, tasks: Sequence[AttemptTask]) -> None:
@@ -49,13 +49,13 @@ class NoopExecutor:
 
 
 def _nobody(_report: Report) -> None:
-    """Before `open`, nobody is told."""
+    """Ignore the report: before `open` there is no receiver."""
 
 
 class Executors:
-    """Hands each task to the executor of its kind of target. Raises `Bug` where a kind has none.
+    """Executor that passes each task to the one of its kind of target. Raises `Bug` if a kind has none.
 
-    They are opened, told and closed in the order of `by_kind`.
+    The executors are opened and closed in the order of `by_kind`.
     """
 
     def __init__(self, by_kind: Mapping[type[Target], Executor]) -> None:
@@ -64,7 +64,7 @@ class Executors:
         self._by_kind = dict(by_kind)
 
     async def open(self, report: Callable[[Report], None]) -> None:
-        """Open them all. Raises `Refused`."""
+        """Open all executors. Raises `Refused`."""
         for executor in self._by_kind.values():
             await executor.open(report)
 
@@ -74,7 +74,7 @@ class Executors:
             self._by_kind[kind].start([task for task in tasks if type(task.target) is kind])
 
     def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
-        """End an attempt: whoever does not know it ignores the order."""
+        """End an attempt. Executors that do not know it ignore the order."""
         for executor in self._by_kind.values():
             executor.stop(run_id, token, reason, grace=grace)
 
@@ -89,7 +89,7 @@ class Executors:
             executor.forget(before)
 
     async def close(self) -> None:
-        """End whatever is left."""
+        """Close all executors, which end their attempts."""
         for executor in self._by_kind.values():
             await executor.close()
 

@@ -43,9 +43,9 @@ class CommandAttempt:
 
 
 class KeeperPost:
-    """One keeper, which serves the jobs of one cell. What it is told before it has started waits for it.
+    """One keeper, which serves the jobs of one cell. Orders before its start wait for it.
 
-    `heard` gets its notices; `died` is called once if it dies unasked, and then another post takes its place.
+    `heard` gets its notices; `died` is called once if it dies unexpectedly, and then another post takes its place.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class KeeperPost:
             self._keeper.send(orders if self._lease is None else [self._lease, *orders])
 
     def open_later(self, pause: float, after: asyncio.Future[None] | None = None) -> None:
-        """Start it in so many seconds, counted from when `after` is done; again and again until it does."""
+        """Start the keeper `pause` seconds after `after` is done, and try again until it starts."""
         self._starting = asyncio.get_running_loop().create_task(self._open_later(pause, after))
 
     async def _open_later(self, pause: float, after: asyncio.Future[None] | None) -> None:
@@ -91,7 +91,7 @@ class KeeperPost:
                 await asyncio.sleep(_PAUSE)
 
     def send(self, orders: Sequence[wire.Order], lease: wire.Lease | None) -> None:
-        """Hand on orders, and before them the lease where the keeper has not been told of it."""
+        """Send orders, and before them the lease if it is new to the keeper."""
         news = [] if lease is None or lease is self._lease else [lease]
         self._lease = lease
         if self._keeper is None:
@@ -100,7 +100,7 @@ class KeeperPost:
             self._keeper.send([*news, *orders])
 
     async def bury(self) -> tuple[int, int]:
-        """End whatever the dead keeper has left: its pid, and how it ended (exit code, or minus its signal)."""
+        """End the processes that the dead keeper has left; return its pid and exit code, or minus its signal."""
         if self._keeper is None:
             raise Refused("this keeper has not started")
         for _ in range(_MOST_TRIES):
@@ -112,7 +112,9 @@ class KeeperPost:
         return self._keeper.pid, await self._keeper.bury()
 
     def close(self) -> Coroutine[None, None, None]:
-        """Have the keeper end whatever it still runs, and go. From the call on, not the first await, it may die."""
+        """Order the keeper to end all its processes and exit. It may die from the call on, not only from the first
+        await.
+        """
         self._closing = True
         return self._close()
 
@@ -133,9 +135,9 @@ MOST = 1000
 
 
 def remove_old_output(runs_dir: Path, before: Moment) -> int:
-    """Remove folders of runs made before the moment, of which no file was written since; how many have gone.
+    """Remove folders of runs made before the moment without a file written since; return their number.
 
-    The name of a folder is the run's id, and that tells when it was made. Where `MOST` have gone there may be more.
+    A folder's name is the run's id, which contains its time. If `MOST` were removed there may be more.
     """
     bound, removed = first_id_at(before), 0
     if not runs_dir.is_dir():
@@ -160,7 +162,7 @@ def remove_old_logs(folder: Path, before: float) -> None:
 
 
 def _last_written(folder: Path) -> float:
-    """Return a moment. A file that is gone meanwhile was old."""
+    """Return the moment of the newest write in the folder. A file that has vanished counts as old."""
     times = [0.0]
     for path in (folder, *folder.glob("*.log")):
         try:

@@ -27,9 +27,10 @@ LEAVE_WITHIN = 10.0
 
 
 class KeeperSettings(Struct, frozen=True, kw_only=True):
-    """Settings of a keeper: where it notes its groups, where output goes, how many bytes, and how exits are noticed.
+    """Settings of a keeper: the folders of its notes and of output, the limit of output in bytes, and the way in which
+    exits are noticed.
 
-    `stdin`: the descriptor of ours from which what it runs in the foreground reads; None: nothing.
+    `stdin`: our descriptor for a foreground command's input; None: no input.
     """
 
     state_dir: Path
@@ -51,7 +52,7 @@ class KeeperSettings(Struct, frozen=True, kw_only=True):
 
 
 class KeeperChannel(asyncio.Protocol):
-    """The engine's end of the channel to a keeper: sends orders, hands on notices; tells once when it is gone."""
+    """The engine's end of the channel to a keeper: it sends orders, passes on notices, and reports the end once."""
 
     def __init__(self, heard: Callable[[Notice], None], lost: Callable[[], None]) -> None:
         self._heard = heard
@@ -80,7 +81,7 @@ class KeeperChannel(asyncio.Protocol):
         self._lost()
 
     def send(self, orders: Iterable[Order]) -> None:
-        """Never waits: what the keeper does not take yet is kept."""
+        """Send orders without waiting; those that the keeper does not take yet are buffered."""
         if self._transport is not None and not self.gone.is_set():
             self._transport.write(encode(orders))
 
@@ -98,7 +99,7 @@ class KeeperProcess:
     async def start(
         cls, settings: KeeperSettings, heard: Callable[[Notice], None], lost: Callable[[], None]
     ) -> "KeeperProcess":
-        """Start one and wait until it takes orders. Raises `Refused`."""
+        """Start a keeper, and wait until it takes orders. Raises `Refused`."""
         ours, theirs = socket.socketpair()
         try:
             process = subprocess.Popen(  # noqa: ASYNC220
@@ -130,7 +131,7 @@ class KeeperProcess:
         return keeper
 
     async def leave(self) -> None:
-        """Have it end everything and exit."""
+        """Order the keeper to end everything and exit."""
         self.send([Shutdown()])
         try:
             await asyncio.wait_for(self._channel.gone.wait(), LEAVE_WITHIN)
@@ -139,7 +140,7 @@ class KeeperProcess:
         await self.bury()
 
     async def bury(self) -> int:
-        """End the keeper, unless it is dead already, and whatever it has left; its exit code, or minus its signal."""
+        """End the keeper and all processes that it has left; return its exit code, or minus its signal."""
         status = await asyncio.to_thread(self._bury)
         await self._channel.gone.wait()
         return status
@@ -156,10 +157,10 @@ _NUMBER = 1
 
 
 class ForegroundCommand:
-    """A command for a person who waits for it: with this process's own standard streams, in the care of a keeper.
+    """A command in the foreground, with this process's own standard streams, below a keeper.
 
-    Whatever becomes of this process, nothing of the command is left: the keeper ends it, and it does so when the lease
-    ran out, even while this process is frozen. `state_dir` is where the keeper notes that it lives.
+    If this process dies, the keeper ends the command. It also does so when the lease has run out, even while this
+    process is frozen. `state_dir` is the folder of the keeper's notes.
     """
 
     def __init__(self, state_dir: Path) -> None:
@@ -171,7 +172,7 @@ class ForegroundCommand:
         self._signals: list[int] = []
 
     async def start(self, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> None:
-        """Begin it, bound to the lease that was told last. Raises `Refused` where no keeper starts."""
+        """Begin the command, bound to the newest lease. Raises `Refused` if no keeper starts."""
         stdin = _own_input()
         settings = KeeperSettings(
             state_dir=self._state_dir / "keepers",
@@ -214,7 +215,7 @@ class ForegroundCommand:
             self._signals.append(number)
 
     def end(self) -> None:
-        """End it as one whose lease ran out: TERM, then KILL."""
+        """End the command as if its lease had run out: TERM, then KILL."""
         self._send([wire.Stop(_NUMBER, LEASE_KILL - LEASE)])
 
     async def ended(self) -> wire.ProcessEnded:
@@ -224,7 +225,7 @@ class ForegroundCommand:
         return await self._ended
 
     async def close(self) -> None:
-        """End whatever is left, and the keeper."""
+        """End the command, if it runs, and the keeper."""
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
             await keeper.leave()

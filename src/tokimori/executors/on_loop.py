@@ -22,7 +22,7 @@ LEASE_IS_OVER = Released("its node's lease ran out")
 
 
 class LoopAttempt:
-    """An attempt in hand. `ending` is what it ends with, whatever its work comes to."""
+    """A running attempt. `ending` is its decided outcome, if it is to end whatever its work returns."""
 
     def __init__(self, task: AttemptTask) -> None:
         self.task = task
@@ -31,7 +31,7 @@ class LoopAttempt:
         self.ending: Outcome | None = None
 
     def end(self, outcome: Outcome) -> bool:
-        """End it now; whether it ends with this outcome. The first one counts."""
+        """End the attempt now; return whether it ends with this outcome. The first one counts."""
         if self.ending is not None or self.work is None or self.work.done():
             return False
         self.ending = outcome
@@ -47,7 +47,7 @@ Made = TypeVar("Made", bound=LoopAttempt)
 
 
 class LoopExecutor(ABC, Generic[Made]):
-    """Carries attempts out, each in a task of the loop, and tells how they ended. `what` is in hand, for the log."""
+    """Executor of attempts as tasks of the loop. `what` names them in the log."""
 
     what: str
 
@@ -70,11 +70,11 @@ class LoopExecutor(ABC, Generic[Made]):
         """Forget the attempt: it is over, or will be at once."""
 
     async def open(self, report: Callable[[Report], None]) -> None:
-        """From now on tell `report`."""
+        """Send reports to `report` from now on."""
         self._report = report
 
     def start(self, tasks: Sequence[AttemptTask]) -> None:
-        """Begin these attempts, or end them if the lease is over: they may have waited while this node was frozen."""
+        """Begin these attempts, or end them if the lease is over, as after a freeze of this node."""
         is_over = self._lease_over is not None and boottime() >= self._lease_over
         for task in tasks:
             attempt = self._made(task)
@@ -86,7 +86,7 @@ class LoopExecutor(ABC, Generic[Made]):
         self._watch_lease()
 
     def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
-        """End an attempt at once: who is asked has no way to hear of it but the end of the connection."""
+        """End an attempt at once. The other side notices it only by the end of the connection."""
         attempt = self._attempts.get((run_id, token))
         if attempt is not None:
             self._end(attempt, stopped(reason))
@@ -117,7 +117,7 @@ class LoopExecutor(ABC, Generic[Made]):
         """Do nothing: nothing is left on this machine."""
 
     async def close(self) -> None:
-        """End what is left."""
+        """End all attempts."""
         if self._alarm is not None:
             self._alarm.cancel()
         works = [each.work for each in self._attempts.values() if each.work is not None]
@@ -127,7 +127,7 @@ class LoopExecutor(ABC, Generic[Made]):
             await asyncio.wait(works)
 
     def _ended(self, attempt: Made, work: "asyncio.Task[Outcome]") -> None:
-        """Tell how it ended, whatever ended it."""
+        """Report the end of an attempt, whatever its cause."""
         task = attempt.task
         self._attempts.pop((task.run_id, task.token), None)
         self._let_go(attempt)

@@ -48,7 +48,7 @@ class ReportFailed(
 class ReportRetry(
     Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="outcome", tag="retry"
 ):
-    """Request for a retry: not before a moment (`at`, RFC 3339), or after so many seconds (`in`)."""
+    """Request for a retry: not before a moment (`at`, RFC 3339), or after some seconds (`in`)."""
 
     at: str | None = None
     seconds: Seconds | None = field(name="in", default=None)

@@ -38,7 +38,7 @@ class Environments:
         self._closing = threading.Event()
 
     def close(self) -> None:
-        """End what is being made: a node that stops does not wait for it."""
+        """End environments in the making: a node that stops does not wait for them."""
         self._closing.set()
 
     def python_for(self, manifest: Manifest) -> str:
@@ -57,7 +57,7 @@ class Environments:
         return str(python)
 
     def _make(self, folder: Path, manifest: Manifest) -> None:
-        """Make it anew: one that was left half made has no mark that it is ready."""
+        """Make an environment anew. A half-made one has no mark that it is ready."""
         shutil.rmtree(folder, ignore_errors=True)
         for_whom = f"the task {manifest.task!r} (locked for {manifest.locked_for})"
         _run([sys.executable, "-m", "venv", str(folder)], for_whom, self._closing)
@@ -81,7 +81,9 @@ class Environments:
             os.close(lock)
 
     def forget(self, oldest: float) -> None:
-        """Remove what was last wanted before that (seconds since 1970), and what was never ready."""
+        """Remove environments that were last used before `oldest` (seconds since 1970), and those that are
+        unfinished.
+        """
         for folder in self._folder.iterdir() if self._folder.is_dir() else ():
             if not folder.is_dir():
                 continue
@@ -106,9 +108,9 @@ def _taken(lock: int) -> bool:
 
 
 def _run(argv: list[str], for_whom: str, closing: threading.Event) -> None:
-    """Run the program to its end. Raises `Refused` where it fails, takes too long, or is ended.
+    """Run the program to its end. Raises `Refused` if it fails, takes too long, or is ended.
 
-    It has a session of its own: what it starts ends with it, and Ctrl-C at the node's terminal is no fault of the run.
+    It has a session of its own, so that its children end with it, and Ctrl-C at the node's terminal does not reach it.
     """
     process = subprocess.Popen(
         argv,
@@ -180,7 +182,7 @@ class BuildCache:
         return env_names(self.file_of(digest).read_bytes())
 
     def close(self) -> None:
-        """End what is being made. Waits for nothing."""
+        """End builds in the making, without waiting."""
         self._environments.close()
 
     def forget(self, before: Moment) -> None:

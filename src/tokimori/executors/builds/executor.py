@@ -34,9 +34,10 @@ _Key = tuple[RunId, Token]
 
 
 class BuildExecutor:
-    """Makes commands of tasks that run builds, and gives these to the executor of commands, which is told all else.
+    """Executor of tasks that run builds.
 
-    `tasks_dir` is the folder of a workspace: a task gets the variables of its `.env` there, where there is one.
+    It turns them into commands for the executor of commands, which receives all other orders. `tasks_dir` is the folder
+    of a workspace: a task gets the variables of its `.env` there, if it exists.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class BuildExecutor:
         return Command(argv=(python, "-u", str(self._cache.file_of(digest))), env=env)
 
     async def _warn(self, name: str, digest: str, env: Mapping[str, str]) -> None:
-        """Tell of variables that were there when the build was made; once, until others are missing."""
+        """Log variables that the build had and that are missing now; once for each set of them."""
         missing = tuple(sorted(set(await asyncio.to_thread(self._cache.variables_of, digest)) - env.keys()))
         if missing and self._lacking.get(name) != missing:
             where = "tasks_dir is not set" if self._tasks_dir is None else f"{self._tasks_dir / name / '.env'}"
@@ -117,7 +118,7 @@ class BuildExecutor:
             self._lacking.pop(next(iter(self._lacking)))
 
     def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
-        """See `Executor.stop`. What has begun is known to the executor of commands, which is told by itself."""
+        """See `Executor.stop`. The executor of commands receives the order for an attempt that has begun."""
         waiting = self._waiting.get((run_id, token))
         if waiting is not None:
             self._end(waiting, stopped(reason))
@@ -150,9 +151,9 @@ class BuildExecutor:
 
 
 def env_of(tasks_dir: Path, name: str) -> dict[str, str]:
-    """Return the variables of a task, from its file in the workspace; none where it has none.
+    """Return the variables of a task, from its file in the workspace; none without a file.
 
-    Raises `InvalidInput`, and `Refused` for a file that others could have written, where the node is root's.
+    Raises `InvalidInput`, and `Refused` if the node is root's and other users could have written the file.
     """
     check_task_name(name)
     for place in env_files_of(name):
@@ -173,7 +174,7 @@ def env_of(tasks_dir: Path, name: str) -> dict[str, str]:
 
 
 def _without_waiting(file: str, flags: int) -> int:
-    """Return a pipe in place of the file would hold this until somebody writes to it."""
+    """Open the file without waiting: a pipe in its place would block until it has a writer."""
     return os.open(file, flags | os.O_NONBLOCK)
 
 
@@ -182,4 +183,4 @@ def _key_of(task: AttemptTask) -> _Key:
 
 
 def _nobody(_report: Report) -> None:
-    """Before `open`, nobody is told."""
+    """Ignore the report: before `open` there is no receiver."""

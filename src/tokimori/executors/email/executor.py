@@ -58,7 +58,7 @@ class EmailExecutor(LoopExecutor[EmailAttempt]):
             attempt.delivery.abandon()
 
     async def close(self) -> None:
-        """End what is left. A thread that still asks for a name ends with the answer."""
+        """End all deliveries. A thread in a look-up of a name ends with its answer."""
         await super().close()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
@@ -78,7 +78,7 @@ class EmailExecutor(LoopExecutor[EmailAttempt]):
             return Failed(fault.message, final=True)
 
     async def _on_its_way(self, attempt: EmailAttempt, timeout: float) -> "Delivery":
-        """Return a delivery that begins. A node that sends no e-mails does not load what they need."""
+        """Return a new delivery. Its modules are loaded with the first e-mail only."""
         letters = await asyncio.to_thread(import_module, "tokimori.executors.email.sending")
         sending = await asyncio.to_thread(import_module, "tokimori.executors.email.sending")
         letter = await asyncio.to_thread(letters.letter_of, attempt.task, attempt.target, self._clock.now())

@@ -47,8 +47,8 @@ class Letter:
 
 
 def letter_of(task: AttemptTask, target: Email, now: Moment) -> Letter:
-    """Return the e-mail of this attempt. Its `Message-ID` is the same at each attempt: one e-mail that comes twice is
-    told.
+    """Return the e-mail of this attempt. Its `Message-ID` is the same at each attempt, so that a repeated e-mail is
+    recognised.
     """
     facts = facts_of(task, (target.subject, target.text))
     host, port = server_of(target.smtp, target.tls)
@@ -107,11 +107,11 @@ class Delivery:
         self._smtp = _Connection(networks, letter.tls, timeout)
 
     def abandon(self) -> None:
-        """Close the connection: what was not sent by now will not be."""
+        """Close the connection. The unsent rest is dropped."""
         self._smtp.abandon()
 
     def deliver(self) -> Outcome:
-        """Send it; what the server says of it."""
+        """Send the e-mail; return the outcome by the server's replies."""
         letter = self._letter
         where = f"{letter.host}:{letter.port}"
         try:
@@ -178,19 +178,19 @@ class _Connection(smtplib.SMTP):
         return self._line is not None
 
     def abandon(self) -> None:
-        """End it, from another thread."""
+        """End the connection, from another thread."""
         self._abandoned.set()
         if self._line is not None:
             with suppress(OSError):
                 self._line.shutdown(socket.SHUT_RDWR)
 
     def _go_on(self) -> None:
-        """Behind whatever `abandon` may have come too early for. Raises `OSError`."""
+        """Check that `abandon` was not called before this connection existed. Raises `OSError`."""
         if self._abandoned.is_set():
             raise OSError("it was abandoned")
 
     def getreply(self) -> tuple[int, bytes]:
-        """Return the server's reply. smtplib bounds its lines, and not how many there are."""
+        """Return the server's reply. smtplib bounds the length of its lines, but not their number."""
         self._go_on()
         if self.file is None and self.sock is not None:
             self.file = _Said(self.sock.makefile("rb"))
@@ -236,7 +236,7 @@ class _Connection(smtplib.SMTP):
             raise
 
     def leave(self) -> None:
-        """Say goodbye, if there is anybody to hear it: what was taken is taken."""
+        """Send QUIT and ignore a failure: an accepted e-mail stays accepted."""
         try:
             if self.sock is not None:
                 self.quit()

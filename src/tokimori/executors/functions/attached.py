@@ -17,9 +17,10 @@ WITHIN = 30.0
 
 
 class Attached:
-    """A program that runs the functions itself, and whose node this is. Nobody here starts or kills it.
+    """The user's program that runs the functions itself, with this node as its child. It is neither started nor killed
+    here.
 
-    `heard`, `ready` and `died` are as with `Processes`. When the program has gone, `gone` is called.
+    `heard`, `ready` and `died` are as with `Processes`. `gone` is called when the program has gone.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Attached:
         return "".join(self.pulse.words())
 
     async def open(self) -> Hello:
-        """Wait until the program has said what it has. Raises `Refused`."""
+        """Wait for the program's hello. Raises `Refused`."""
         self._beat = asyncio.get_running_loop().create_task(self.pulse.beat())
         self._hello = asyncio.get_running_loop().create_future()
         await self._listener.open()
@@ -69,7 +70,7 @@ class Attached:
         """Do nothing: its code is the program's own affair."""
 
     async def close(self) -> None:
-        """Hear nothing more."""
+        """Stop receiving messages."""
         self.gone = _nobody
         if self._beat is not None:
             self._beat.cancel()
@@ -80,24 +81,24 @@ class Attached:
         return self._process if self._process.has_room else None
 
     def need(self, cell: int, pause: float, runs: int) -> None:
-        """There is no other."""
+        """Do nothing: there is no other process."""
 
     def flush(self) -> None:
-        """Send what was given to it."""
+        """Send the messages that wait."""
         self._process.flush()
 
     def look_at(self, process: WorkerProcess) -> None:
-        """Nobody replaces it."""
+        """Do nothing: the program is never replaced."""
 
     def bind(self, process: WorkerProcess) -> None:
-        """Nobody ends it with the lease: what is lost then is told so."""
+        """Do nothing: the program does not end with the lease; its lost attempts are reported."""
 
     def drain(self, process: WorkerProcess, attempt: Assignment) -> bool:
         """Return True: the process is not ours to end."""
         return False
 
     def renew(self, sent: float) -> None:
-        """Tell it until when what it has may begin: nothing else of ours outlives a lease."""
+        """Send the time until which its attempts may begin. Nothing else of ours outlives a lease."""
         self._process.renew(sent + LEASE)
 
     def _greet(self, connection: WorkerConnection, hello: Hello) -> bool:
@@ -124,4 +125,4 @@ class Attached:
 
 
 def _nobody() -> None:
-    """Nobody is told."""
+    """Ignore the call: before `tell` there is no receiver."""

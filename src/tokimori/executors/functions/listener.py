@@ -40,9 +40,9 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 class WorkerConnection(asyncio.Protocol):
-    """One worker process on the line. The first thing that it says is its hello, or why there will be none.
+    """Connection of one worker process. Its first message is its hello, or the reason that there is none.
 
-    A function may say anything in its name, and without end: what has come is read in turns.
+    A function may send anything in its name, without end, so messages are read in turns.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class WorkerConnection(asyncio.Protocol):
         """Told if the process takes more, when that changes."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Accept a connection. Whoever is not of our user is cut off: root of another name space, for one."""
+        """Accept a connection of our user. Others are cut off, such as root of another name space."""
         self.transport = cast("asyncio.WriteTransport", transport)
         self.transport.set_write_buffer_limits(0)
         peer: socket.socket = transport.get_extra_info("socket")
@@ -96,7 +96,7 @@ class WorkerConnection(asyncio.Protocol):
             self._line.pause_reading()
 
     def read_on(self) -> bool:
-        """Read the next few bytes; whether there are more."""
+        """Read the next few bytes; return whether there are more."""
         piece = bytes(self._unread[:PIECE])
         del self._unread[:PIECE]
         if not self._line.is_closing():
@@ -145,9 +145,9 @@ class WorkerConnection(asyncio.Protocol):
 
 
 class WorkerListener:
-    """Socket of worker processes, in a folder that only this user enters.
+    """Socket of worker processes, in a folder that only this user can enter.
 
-    An abstract socket would have no permissions: whoever is on the machine could keep the node busy by connecting.
+    An abstract socket would have no permissions: every user of the machine could keep the node busy by connecting.
     """
 
     def __init__(self, folder: Path, name: str, new: Callable[[TurnsOfReaders], WorkerConnection]) -> None:
@@ -180,7 +180,7 @@ class WorkerListener:
 
 
 def _remove_dead(folder: Path) -> None:
-    """Remove the sockets of killed nodes, on which nobody listens."""
+    """Remove the sockets of killed nodes, which have no listener."""
     for file in folder.glob("[!.]*"):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking, by_descriptor(file) as path:
             asking.setblocking(False)  # who listens and is busy is not waited for

@@ -64,8 +64,8 @@ SLOW_IMPORT = 10.0
 class Telling:
     """Log lines about the code of an app: once for each code, however often it is loaded.
 
-    `unable`: why no function starts now, empty if they do. `generation` is that of the newest code, `told_in`
-    that of the code of which was said that none is started.
+    `unable`: the reason that no function starts now, or empty. `generation` is that of the newest code, `told_in` that
+    of the code last logged as unable.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Telling:
         self._slow_in: int | None = None
 
     def found(self, *found: str) -> None:
-        """Return why the last process failed, and what it wrote, which is for the log alone."""
+        """Remember the failure of the last process, and its output, which goes to the log alone."""
         self._found = found or self._found
 
     def cannot(self, generation: int) -> bool:
@@ -106,9 +106,9 @@ class Telling:
 
 
 class Drains:
-    """Processes that have to be ended because of runs that do not end: what else they run gets time before.
+    """Processes to end because of runs that do not end, after their other runs had time to finish.
 
-    The one that began first is first. `kill` ends one, `changed` hears of each.
+    The earliest is first. `kill` ends one, `changed` is called for each.
     """
 
     def __init__(self, kill: Callable[[WorkerProcess], object], changed: Callable[[], object]) -> None:
@@ -118,13 +118,13 @@ class Drains:
 
     @property
     def processes(self) -> Sequence[WorkerProcess]:
-        """Return them, the one that began first is first."""
+        """Return the drained processes, the earliest first."""
         return list(self._alarms)
 
     def add(self, process: WorkerProcess, attempt: Assignment, seconds: float, most: int) -> None:
-        """Let a process take no more, as this attempt does not end, and end it in so many seconds at the latest.
+        """Drain a process because of an attempt that does not end, and end it after `seconds` at the latest.
 
-        Of more processes than `most` the one that began first is ended at once.
+        If more than `most` processes drain, the earliest is ended at once.
         """
         process.overdue.add(attempt.number)
         if process.blamed is None:
@@ -144,7 +144,9 @@ class Drains:
         self._changed()
 
     def look_at(self, process: WorkerProcess) -> None:
-        """End it once nothing runs in it but what does not end; where that has ended after all, it leaves by itself."""
+        """End the process once only the stuck attempt runs in it. If that has ended after all, the process leaves by
+        itself.
+        """
         if process not in self._alarms:
             return
         overdue = process.attempts.keys() & process.overdue
@@ -170,7 +172,7 @@ class Pool(dict[int, WorkerProcess]):
     """All processes of a node, by their numbers."""
 
     def alive(self, cell: int) -> Iterator[WorkerProcess]:
-        """Yield those of the cell that work, or are on their way."""
+        """Yield the processes of the cell that work or start."""
         return (each for each in self.values() if each.cell == cell and each.phase in (Phase.STARTING, Phase.READY))
 
     def idle_own(self, most: int) -> tuple[list[WorkerProcess], int]:
@@ -184,19 +186,21 @@ class Pool(dict[int, WorkerProcess]):
         return sum(each.generation == generation and not each.worn for each in alive)
 
     def wear(self, before: float) -> bool:
-        """Mark those that were started before (seconds of CLOCK_BOOTTIME); return if there are any new ones."""
+        """Mark processes started before that time (seconds of CLOCK_BOOTTIME) as old; return whether there are new
+        marks.
+        """
         old = [each for each in self.alive(COMMON) if each.is_ready and not each.worn and each.since < before]
         for process in old:
             process.worn = True
         return bool(old)
 
     def relieved(self, generation: int, most: int) -> list[WorkerProcess]:
-        """Return those that were too old, once enough others are ready."""
+        """Return old processes, once enough others are ready."""
         enough = self.fresh(generation, ready=True) >= most
         return [each for each in self.alive(COMMON) if each.worn and each.is_ready] if enough else []
 
     async def let_stop(self, within: float) -> None:
-        """Ask those to leave that are idle and have hooks for their end; wait so many seconds for their exit."""
+        """Ask idle processes with stop hooks to leave; wait for their exit, for `within` seconds at most."""
         stopping = [each for each in self.values() if each.stops and not each.load]
         for process in stopping:
             process.leave()
@@ -205,7 +209,7 @@ class Pool(dict[int, WorkerProcess]):
             await asyncio.sleep(_LOOK)
 
     def hangs(self) -> bool:
-        """Return if processes are on their way, all of which were started long ago."""
+        """Return whether processes are starting, and all of them were started long ago."""
         coming = [each.since for each in self.values() if each.phase is Phase.STARTING and each.since]
         return bool(coming) and max(coming) < boottime() - SLOW_IMPORT
 
@@ -231,11 +235,11 @@ class Pool(dict[int, WorkerProcess]):
         return best
 
     def renew(self, lease: float) -> None:
-        """Tell those that have runs until when these may begin."""
+        """Send processes with runs the time until which these may begin."""
         for process in self.values():
             process.renew(lease)
 
     def flush(self) -> None:
-        """Send what was given to them."""
+        """Send the messages that wait for the processes."""
         for process in self.values():
             process.flush()

@@ -72,7 +72,7 @@ class Processes:
         self._work, self._ending = set[asyncio.Task[None]](), set[asyncio.Task[None]]()
 
     async def open(self) -> Hello:
-        """Start them, and what the first one says. Raises `Refused` where the app can't be loaded."""
+        """Start the processes; return the hello of the first one. Raises `Refused` if the app can't be loaded."""
         remove_old_logs(self._settings.runs_dir / "workers", time.time() - KEPT_LOGS)
         self._hello = asyncio.get_running_loop().create_future()
         await self._listener.open()
@@ -101,7 +101,7 @@ class Processes:
         self._replenish()
 
     async def close(self) -> None:
-        """Let those leave that have hooks to call, then kill them all, and the keepers."""
+        """Let processes with stop hooks leave, then kill all of them, and the keepers."""
         self._closing = True
         await self._processes.let_stop(STOPS_WITHIN)
         self._listener.close()
@@ -127,7 +127,7 @@ class Processes:
         return self._processes.place(cell, self._given_to if cell == COMMON else self._generation)
 
     def need(self, cell: int, pause: float, runs: int) -> None:
-        """So many runs wait for a process of this cell. Those of suspects, and of one run, are started when needed."""
+        """Note the number of runs that wait for this cell. Processes of suspects and of single runs start on demand."""
         if cell == OWN:
             idle, room = self._processes.idle_own(self._app.concurrency)
             for process in idle[runs:]:
@@ -138,7 +138,7 @@ class Processes:
             self._start(cell, max(pause, self._backoff.pause))
 
     def flush(self) -> None:
-        """Send what was given to them."""
+        """Send the messages that wait for the processes."""
         self._processes.flush()
 
     def look_at(self, process: WorkerProcess) -> None:
@@ -159,7 +159,7 @@ class Processes:
         self._send(process, keeper_wire.Bind(process.number, process.lease_bound))
 
     def kill(self, process: WorkerProcess) -> None:
-        """End it now, with all that it has started."""
+        """End the process now, with all that it has started."""
         self._send(process, keeper_wire.Stop(process.number, 0.0))
 
     def drain(self, process: WorkerProcess, attempt: Assignment) -> bool:
@@ -275,7 +275,7 @@ class Processes:
                 self._heard(process, messages)
 
     def _cut_off(self, number: int) -> None:
-        """Stop giving it anything. A function may keep it from noticing that, and hold what it was given."""
+        """Close the connection of a process. A function may keep it from noticing, and hold its attempts."""
         if (farewell := self._farewells.pop(number, None)) is not None:
             farewell()
             return
@@ -330,7 +330,7 @@ class Processes:
         self._tidy(found[0].cell)
 
     def _tidy(self, cell: int) -> None:
-        """Replace what is missing; let the keeper go whose cell is empty."""
+        """Replace missing processes, and end the keeper of an empty cell."""
         if cell == COMMON:
             if not self._refused():
                 self._replenish()
@@ -338,7 +338,7 @@ class Processes:
             self._see_to(self._posts.pop(cell).close(), self._ending)
 
     def _never_ready(self, process: WorkerProcess, message: str, allowed: str | None = None) -> None:
-        """Fail the start of the node. One that has started goes on with what it has."""
+        """Fail the start of the node. A node that has started goes on with its other processes."""
         is_first = self._backoff.failed(process.since, boottime())
         if self._hello is not None and not self._hello.done():
             self._hello.set_exception(Refused(message, field="app", value=self._app.app, allowed=allowed))

@@ -24,7 +24,7 @@ _BUSY = 5
 
 
 def blamed(seen: Seen, handlers: Mapping[int, str]) -> Sequence[int]:
-    """Return the attempts one of which does not let the others go on; `handlers` are those of all in the process.
+    """Return the attempts one of which blocks the others; `handlers` are those of all attempts in the process.
 
     If the loop stands in a function it is a coroutine that is called so, or else any, or one that is being begun, whose
     module is imported for it. Otherwise it is the thread that uses the CPU, or else any that runs one. None where the
@@ -65,9 +65,10 @@ NO_STACK = "no stack: it is stopped, or has no handler for the signal that asks 
 
 
 class Pulse:
-    """Asks all `processes`. `changed` is called when one has become silent, when it is known why, and when it answers.
+    """Regular question to all `processes`. `changed` is called when one has become silent, when the reason is known,
+    and when it answers.
 
-    Time is counted in turns, so that a node that stood still itself takes nobody for silent.
+    Time is counted in turns, so that a node that stood still itself takes no process for silent.
     """
 
     def __init__(self, processes: Callable[[], Iterable[WorkerProcess]], changed: Callable[[], object]) -> None:
@@ -107,11 +108,11 @@ class Pulse:
             self._changed()
 
     def withdrawn(self) -> list[Assignment]:
-        """Take back what was not sent to processes that do not answer."""
+        """Take back the unsent attempts of processes that do not answer."""
         return [attempt for each in self._processes() if not each.answers for attempt in each.withdraw()]
 
     def silent(self) -> list[WorkerProcess]:
-        """Return those of which people are told."""
+        """Return the processes to report as silent."""
         return [each for each in self._processes() if each.silence is not None and each.silence.by is not None]
 
     def words(self) -> tuple[str, ...]:

@@ -66,7 +66,7 @@ class Seen(Struct, frozen=True, kw_only=True):
 
 
 class Look:
-    """A first look at a process, which asks for its stacks; `again` tells what there was to be seen since."""
+    """First look at a process, which requests its stacks; `again` returns them."""
 
     def __init__(self, pid: int, file: int) -> None:
         self._pid = pid
@@ -79,7 +79,7 @@ class Look:
                 os.kill(pid, SIGNAL)
 
     def again(self) -> Seen:
-        """Return what was seen; what can't be read is empty."""
+        """Return the stacks and the CPU use since the first look. Unreadable parts are empty."""
         head = text = b""
         with suppress(OSError), open(self._file, "rb", buffering=0) as file:  # noqa: PTH123
             head = file.read(_HEAD) or b""
@@ -106,7 +106,7 @@ def _used(pid: int) -> dict[int, int]:
 
 
 def _stat(file: str) -> list[str]:
-    """Return the fields behind the name (proc(5)), the state first; none where there are none."""
+    """Return the fields after the name (proc(5)), the state first; none if they can't be read."""
     try:
         return Path(file).read_text(errors="replace").rpartition(")")[2].split()
     except OSError:

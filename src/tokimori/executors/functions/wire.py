@@ -44,9 +44,9 @@ def by_descriptor(socket: Path) -> Iterator[str]:
 
 # Without `gc`, as `FunctionEnded` below, and what `ports.working` has.
 class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Facts for a function about its attempt. `deadline` is when its time is over.
+    """Facts for a function about its attempt. `deadline` is the end of its time.
 
-    `checkpoint` is what an earlier attempt has kept. `is_inherited`: the payload is what the parent run left.
+    `checkpoint` is that of an earlier attempt. `is_inherited`: the payload is the parent run's result.
     """
 
     job_id: str
@@ -76,9 +76,10 @@ class Begin(Facts, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag=
 
 
 class End(Struct, frozen=True, kw_only=True, tag="end"):
-    """An attempt is to end, because of `why`: it is told, and interrupted where that is possible.
+    """Order to end an attempt, because of `why`.
 
-    `lost`: the run is no longer this node's, so that nothing that the attempt says counts.
+    It is interrupted if that is possible. `lost`: the run is no longer this node's, so that the attempt's reports do
+    not count.
     """
 
     number: int
@@ -87,7 +88,7 @@ class End(Struct, frozen=True, kw_only=True, tag="end"):
 
 
 class Tell(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tell"):
-    """An attempt is told a signal: its name, and data as JSON."""
+    """A signal for an attempt: its name, and data as JSON."""
 
     number: int
     name: str
@@ -95,7 +96,7 @@ class Tell(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tell"):
 
 
 class Ping(Struct, frozen=True, tag="ping"):
-    """Answer: the node asks if the loop of the process goes on."""
+    """Question of the node whether the loop of the process runs."""
 
 
 class Renew(Struct, frozen=True, tag="renew"):
@@ -120,7 +121,7 @@ class Declared(Struct, frozen=True, kw_only=True):
 
 
 class Hello(Struct, frozen=True, kw_only=True, tag="hello"):
-    """A worker process is ready: `number` as it was given to it, and what its app has.
+    """First message of a worker process that is ready: its `number`, and the content of its app.
 
     `handlers` are names, `patterns` regular expressions for whole names. `vanished` says what becomes of jobs that the
     app declared once and does not any more, `version` which version of the app this is. `stops`: it has something to do
@@ -145,7 +146,7 @@ class Pong(Struct, frozen=True, tag="pong"):
 
 
 class Unloadable(Struct, frozen=True, kw_only=True, tag="unloadable"):
-    """In place of a hello: the app can't be loaded. `message` says why, `allowed` what could stand there instead."""
+    """Message in place of a hello: the app can't be loaded. `message` gives the reason, `allowed` the valid forms."""
 
     number: int
     message: str
@@ -153,7 +154,7 @@ class Unloadable(Struct, frozen=True, kw_only=True, tag="unloadable"):
 
 
 class FunctionGrew(Struct, frozen=True, kw_only=True, tag="grew"):
-    """The attempt wrote more: `size` bytes so far, the last of them in `tail`; `times` as a keeper tells them."""
+    """New output of an attempt: `size` bytes so far, the last of them in `tail`; `times` as in a keeper's notices."""
 
     number: int
     size: Size
@@ -171,7 +172,7 @@ class Noted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="noted"):
 
 
 class FunctionEnded(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="ended"):
-    """The attempt has ended. `end` is one of `ENDS`; `text` its result, error or reason; `when` what a retry waits for.
+    """End of an attempt. `end` is one of `ENDS`; `text` its result, error or reason; `when` what a retry waits for.
 
     `when` is seconds for `failed in` and `retry in`, a moment for `retry at`. `size`, `head`, `tail` and `times` are of
     its output. `cpu` (microseconds of processors) and `memory` (bytes at its peak) are what it cost, None if that can't
@@ -218,7 +219,7 @@ FromWorker = Hello | Pong | Unloadable | FunctionGrew | Noted | FunctionEnded
 
 @cache
 def language() -> str:
-    """Return a digest of all messages, their fields and what these are if nothing is said.
+    """Return a digest of all messages, their fields and the defaults.
 
     A worker process and its node may have two versions of this module: one of them was started after an upgrade. A
     message that comes to mean something else gets another name, or another field.
@@ -244,7 +245,7 @@ class _Stranger(Struct, frozen=True):
 
 
 def stranger_in(body: bytes) -> int | None:
-    """Return the number in a hello of whatever version, alone in its frame; None where it is none."""
+    """Return the number in a hello of any version, alone in its frame; None if it is no hello."""
     hello: _Stranger
     try:
         (hello,) = msgspec.msgpack.decode(body, type=Annotated[list[_Stranger], Meta(min_length=1, max_length=1)])
@@ -268,7 +269,7 @@ def frame(messages: Iterable[ToWorker | FromWorker]) -> bytes:
 
 
 class Frames(Generic[_M]):
-    """Puts frames together again from whatever pieces arrive. `most`: bytes that a frame may have."""
+    """Reader of frames that arrive in pieces. `most`: the largest number of bytes of a frame."""
 
     def __init__(self, kind: Any) -> None:
         self.most = MOST_FRAME
@@ -276,7 +277,7 @@ class Frames(Generic[_M]):
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> list[_M]:
-        """Return the messages that are complete with this piece. Raises `ValueError` for what is no frame of ours."""
+        """Return the messages that are complete with this piece. Raises `ValueError` for an invalid frame."""
         rest = self._rest
         rest += data
         messages: list[_M] = []

@@ -22,9 +22,9 @@ def networks_of(texts: Iterable[str]) -> tuple[Network, ...]:
 
 
 def may_be_asked(address: str, allowed: Iterable[Network]) -> bool:
-    """Return whether a request may go to the address: to any public one, and to others in the allowed networks alone.
+    """Return whether a request may go to the address: to any public one, and to others only in the allowed networks.
 
-    Of an IPv6 address that stands for an IPv4 one, that one counts, too. Of several (a tunnel), all.
+    An IPv4 address within an IPv6 one (a tunnel, say) is checked, too.
     """
     networks = tuple(allowed)
     return all(is_public(each) or any(each in network for network in networks) for each in _meant(address))

@@ -73,7 +73,7 @@ MOST = 10 * 2**20
 
 
 class Body:
-    """The bytes that came, of which the first and the last are kept. `hidden` are texts that are kept nowhere."""
+    """Received bytes, of which the first and the last are stored. `hidden` are texts that are never stored."""
 
     def __init__(self, clock: Clock, hidden: Sequence[str] = ()) -> None:
         self.size = 0
@@ -86,7 +86,7 @@ class Body:
 
     @property
     def full(self) -> bool:
-        """Return whether no more is to be read."""
+        """Return whether the limit of the body is reached."""
         return self._read >= MOST
 
     def add(self, chunk: bytes) -> None:
@@ -106,14 +106,14 @@ class Body:
             del self._tail[:-KEPT]
 
     def so_far(self, run_id: RunId, attempt: int) -> Output:
-        """Return what came so far, while more is to come."""
+        """Return the output so far, while more may follow."""
         last = bytes(self._tail[-KEPT:])
         missing = KEPT - len(last)
         tail = bytes(self._head[-missing:]) + last if missing else last
         return Output(run_id=run_id, attempt=attempt, size=self.size, tail=tail, times=self._told())
 
     def output(self, run_id: RunId, attempt: int) -> Output | None:
-        """Return what came, when no more will; None for nothing."""
+        """Return the whole output at the end; None if it is empty."""
         self._finish()
         if not self.size:
             return None

@@ -36,7 +36,7 @@ class CallbackResult(StrEnum):
 
 
 class Callbacks:
-    """The attempts that may be ended by a callback. Until `open` there is no door through which one could come."""
+    """Attempts that a callback may end. Until `open` there is no HTTP server to receive one."""
 
     def __init__(self, random: RandomBytes = os.urandom) -> None:
         self.guests = RunTokens(random)
@@ -46,7 +46,7 @@ class Callbacks:
         self._taken: OrderedDict[_Key, bytes] = OrderedDict()
 
     def open(self, address: str, secret: str) -> None:
-        """From now on callbacks come to this address. Who knows the node's secret can sign, nobody else."""
+        """Accept callbacks at this address from now on. Only a holder of the node's secret can sign them."""
         self._address = address.rstrip("/")
         self._key = hmac.new(secret.encode(), b"the key of callbacks", hashlib.sha256).digest()
 
@@ -63,11 +63,11 @@ class Callbacks:
         self._waiting.pop((str(run_id), str(token)), None)
 
     def hear(self, run_id: str, token: str, signature: str, line: bytes) -> CallbackResult:
-        """Return a callback came, with a report as `tokimori run report` writes it. Raises `InvalidInput` for another
-        one.
+        """Receive a callback with a report as `tokimori run report` writes it. Raises `InvalidInput` for an invalid
+        report.
 
-        A signature is compared in a time that does not depend on how much of it is right, and before all else: who has
-        none learns nothing of the run.
+        A signature is compared in a time that does not depend on how much of it is right, and before all else: a caller
+        without one learns nothing of the run.
         """
         key = (run_id, token)
         if not self._key or not hmac.compare_digest(signature.encode(), self._signature(key).encode()):

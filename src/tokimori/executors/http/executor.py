@@ -38,14 +38,14 @@ class HttpAttempt(LoopAttempt):
         self.told = 0.0
 
     def output(self) -> Output | None:
-        """Return what came of the body."""
+        """Return the output from the body of the answer."""
         return self.body.output(self.task.run_id, self.task.attempt)
 
 
 class HttpExecutor(LoopExecutor[HttpAttempt]):
-    """Sends requests from the node itself: what a service says is data, and nothing of it is carried out.
+    """Executor of HTTP requests, in the node itself: the answer of a service is data, and never executed.
 
-    `networks` are those that may be asked though they are not public.
+    `networks` may be asked although they are not public.
     """
 
     what = "request"
@@ -66,7 +66,7 @@ class HttpExecutor(LoopExecutor[HttpAttempt]):
         self._callbacks.forget(attempt.task.run_id, attempt.task.token)
 
     async def close(self) -> None:
-        """End what is left, and close all connections."""
+        """End all attempts, and close all connections."""
         await super().close()
         if self._session is not None:
             await asyncio.wait([self._session])
@@ -110,9 +110,9 @@ class HttpExecutor(LoopExecutor[HttpAttempt]):
         return meaning_of(answer, target.expect, may_say_later=callback is not None, result=result)
 
     async def _opened(self) -> "HttpSession":
-        """Return the session of all requests. A node that sends none does not load what it needs.
+        """Return the session of all requests. Its modules are loaded with the first request only.
 
-        Where it could not be made, as this machine lacked files or threads for a while, the next request tries again.
+        If it can't be made, for lack of files or threads, the next request tries again.
         """
         if self._session is None or (self._session.done() and self._session.exception() is not None):
             self._session = asyncio.get_running_loop().create_task(self._make_session())
@@ -124,7 +124,7 @@ class HttpExecutor(LoopExecutor[HttpAttempt]):
         return session
 
     def _grew(self, attempt: HttpAttempt, *, last: bool = False) -> None:
-        """Tell what came so far, once a second."""
+        """Report the output so far, once a second."""
         now = self._clock.monotonic()
         if attempt.body.size and (last or now - attempt.told >= GREW_EVERY):
             attempt.told, task = now, attempt.task

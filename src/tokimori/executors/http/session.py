@@ -40,7 +40,7 @@ class TargetConnection(ResponseHandler, asyncio.BufferedProtocol):
         return self._room
 
     def buffer_updated(self, nbytes: int) -> None:
-        """So many bytes have come: they are read in their turn, and until then no more is taken."""
+        """Receive the number of new bytes. They are read in their turn, and until then no more is taken."""
         self._unread += self._room[:nbytes]
         if not self._waits:
             self._waits = self._turns.begin(self)
@@ -48,7 +48,7 @@ class TargetConnection(ResponseHandler, asyncio.BufferedProtocol):
             self.transport.pause_reading()
 
     def read_on(self) -> bool:
-        """Read all that has come."""
+        """Read all bytes that have arrived."""
         unread, self._unread = self._unread, b""
         if self.transport is None:
             return False
@@ -59,7 +59,7 @@ class TargetConnection(ResponseHandler, asyncio.BufferedProtocol):
         return False
 
     def _take_on(self) -> None:
-        """Take more, unless whoever asked has not taken what was read."""
+        """Resume reading, unless the requester has not taken the last bytes."""
         if self.transport is not None and not self._reading_paused and not self._buffer_paused:
             self.transport.resume_reading()
 

@@ -77,7 +77,7 @@ _UNICAST: Final = IPv6Network("2000::/3")
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:
-    """Tell if the address is reachable from everywhere: the smallest block that it is in says so, if any."""
+    """Return whether the address is reachable from everywhere, by the smallest special block that contains it."""
     if isinstance(address, IPv6Address) and address not in _UNICAST:
         return False
     within = [block for block in (*REGISTRIES, *_OTHERS) if address in block.network]
