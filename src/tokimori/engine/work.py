@@ -365,15 +365,17 @@ def task_of(claimed: Claimed) -> AttemptTask | None:
         kills_on_lost_lease(definition, keyed=run.concurrency_key is not None),
         definition.time_zone,
         payload_for(run, definition),
-        is_inherited=is_inherited(run),
-        checkpoint=run.details.checkpoint,
-        parent_id=run.parent_id,
-        auto_complete_success=definition.auto_complete_success,
-        own_process=definition.own_process,
-        client=definition.queue if definition.client else None,
+        is_inherited(run),
+        run.details.checkpoint,
+        run.parent_id,
+        definition.auto_complete_success,
+        definition.own_process,
+        definition.queue if definition.client else None,
         traceparent=run.details.traceparent,
         parents=() if run.parent_id is None and not run.details.parents else parents_of(run),
         joined=bool(run.details.parents),
+        max_cpu=definition.max_cpu,
+        max_memory=definition.max_memory,
     )
 
 

@@ -183,6 +183,8 @@ class CommandExecutor:
             lease_bound=task.kill_on_lost_lease,
             or_root=command.cwd is None,
             hidden=task.hidden,
+            max_cpu=task.max_cpu,
+            max_memory=task.max_memory,
         )
         return start, exchange
 

@@ -30,8 +30,8 @@ def outcome_of(
     match EndCause(ended.cause):
         case EndCause.EXIT:
             return _own_end(exit_code, number, reported, auto_complete_success=auto_complete_success)
-        case EndCause.NOT_STARTED:
-            return Failed(ended.error, exit_code)
+        case EndCause.NOT_STARTED | EndCause.COST:
+            return Failed(ended.error, exit_code, number)
         case EndCause.SHORT:
             return short_of(ended.error)
         case EndCause.TIMEOUT:

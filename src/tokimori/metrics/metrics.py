@@ -22,6 +22,7 @@ from tokimori.ports.working import Change, Claimed, Verdict
 
 LATENESS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 DURATIONS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 3600.0, 21_600.0, 86_400.0)
+MEMORY = tuple(float(2**power) for power in range(24, 37, 2))
 CALLS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
@@ -76,6 +77,7 @@ class Metrics:
         self._refused: Counter[str] = Counter()
         self._lateness = Buckets(LATENESS)
         self._durations = Buckets(DURATIONS)
+        self._cpu, self._memory = Buckets(DURATIONS), Buckets(MEMORY)
         self._calls: dict[str, Buckets] = {}
 
     def claimed(self, runs: Sequence[Claimed]) -> None:
@@ -97,6 +99,10 @@ class Metrics:
             self._outcomes[outcome_of(change)] += 1
             if change.started is not None:
                 self._durations.add((change.ended - change.started) / SECOND)
+            if change.cpu is not None:
+                self._cpu.add(change.cpu / SECOND)
+            if change.memory is not None:
+                self._memory.add(change.memory)
 
     def asked(self, call: str, seconds: float) -> None:
         """See `Meter`."""
@@ -138,6 +144,8 @@ class Metrics:
         )
         yield _histogram("start_lateness_seconds", "From due to the start of the first attempt.", {(): self._lateness})
         yield _histogram("attempt_duration_seconds", "From the start to the end of attempts.", {(): self._durations})
+        yield _histogram("attempt_cpu_seconds", "What processors worked for attempts, if known.", {(): self._cpu})
+        yield _histogram("attempt_memory_bytes", "Memory of attempts at its peak, if known.", {(): self._memory})
         calls: dict[tuple[str, ...], Buckets] = {(call,): buckets for call, buckets in self._calls.items()}
         yield _histogram("store_call_seconds", "How long calls of the engine took.", calls, ["call"])
         yield _gauge("lease_left_seconds", "How long the node may begin work without another beat.", lease_left)

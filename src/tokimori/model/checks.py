@@ -53,13 +53,25 @@ def check_definition(definition: Definition) -> Definition:
         message = f"auto_complete_success: a {kind_of(definition.target)} can't say how it ended"
         allowed = f"true with {kind_of(definition.target)}"
         raise InvalidInput(message, field="auto_complete_success", value=False, allowed=allowed)
+    _check_process(definition)
+    return definition
+
+
+def _check_process(definition: Definition) -> None:
+    """Refuse what concerns a process where the target has none, or shares it."""
     if definition.client and not isinstance(definition.target, Command | Build):
         message = f"client: a {kind_of(definition.target)} has no environment that could hold it"
         raise InvalidInput(message, field="client", value=True, allowed="true with a command or a build")
     if definition.own_process and not isinstance(definition.target, Function):
         message = f"own_process: a {kind_of(definition.target)} shares no process with other runs"
         raise InvalidInput(message, field="own_process", value=True, allowed="true with a function")
-    return definition
+    for name in ("max_cpu", "max_memory"):
+        limit = getattr(definition, name)
+        if limit is not None and not (definition.own_process or isinstance(definition.target, Command | Build)):
+            what = kind_of(definition.target)
+            why = "shares its process with other runs" if what == "function" else "has no process"
+            allowed = "a command, a build, or a function with own_process"
+            raise InvalidInput(f"{name}: a {what} {why}", field=name, value=limit, allowed=allowed)
 
 
 def _check_waiting(definition: Definition) -> None:

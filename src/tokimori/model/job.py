@@ -12,7 +12,7 @@ from tokimori.model.calendar import decode_days_off
 from tokimori.model.claim_rate import parse_claim_rate
 from tokimori.model.dependents import Edge, Join, On, Parent
 from tokimori.model.ids import Incarnation, JobId
-from tokimori.model.job_fields import LONGEST
+from tokimori.model.job_fields import LONGEST, MOST_MEMORY
 from tokimori.model.notifier import Notifier, NotifyOn
 from tokimori.model.policies import (
     DEFAULT_KEPT_RUNS,
@@ -69,6 +69,8 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     labels: dict[str, str] = field(default_factory=dict)
     timeout: Annotated[float, Meta(gt=0, le=LONGEST)] | None = None
     timeout_grace: Seconds = 10
+    max_cpu: Annotated[float, Meta(gt=0, le=LONGEST)] | None = None
+    max_memory: Annotated[int, Meta(ge=1, le=MOST_MEMORY)] | None = None
     on_lost_lease: OnLostLease | None = None
     on_exhausted: OnExhausted = OnExhausted.FAIL
     on_failure_job: str | None = None

@@ -14,6 +14,8 @@ LONGEST: Final = 3_155_760_000
 
 Infinity has no form in JSON: a stored one could not be read back."""
 _YEAR, _DAY = 31_557_600, 86_400
+MOST_MEMORY: Final = 2**30
+"""MiB."""
 
 
 class JobField(NamedTuple):
@@ -179,6 +181,8 @@ SECTIONS: Final[Mapping[str, Mapping[str, JobField]]] = MappingProxyType(
         "How it ends": {
             "timeout": _length("How long an attempt may take.", "none; 30s of a request, 60s of an e-mail", None),
             "timeout_grace": _length("KILL comes so long after TERM.", 10),
+            "max_cpu": _length("How long processors may work for an attempt.", "no limit", None),
+            "max_memory": _count("How much memory an attempt may have.", "no limit", "MiB", 1, MOST_MEMORY),
             "retry.attempts": _count("How many attempts a run has, the first included.", 1, "attempts", 1),
             "retry.delay": _length("How long to wait before the first retry.", 0),
             "retry.backoff": _count("Each further delay is the one before, times this.", 1, "factor", 1),

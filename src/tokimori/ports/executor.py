@@ -37,7 +37,8 @@ class AttemptTask(Struct, frozen=True, gc=False):
     secrets that its target names; `hidden` are texts to hide in its output and reports. `traceparent` is its place in a
     trace (`tokimori.model.trace`). `parents` are the runs after whose ends it was made (`joined`: it waited for all of
     them), and `parent_runs` these with their results, if its target wants them. `client` is the queue of a job whose
-    attempts may call their node, and `server` the address, with a token, for this one.
+    attempts may call their node, and `server` the address, with a token, for this one. It fails with
+    more than `max_cpu` seconds of processors, or `max_memory` MiB.
     """
 
     run_id: RunId
@@ -66,6 +67,8 @@ class AttemptTask(Struct, frozen=True, gc=False):
     parents: tuple[RunId, ...] = ()
     joined: bool = False
     parent_runs: tuple[ParentRun, ...] = ()
+    max_cpu: float | None = None
+    max_memory: int | None = None
 
 
 class StopReason(StrEnum):

@@ -181,6 +181,8 @@ class JobArguments(TypedDict, total=False):
     labels: Mapping[str, str | None] | None
     timeout: Span | None
     timeout_grace: Span | None
+    max_cpu: Span | None
+    max_memory: int | None
     payload: Payload | None
     on_lost_lease: str | None
     on_exhausted: str | None

@@ -65,6 +65,21 @@ def costs_alone() -> None:
 async def costs_on_its_loop() -> None:
     await asyncio.to_thread(_costs)
 
+@app.job(own_process=True, max_memory=400, timeout_grace=2)
+def hoards() -> None:
+    mine = bytearray(900 << 20)
+    time.sleep(60)
+
+@app.job(own_process=True, max_cpu=0.5)
+def burns(deaf: bool = False) -> None:
+    while True:
+        try:
+            while True:
+                pass
+        except BaseException:
+            if not deaf:
+                raise
+
 @app.job()
 def returns_no_json() -> object:
     return object()

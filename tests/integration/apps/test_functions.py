@@ -60,6 +60,18 @@ def test_a_function_costs_what_can_be_known(working: AppProgram) -> None:
         assert 200 << 20 <= each["memory"] < 600 << 20
 
 
+def test_a_function_that_uses_more_than_it_may_is_ended(working: AppProgram) -> None:
+    """It is interrupted, and killed after its grace; the error says which limit. One among many has no such limits."""
+    hoards = working.outcome("hoards", code=1)
+    assert hoards["error"].startswith("it had more memory than max_memory allows: ")
+    assert hoards["cause"] == "failed: it had more memory than max_memory allows: # MiB of #"
+    burns = working.outcome("burns", code=1)
+    assert burns["error"].startswith("it used more processor time than max_cpu allows: 0.")
+    assert burns["cpu"] > 0.5
+    refused = working.error("job", "add", "no", "--function", "jobs.burns", "--max-memory", "10")
+    assert refused["message"] == "max_memory: a function shares its process with other runs"
+
+
 def test_what_a_noisy_function_says_is_kept(working: AppProgram) -> None:
     """KojoFitness 46 and 48: logging, warnings and an uncaught exception, in their order in the output of the run."""
     run = working.outcome("noisy", code=1)

@@ -1,12 +1,14 @@
 """Costs of commands: the processors and the memory that an attempt used, with its children."""
 
+import re
 import sys
 
 import pytest
 
 from tests.integration.executors.workshop import BOTH_WAYS, Workshop, shell
-from tokimori.model.outcome import Succeeded
+from tokimori.model.outcome import Failed, Succeeded, TimedOut
 from tokimori.model.target import Command
+from tokimori.ports.executor import Ended
 
 pytestmark = pytest.mark.parametrize("workshop", BOTH_WAYS, indirect=True)
 BURN = "import time\nwhile time.process_time() < 0.3: pass"
@@ -46,3 +48,27 @@ async def test_an_unknown_peak_is_none(workshop: Workshop) -> None:
     assert (await workshop.run(shell("true"))).memory is None
     never = await workshop.run(Command(argv=("/nothing/there",)))
     assert (never.cpu, never.memory) == (None, None)
+
+
+async def test_a_command_that_uses_more_than_it_may_is_ended(workshop: Workshop) -> None:
+    """By TERM, then KILL, and the error says which limit; children in its group count, and others go on."""
+    workshop.start("other", shell("exec sleep 1000"), max_cpu=0.5, max_memory=100)
+    hoard = f"{sys.executable} -I -S -c '{HOARD}; import time; time.sleep(1000)'"
+    ended = await workshop.run(shell(f"{hoard} & wait"), max_memory=100)
+    assert isinstance(ended.outcome, Failed)
+    assert re.fullmatch(r"it had more memory than max_memory allows: 1\d\d MiB of 100", ended.outcome.error)
+    assert ended.outcome.signal == 15
+    burn = "import signal; signal.signal(15, signal.SIG_IGN)\nwhile True: pass"
+    ended = await workshop.run(python(burn), max_cpu=0.3, timeout_grace=0.1)
+    assert isinstance(ended.outcome, Failed)
+    assert re.fullmatch(r"it used more processor time than max_cpu allows: [\d.]+ s of 0.3", ended.outcome.error)
+    assert ended.outcome.signal == 9
+    assert not workshop.all(Ended, "other")
+
+
+async def test_a_command_within_its_limits_goes_on(workshop: Workshop) -> None:
+    """It ends by itself, or by its time-out."""
+    ended = await workshop.run(python(BURN), max_cpu=60.0, max_memory=1000)
+    assert ended.outcome == Succeeded(0)
+    ended = await workshop.run(shell("exec sleep 1000"), max_cpu=1.0, timeout=0.5)
+    assert ended.outcome == TimedOut("it took longer than 0.5 s", signal=15)

@@ -68,6 +68,18 @@ def test_ends_are_counted_by_outcome_if_the_store_took_them() -> None:
     assert told["tokimori_attempt_duration_seconds_sum",] == 4
 
 
+def test_costs_are_counted_if_they_are_known() -> None:
+    """An attempt of which nothing is known changes no figure."""
+    metrics = Metrics()
+    changes = [replace(CHANGE, cpu=1_500_000, memory=20_000_000), replace(CHANGE, cpu=0), CHANGE]
+    metrics.settled(changes, 3 * [Verdict.APPLIED])
+    told = _told(metrics)
+    assert (told["tokimori_attempt_cpu_seconds_sum",], told["tokimori_attempt_cpu_seconds_count",]) == (1.5, 2)
+    assert told["tokimori_attempt_memory_bytes_sum",] == 20_000_000
+    assert told["tokimori_attempt_memory_bytes_bucket", "16777216.0"] == 0
+    assert told["tokimori_attempt_memory_bytes_count",] == 1
+
+
 def test_calls_are_counted_by_their_name() -> None:
     """How long each took."""
     metrics = Metrics()

@@ -9,7 +9,7 @@ from tokimori.errors import InvalidInput
 from tokimori.model.checks import check_definition
 from tokimori.model.job import Definition
 from tokimori.model.policies import OnLostLease, Overlap, Retry
-from tokimori.model.target import Command, Noop
+from tokimori.model.target import Command, Function, Noop
 
 
 @pytest.mark.parametrize("retention", ["", "30", "P", "PT", "-P1D", "P1X", "P101Y", "P1D\0"])
@@ -77,6 +77,9 @@ def shell(text: str, **others: Any) -> Command:
         (a_definition(retry=Retry(backoff=float("inf"))), "retry.backoff", float("inf")),
         (a_definition(retry=Retry(lost_attempts=2**63)), "retry.lost_attempts", 2**63),
         (a_definition(own_process=True), "own_process", True),
+        (a_definition(target=Function(name="f"), max_memory=9), "max_memory", 9),
+        (a_definition(target=Function(name="f"), max_cpu=0.5), "max_cpu", 0.5),
+        (a_definition(target=Noop(), max_cpu=1.0), "max_cpu", 1.0),
         (a_definition(target=Noop(), client=True), "client", True),
         (a_definition(retry=Retry(lost_attempts="many")), "retry.lost_attempts", "many"),  # type: ignore[arg-type]
         (a_definition(timeout=float("inf")), "timeout", float("inf")),

@@ -194,6 +194,19 @@ def died_beside(
 
 def cut_off(attempt: Assignment) -> Outcome | None:
     """Return the outcome of an attempt that was to end, and whose process is gone."""
+    if attempt.excess:
+        return Failed(attempt.excess)
     if attempt.timed_out:
         return TimedOut(f"it took longer than {attempt.task.timeout or 0:g} s")
     return None if attempt.reason is None else stopped(attempt.reason)
+
+
+def moment_at(at: float, boot: Moment) -> Moment:
+    """Return the moment so many seconds after the boot."""
+    return Moment(boot + int(at * SECOND))
+
+
+def second_at(at: float, boot: Moment) -> Moment:
+    """Return the second before which it is, so that it stays the same however often it is asked."""
+    moment = moment_at(at, boot)
+    return Moment(moment - moment % SECOND)

@@ -13,7 +13,8 @@ from tokimori.executors.functions import attempts, wire
 from tokimori.executors.functions.attached import Attached
 from tokimori.executors.functions.process import OWN, AppSettings, Assignment, WorkerProcess
 from tokimori.executors.functions.processes import Processes
-from tokimori.executors.keeper.kernel import boottime
+from tokimori.executors.keeper.child import CHECK_EVERY
+from tokimori.executors.keeper.kernel import boottime, use_of
 from tokimori.executors.outcomes import runs_of, said_of, stopped
 from tokimori.model.handlers import handles
 from tokimori.model.ids import RunId, Token
@@ -87,7 +88,7 @@ class FunctionExecutor:
         drained = () if self._processes is None else self._processes.drains.processes[:MOST_TOLD]
         boot = self._boot(boottime()) if drained else Moment(0)
         found = [(each.pid, each.blamed.task.run_id, each.drained_until) for each in drained if each.blamed is not None]
-        return "; ".join(f"{pid} {run} {format_moment(_second(until, boot))}" for pid, run, until in found)
+        return "; ".join(f"{pid} {run} {format_moment(attempts.second_at(until, boot))}" for pid, run, until in found)
 
     def silent(self) -> str:
         """Return which processes do not answer, because of which runs, and since when (`PID RUN,RUN SINCE; …`).
@@ -100,7 +101,7 @@ class FunctionExecutor:
             if (silence := process.silence) is not None:
                 runs = ",".join(attempt.task.run_id for attempt in (silence.by or ())[:MOST_TOLD])
                 who = "stopped" if silence.stopped else runs or "-"
-                told.append(f"{process.pid} {who} {format_moment(_second(silence.since, boot))}")
+                told.append(f"{process.pid} {who} {format_moment(attempts.second_at(silence.since, boot))}")
         return "; ".join(told)
 
     def reload(self, app: AppSettings | None = None) -> None:
@@ -180,6 +181,9 @@ class FunctionExecutor:
                 process.tell(attempt, signal)
         if task.timeout is not None:
             self._in(attempt, task.timeout, self._time_over)
+        if task.own_process and (task.max_cpu is not None or task.max_memory is not None):
+            attempt.before = 0.0 if (use := use_of(process.pid or 0)) is None else use[1].cpu
+            self._in(attempt, CHECK_EVERY, self._check_use)
         if not self._begun:
             asyncio.get_running_loop().call_later(TELL_STARTS, self._tell_starts)
         self._begun.append(attempt)
@@ -191,7 +195,7 @@ class FunctionExecutor:
         for attempt in begun:
             task, process = attempt.task, attempt.process
             if attempt.key in self._attempts and process is not None and process.pid is not None:
-                at = _moment(attempt.began or boottime(), boot)
+                at = attempts.moment_at(attempt.began or boottime(), boot)
                 self._tell(Started(run_id=task.run_id, token=task.token, pid=process.pid, at=at))
 
     def _in(self, attempt: Assignment, seconds: float, act: Callable[[Assignment], None]) -> None:
@@ -228,6 +232,19 @@ class FunctionExecutor:
             attempt.timed_out = True
             process.end(attempt, "its time is over", lost=False)
             self._in(attempt, attempt.task.timeout_grace, self._grace_over)
+
+    def _check_use(self, attempt: Assignment) -> None:
+        process, task = attempt.process, attempt.task
+        if process is None or attempt.reason is not None or attempt.timed_out:
+            return
+        attempt.alarms = tuple(alarm for alarm in attempt.alarms if alarm.when() > self._clock.monotonic())
+        use = use_of(process.pid or 0)
+        attempt.excess = "" if use is None else use[1].excess(task.max_cpu, task.max_memory, attempt.before)
+        if attempt.excess:
+            process.end(attempt, attempt.excess, lost=False)
+        self._in(
+            attempt, *((task.timeout_grace, self._grace_over) if attempt.excess else (CHECK_EVERY, self._check_use))
+        )
 
     def _grace_over(self, attempt: Assignment) -> None:
         process = attempt.process
@@ -290,7 +307,8 @@ class FunctionExecutor:
             at = min(max(given, at), now)
             began = min(max(given, began), at)
         attempt.began = None if said.end in (wire.SHORT, wire.LATE) else began
-        outcome = attempts.outcome_of(said, attempt.reason, task.timeout if attempt.timed_out else None)
+        own = attempts.cut_off(attempt) if attempt.excess else None
+        outcome = own or attempts.outcome_of(said, attempt.reason, task.timeout if attempt.timed_out else None)
         if said.exits:
             process.exits = attempt
         self._suspicion = after_end(self._suspicion, task.job_id, task.run_id)
@@ -376,14 +394,3 @@ def _nobody_waits() -> None:
 
 def _nobody_told(_: wire.Hello) -> None:
     """Ignore what the app declares."""
-
-
-def _moment(at: float, boot: Moment) -> Moment:
-    """Return the moment so many seconds after the boot."""
-    return Moment(boot + int(at * SECOND))
-
-
-def _second(at: float, boot: Moment) -> Moment:
-    """Return the second before which it is, so that it stays the same however often it is asked."""
-    moment = _moment(at, boot)
-    return Moment(moment - moment % SECOND)

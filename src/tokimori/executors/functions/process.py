@@ -125,9 +125,12 @@ class Silence:
 
 
 class Assignment:
-    """An attempt that has not ended. `reason`: the first for which it was stopped. `began` is seconds since boot."""
+    """An attempt that has not ended. `reason`: the first for which it was stopped. `began` is seconds since boot.
 
-    __slots__ = ("alarms", "began", "key", "number", "process", "reason", "task", "timed_out")
+    `before` are the seconds of processors that its process had used then; `excess` says which limit it is above.
+    """
+
+    __slots__ = ("alarms", "before", "began", "excess", "key", "number", "process", "reason", "task", "timed_out")
 
     def __init__(self, task: AttemptTask, number: int) -> None:
         self.task = task
@@ -137,6 +140,7 @@ class Assignment:
         self.began: float | None = None
         self.reason: StopReason | None = None
         self.timed_out = False
+        self.before, self.excess = 0.0, ""
         self.alarms: tuple[asyncio.TimerHandle, ...] = ()
 
     def silence(self) -> None:

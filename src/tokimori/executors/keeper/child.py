@@ -18,6 +18,8 @@ CANNOT_EXECUTE = 126
 NOT_FOUND = 127
 """The exit codes with which a shell reports the same (POSIX, 2.8.2)."""
 
+CHECK_EVERY = 0.1
+"""Seconds between two looks at what a command with limits uses."""
 _GIVE_UP = 5.0
 """Seconds after which a killed group that does not vanish (stuck in the kernel) is no longer waited for."""
 
@@ -34,14 +36,16 @@ class Child:
     """A spawned process, leader of a group of its own in the keeper's session. Times are seconds since boot.
 
     `status` is None until the leader has exited; `refusal`: why it never began. The `…_at` are moments, `inf` for
-    never: of the time-out, the KILL after a TERM, the next report on growing output, and the next look at processes
-    that an exited leader left.
+    never: of the time-out, the KILL after a TERM, the next check of what it uses, the next report on growing output,
+    and the next look at processes that an exited leader left. `excess` says by what it was above a limit.
     """
 
     __slots__ = (
         "cause",
+        "check_at",
         "complaints",
         "ended",
+        "excess",
         "giving_up_at",
         "kill_at",
         "look_at",
@@ -75,6 +79,8 @@ class Child:
         self.cause = EndCause.EXIT
         self.timeout_at = inf if order.timeout is None else started + order.timeout
         self.kill_at = inf
+        self.check_at = inf if order.max_cpu is None and order.max_memory is None else started + CHECK_EVERY
+        self.excess = ""
         self.tell_at = inf
         self.told = started
         self.look_at = inf
@@ -85,7 +91,7 @@ class Child:
         """Return the moment at which the next thing is due."""
         if self.status is not None:
             return self.look_at
-        return min(self.timeout_at, self.kill_at, self.tell_at)
+        return min(self.timeout_at, self.kill_at, self.tell_at, self.check_at)
 
     def has_exited(self) -> bool:
         """Return if the leader is an uncollected zombie."""
@@ -96,7 +102,7 @@ class Child:
         self.kill_at = min(self.kill_at, now + grace)
         if self.cause is EndCause.EXIT:
             self.cause = cause
-            self.timeout_at = inf
+            self.timeout_at = self.check_at = inf
             self._ask(signal.SIGTERM)
             self._ask(signal.SIGCONT)  # a stopped process could not receive it
 

@@ -6,8 +6,8 @@ from functools import partial
 from math import inf
 
 from .channel import Channel
-from .child import Child, Refusal, spawn
-from .kernel import boottime, collect_group, send
+from .child import CHECK_EVERY, Child, Refusal, spawn
+from .kernel import boottime, collect_group, send, use_of_groups
 from .loop import Exits, Loop
 from .notes import LOCK_MARKS, MARKS, Note
 from .stragglers import Stragglers
@@ -274,9 +274,9 @@ class Keeper:
         if child.refusal is not None:
             self._never_began(child.order, child.refusal.cause, child.refusal.exit_code, child.refusal.error)
             return
-        size, status = child.output.size, child.status
+        size, status, excess = child.output.size, child.status, child.excess
         said = (to_text(head), to_text(tail), to_text(child.output.times.told()), child.spent.cpu, child.spent.memory)
-        self._channel.tell(ProcessEnded(child.order.number, child.ended, status, child.cause, "", size, *said))
+        self._channel.tell(ProcessEnded(child.order.number, child.ended, status, child.cause, excess, size, *said))
 
     # Time
 
@@ -304,12 +304,26 @@ class Keeper:
         if child.status is not None:
             self._look_at_remains(child, now)
             return
+        if now >= child.check_at:
+            self._check_use(now)
         if now >= child.timeout_at:
             self._terminate(child, EndCause.TIMEOUT, now, child.order.grace)
         if child.status is None:
             self._kill_if_due(child, now)
         if now >= child.tell_at:
             self._tell_growth(child, now)
+
+    def _check_use(self, now: float) -> None:
+        """End commands that use more than they may. To look at all processes takes a twentieth of the time at most."""
+        limited = {child.pid: child for child in self._children.values() if child.check_at < inf}
+        found = use_of_groups(limited.keys())
+        then = boottime() + max(CHECK_EVERY, 20 * (boottime() - now))
+        for pid, child in limited.items():
+            child.check_at = then
+            child.excess = found[pid].excess(child.order.max_cpu, child.order.max_memory)
+            if child.excess:
+                self._terminate(child, EndCause.COST, now, child.order.grace)
+                child.excess = child.excess if child.cause is EndCause.COST else ""
 
 
 def _marks_of(order: Start) -> set[bytes]:

@@ -70,6 +70,43 @@ def see(pid: int) -> ProcessSeen | None:
     )
 
 
+class Use(NamedTuple):
+    """Use of the machine: seconds of processors, ended children included, and bytes in memory."""
+
+    cpu: float
+    memory: int
+
+    def excess(self, max_cpu: float | None, max_memory: int | None, before: float = 0.0) -> str:
+        """Return which of the limits (seconds, MiB) it is above, in words. Seconds from `before` do not count."""
+        if max_memory is not None and self.memory > max_memory * 2**20:
+            return f"it had more memory than max_memory allows: {self.memory / 2**20:.0f} MiB of {max_memory}"
+        if max_cpu is not None and self.cpu - before > max_cpu:
+            return f"it used more processor time than max_cpu allows: {self.cpu - before:.1f} s of {max_cpu:g}"
+        return ""
+
+
+def use_of(pid: int) -> tuple[int, Use] | None:
+    """Return the group of a process and what it uses; None if it is gone."""
+    try:
+        text = _told(f"/proc/{pid}/stat")
+    except OSError:
+        return None
+    told = text[text.rindex(b")") + 2 :].split(maxsplit=22)
+    cpu = sum(map(int, told[11:15])) / os.sysconf("SC_CLK_TCK")
+    return int(told[2]), Use(cpu, int(told[21]) * os.sysconf("SC_PAGE_SIZE"))
+
+
+def use_of_groups(leaders: Set[int]) -> dict[int, Use]:
+    """Return what these processes use together with all others of their groups, which have their numbers."""
+    found = dict.fromkeys(leaders, Use(0.0, 0))
+    for entry in os.listdir("/proc"):  # noqa: PTH208  there may be thousands
+        if entry.isdecimal() and (told := use_of(int(entry))) is not None:
+            group = int(entry) if int(entry) in leaders else told[0]
+            if group in found:
+                found[group] = Use(found[group].cpu + told[1].cpu, found[group].memory + told[1].memory)
+    return found
+
+
 def everything() -> Iterator[ProcessSeen]:
     """Yield every living process that /proc shows."""
     for entry in Path("/proc").iterdir():

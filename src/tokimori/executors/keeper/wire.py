@@ -17,6 +17,8 @@ class EndCause(StrEnum):
     EXIT = "exit"
     """By itself."""
     TIMEOUT = "timeout"
+    COST = "cost"
+    """It used more processors or memory than it may; `error` says how much."""
     STOP = "stop"
     """The engine ordered it, or is gone."""
     LEASE = "lease"
@@ -33,7 +35,7 @@ class Start(NamedTuple):
     `log` is where its output goes, below the folder of all runs. `lease_bound`: end it when the lease runs out.
     `foreground`: it has the keeper's own standard output and error, and the standard input that the keeper was given.
     `or_root`: if another user can't enter `cwd`, the process starts in the root. `hidden` are texts that are hidden in
-    its output.
+    its output. `max_cpu` (seconds) and `max_memory` (MiB) are what its group may use.
     """
 
     number: int
@@ -49,6 +51,8 @@ class Start(NamedTuple):
     foreground: bool = False
     or_root: bool = False
     hidden: Sequence[str] = ()
+    max_cpu: float | None = None
+    max_memory: int | None = None
 
 
 class Stop(NamedTuple):
