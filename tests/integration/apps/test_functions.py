@@ -61,7 +61,7 @@ def test_a_function_costs_what_can_be_known(working: AppProgram) -> None:
 
 
 def test_a_function_that_uses_more_than_it_may_is_ended(working: AppProgram) -> None:
-    """It is interrupted, and killed after its grace; the error says which limit. One among many has no such limits."""
+    """It is interrupted, and killed after its grace; the error says which limit, and one among many has none."""
     hoards = working.outcome("hoards", code=1)
     assert hoards["error"].startswith("it had more memory than max_memory allows: ")
     assert hoards["cause"] == "failed: it had more memory than max_memory allows: # MiB of #"
