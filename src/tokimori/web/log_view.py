@@ -86,8 +86,9 @@ def _view(visit: Visit, output: Output, zone: str, running: bool) -> LogView:
     numbered = not (running and unread(output, 0)[0] > 0)
     known = int(visit.part) if running and numbered and not only and visit.part.isdecimal() else 0
     shown = [n for n in places[first:last] if n >= known]
-    wanted = frozenset(shown)  # what is not shown is read for its colours alone, and not kept
-    pieces = {n: each for n, each in enumerate(read(texts[: max(wanted, default=0)]), 1) if n in wanted}
+    begin, end = (shown[0], shown[-1]) if shown else (1, 0)
+    before = [text for text in texts[: begin - 1] if "\x1b" in text]  # for its colours, which may last
+    pieces = dict(enumerate(islice(read([*before, *texts[begin - 1 : end]]), len(before), None), begin))
     return LogView(
         lines=[
             ShownLine(n, *_times(timed[n - 1][0], zone), list(marked(pieces[n], look_for)), n == here) for n in shown

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.unit.service.world import World
-from tests.unit.web.conftest import EVIL, Elements, Tab, add
+from tests.unit.web.conftest import EVIL, Elements, Tab, add, elements
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.run import Output, Run, times_since
 from tokimori.web.ansi import Piece
@@ -101,6 +101,31 @@ async def test_lines_have_their_times_where_they_are_known(world: World, tab: Ta
     page = await tab.show(f"/runs/{run.id}")
     assert "00.005 one 201:00:00.015 two" in page.text
     assert ".015" not in (await tab.show(f"/runs/{run.id}?notimes=1")).text
+
+
+async def test_a_colour_lasts_beyond_what_is_shown(world: World, tab: Tab) -> None:
+    """A line that is not shown colours those that are, until the colour ends."""
+    lines = [b"\x1b[31mred", *(b"%d" % n for n in range(2, 2_001)), b"\x1b[0mplain"]
+    run = await wrote(world, b"\n".join(lines))
+    page = (await tab.ask(f"/runs/{run.id}")).body.decode()
+    assert '<span class="bad t">2000</span>' in page
+    assert "<span>plain</span>" in page
+
+
+async def test_who_has_the_first_lines_gets_the_others(world: World, tab: Tab) -> None:
+    """A tab that follows a run says which line it has: it gets that one again, which may have grown, and the next."""
+    await add(world)
+    run = await world.trigger("hello")
+    await world.begin(1)
+    await world.store.save_outputs([Output(run_id=run.id, attempt=1, size=18, tail=b"one\ntwo\nthree\nfour")])
+    whole = await tab.ask(f"/runs/{run.id}")
+    rest = await tab.ask(f"/runs/{run.id}", "GET", ("tokimori-part", "3"))
+    assert numbers(elements(whole)) == [1, 2, 3, 4]
+    assert numbers(elements(rest)) == [3, 4]
+    assert "Lines 1 to 4 of 4" in elements(rest).text
+    assert 3 * len(rest.body) < 2 * len(whole.body)
+    found = await tab.ask(f"/runs/{run.id}?find=o&only=1", "GET", ("tokimori-part", "3"))
+    assert numbers(elements(found)) == [1, 2, 4], "of matches alone all come: lines are no positions there"
 
 
 async def test_the_lines_of_a_running_log_that_lost_its_begin_have_no_numbers(world: World, tab: Tab) -> None:
