@@ -7,7 +7,7 @@ lock behind. The store compares and writes finished values and says which took e
 help.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol, Self
 
 from msgspec import Struct
@@ -18,7 +18,7 @@ from tokimori.model.decide import Due
 from tokimori.model.dependents import Edge
 from tokimori.model.document import Document
 from tokimori.model.ids import Incarnation, JobId, RunId
-from tokimori.model.job import Job
+from tokimori.model.job import Job, JobState
 from tokimori.model.request import PLAIN, Manner
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.model.transitions import RunState
@@ -131,9 +131,19 @@ class Jobs(Protocol):
         """Return the job of that id. Raises `NotFound`."""
         ...
 
-    async def list_jobs(self, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
+    async def list_jobs(
+        self,
+        *,
+        after: JobId | None = None,
+        limit: int = 1000,
+        idle: bool = False,
+        like: Sequence[str] = (),
+        states: Collection[JobState] = (),
+    ) -> list[Job]:
         """Return jobs with ids greater than `after`, in order of ids. `idle`: only enabled ones without a next
-        moment."""
+        moment. `like` and `states` are hints: those may be left out whose stored definition lacks one of these texts,
+        or that are in none of these states.
+        """
         ...
 
     async def list_queues(self, first: str, limit: int) -> list[tuple[str, int]]:

@@ -75,10 +75,10 @@ async def cancel_running(store: Store, now: Now, job: Job, reason: str) -> None:
         running = replace(running, before=runs[-1].id)
 
 
-async def all_jobs(store: Jobs, *, idle: bool = False) -> AsyncIterator[Job]:
-    """Yield all jobs by id, read in pages. `idle`: only enabled jobs that have no next moment."""
+async def all_jobs(store: Jobs, *, idle: bool = False, like: Sequence[str] = ()) -> AsyncIterator[Job]:
+    """Yield all jobs by id, read in pages. `idle` and `like`: see `Jobs.list_jobs`."""
     after: JobId | None = None
-    while page := await store.list_jobs(after=after, limit=MOST_LISTED, idle=idle):
+    while page := await store.list_jobs(after=after, limit=MOST_LISTED, idle=idle, like=like):
         for job in page:
             yield job
         after = page[-1].id

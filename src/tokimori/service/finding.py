@@ -3,12 +3,12 @@
 What a store finds by an index (the job of a run, its state, where to begin) it is asked for; the rest is compared here.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar, overload
 
-from msgspec import Struct, structs
+from msgspec import Struct, json, structs
 
 from tokimori.errors import InvalidInput, NotFound
 from tokimori.model.ids import Incarnation, JobId, check_job_id
@@ -56,6 +56,14 @@ class Traits(Struct, frozen=True, kw_only=True):
     def asks_for_jobs(self) -> bool:
         """Return whether only the job of a run can answer it."""
         return not (self.owner is self.queue is None and self.label == ())
+
+    @property
+    def texts(self) -> Sequence[str]:
+        """Return texts that stand in the stored definition of each job with these traits."""
+        queue = None if self.queue == "default" else self.queue  # which is not stored
+        said = [(name, "=", text) for name, text in (("owner", self.owner), ("queue", queue)) if text is not None]
+        labels = [each.partition("=") for each in self.label]
+        return [f"{_written(key)}:{_written(value) if sign else ''}" for key, sign, value in (*said, *labels)]
 
     def are_of(self, job: Job) -> bool:
         """Return whether the job, as it is now, has these traits."""
@@ -118,8 +126,10 @@ class FoundJobs(Paged[Job], frozen=True, kw_only=True):
 class ListJobs(Protocol):
     """A list of jobs by id."""
 
-    def __call__(self, *, after: JobId | None, limit: int) -> Awaitable[Sequence[Job]]:
-        """Return the first jobs behind an id."""
+    def __call__(
+        self, *, after: JobId | None, limit: int, like: Sequence[str] = (), states: Collection[JobState] = ()
+    ) -> Awaitable[Sequence[Job]]:
+        """Return the first jobs behind an id; see `Jobs.list_jobs`."""
         ...
 
 
@@ -144,11 +154,11 @@ async def find_jobs(
     found = [job for job in await _named(job_of, wanted) if _is_wanted(job, wanted, sees)]
     prefix = wanted.prefix or ""
     after = JobId(max(wanted.after or "", prefix, span[0])) or None
-    size = min(PAGE, wanted.limit)  # mostly all of them are wanted
+    size = wanted.limit if wanted.texts else min(PAGE, wanted.limit)  # mostly all of them are wanted
     for _ in range(MOST_LOOKED_AT // PAGE):
         if len(found) == wanted.limit:
             return FoundJobs(jobs=found, next=after)
-        page = await list_jobs(after=after, limit=size)
+        page = await list_jobs(after=after, limit=size, like=wanted.texts, states=wanted.state)
         for job in page:
             if not job.id.startswith(prefix) or job.id > span[1]:
                 return FoundJobs(jobs=found)
@@ -205,6 +215,10 @@ async def _named(job_of: JobOf, wanted: JobSearch) -> list[Job]:
 def _is_wanted(job: Job, wanted: JobSearch, sees: Sees | None) -> bool:
     is_listed = job.state in wanted.state if wanted.state else job.state is not JobState.DELETED
     return is_listed and wanted.are_of(job) and (sees is None or sees(job))
+
+
+def _written(text: str) -> str:
+    return json.encode(text).decode()
 
 
 def _has(labels: dict[str, str], wanted: str) -> bool:

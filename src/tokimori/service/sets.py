@@ -30,6 +30,9 @@ from tokimori.service.sight import OPEN, Sight, out_of_scope
 from tokimori.service.views.outside import list_of
 from tokimori.service.views.sets import SetView
 
+_DECLARED = ('"declared":',)
+"""A text in the definition of each job that a set declares."""
+
 
 class Sets(Part[M]):
     """Sets of jobs and resources. Every operation may raise `StoreError`."""
@@ -125,7 +128,11 @@ class Sets(Part[M]):
         if name is not None:
             check_name("set", name)
         jobs = Counter(
-            [each async for job in all_jobs(self._ground.store) if (each := set_of(job.definition)) is not None]
+            [
+                each
+                async for job in all_jobs(self._ground.store, like=_DECLARED)
+                if (each := set_of(job.definition)) is not None
+            ]
         )
         apps = Documents(self._ground.store, APPS, self._ground.random)
         async for part in apps.each():
@@ -140,7 +147,9 @@ class Sets(Part[M]):
     @list.within
     async def _list_within(self, sight: Sight, name: str | None = None) -> Sequence[SetState]:
         """Return the sets with jobs in scope, and the number of these jobs."""
-        seen = Counter([set_of(job.definition) async for job in all_jobs(self._ground.store) if sight.sees(job)])
+        seen = Counter(
+            [set_of(job.definition) async for job in all_jobs(self._ground.store, like=_DECLARED) if sight.sees(job)]
+        )
         found = [replace(each, jobs=seen[each.name]) for each in await self.list(name) if each.name in seen]
         if not found and name is not None:
             raise no_set(name)

@@ -1,13 +1,13 @@
 """Statements that all stores with tables share. Each store carries them out in its own way."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from tokimori.clock import DAY, Moment
 from tokimori.model.decide import Due
 from tokimori.model.document import LONGEST_NAME, Document
 from tokimori.model.ids import Incarnation, JobId, RunId
-from tokimori.model.job import Job
+from tokimori.model.job import Job, JobState
 from tokimori.model.lanes import Pause
 from tokimori.model.retention import FIRST_ID, MOST_COUNTED, DailyCount, daily_counts
 from tokimori.model.run import Attempt, Output, Run, Skip, may_hold, may_resume
@@ -65,12 +65,13 @@ _ENDS = RowSource(rows.ENDED, "tokimori_history /*! FORCE INDEX (tokimori_histor
 class TableReader:
     """Rarely used methods of a store, each one statement.
 
-    `_if_new` ends the insert of a document: one of the same name stays. `_has_bytes` finds bytes in a column.
-    `_due` selects jobs `j` as `due_of` reads them.
+    `_if_new` ends the insert of a document: one of the same name stays. `_has_bytes` and `_has_text` find some in a
+    column; `_scanned_id` is the id of a job if few of all are wanted. `_due` selects jobs `j` as `due_of` reads them.
     """
 
     _if_new = "ON CONFLICT DO NOTHING"
-    _has_bytes = "instr({}, %s) > 0"
+    _has_bytes = _has_text = "instr({}, %s) > 0"
+    _scanned_id = "id"
     _due: str
     _nodes = NODES.format(rows.NODE, "")
     _sources = SOURCES
@@ -102,12 +103,24 @@ class TableReader:
         found = await self._row(f"SELECT {JOB} FROM tokimori_jobs WHERE id = %s", job_id)
         return job_of(existing(found, no_job(job_id)))
 
-    async def list_jobs(self, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
+    async def list_jobs(
+        self,
+        *,
+        after: JobId | None = None,
+        limit: int = 1000,
+        idle: bool = False,
+        like: Sequence[str] = (),
+        states: Collection[JobState] = (),
+    ) -> list[Job]:
         """See `Jobs.list_jobs`. The comment is a hint that only MariaDB and MySQL read."""
         index, restriction = ("due", "AND state = 'enabled' AND next_due IS NULL") if idle else ("id", "")
+        restriction += "".join(f" AND {self._has_text.format('definition')}" for _ in like)
+        restriction += f" AND state IN ({', '.join(['%s'] * len(states))})" if states else ""
+        is_rare = bool(like) or (bool(states) and JobState.ENABLED not in states)
+        column = self._scanned_id if is_rare else "id"
         statement = f"""SELECT {JOB} FROM tokimori_jobs /*! FORCE INDEX (tokimori_jobs_{index}) */
-            WHERE id > %s {restriction} ORDER BY id LIMIT %s"""
-        return [job_of(row) for row in await self._select(statement, after or "", limit)]
+            WHERE {column} > %s {restriction} ORDER BY {column} LIMIT %s"""
+        return [job_of(row) for row in await self._select(statement, after or "", *like, *sorted(states), limit)]
 
     async def list_queues(self, first: str, limit: int) -> list[tuple[str, int]]:
         """See `Jobs.list_queues`. An entry of an index is read for each job, or on PostgreSQL each row."""

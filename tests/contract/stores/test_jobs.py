@@ -28,6 +28,7 @@ from tokimori.model.run import Skip, SkipReason
 from tokimori.model.target import Command
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter, Store
+from tokimori.service.finding import JobSearch, find_jobs
 
 
 def paused(job: Job) -> Job:
@@ -82,6 +83,32 @@ async def test_jobs_are_listed_by_id_in_pages(store: Store) -> None:
     assert [job.id for job in await store.list_jobs(limit=2)] == ["C", "a"]
     assert [job.id for job in await store.list_jobs(after=JobId("a"), limit=2)] == ["b", "d"]
     assert await store.list_jobs(after=JobId("d")) == []
+
+
+async def test_hints_leave_out_no_job_that_is_wanted(store: Store) -> None:
+    """Jobs are found by owner, queue, label and state in order and in pages, whatever these texts look like."""
+    odd, plain = """a"b\\c\u202e'ü%_""", """a"b\\c'%_"""
+    await add_job(store, "d", owner=odd)
+    await add_job(store, "b", labels={plain: plain})
+    await add_job(store, "e", queue="web")
+    await add_job(store, "c", owner="a", labels={"a": ""})
+    await add_job(store, "a", owner="A")
+    stopped = await add_job(store, "stopped", owner="a")
+    await store.replace_job(stopped, paused(stopped))
+
+    async def found(**traits: object) -> list[str]:
+        page = await find_jobs(store.list_jobs, store.get_job, JobSearch(**traits))  # type: ignore[arg-type]
+        return [job.id for job in page]
+
+    assert await found(owner=odd) == ["d"]
+    assert await found(label=(f"{plain}={plain}",)) == await found(label=(plain,)) == ["b"]
+    assert await found(queue="web") == ["e"]
+    assert await found(queue="default") == ["a", "b", "c", "d", "stopped"]
+    assert await found(owner="a") == ["c", "stopped"]
+    assert await found(owner="a", limit=1) == ["c"]
+    assert await found(owner="a", after=JobId("c")) == ["stopped"]
+    assert await found(owner="a", state=frozenset({JobState.PAUSED})) == ["stopped"]
+    assert await found(label=("a=",), state=frozenset({JobState.ENABLED})) == ["c"]
 
 
 async def test_idle_jobs_are_the_enabled_ones_without_a_moment(store: Store) -> None:

@@ -120,9 +120,9 @@ async def test_a_page_of_a_search_reads_no_more_than_it_shows(jobs: World) -> No
     """Mostly all that is read is wanted, of one prefix or state too; where it is not, more is read at once."""
     read: list[int] = []
 
-    async def noted_jobs(*, after: JobId | None, limit: int) -> Sequence[Job]:
+    async def noted_jobs(*, after: JobId | None, limit: int, **hints: Any) -> Sequence[Job]:
         read.append(limit)
-        return await jobs.store.list_jobs(after=after, limit=limit)
+        return await jobs.store.list_jobs(after=after, limit=limit, **hints)
 
     async def noted_runs(wanted: RunFilter) -> Sequence[Run]:
         read.append(wanted.limit)
@@ -139,7 +139,8 @@ async def test_a_search_looks_at_a_bounded_number(jobs: World, monkeypatch: pyte
     for module in (finding, finding_runs):
         monkeypatch.setattr(module, "PAGE", 1)
         monkeypatch.setattr(module, "MOST_LOOKED_AT", 2)
-    found = await jobs.service.jobs.list(queue="web")
+    of_web = lambda job: job.definition.queue == "web"  # noqa: E731
+    found = await find_jobs(jobs.store.list_jobs, jobs.service.jobs.get, JobSearch(), of_web)
     assert ([job.id for job in found.jobs], found.next) == (["mail-in"], "mail-in")
     runs = await jobs.service.runs.list(owner="bob")
     assert (runs.runs, runs.next is None) == ([], False)

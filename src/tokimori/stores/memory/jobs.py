@@ -1,7 +1,7 @@
 """Definitions, in memory."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import islice
 
 from msgspec.structs import replace
@@ -40,10 +40,23 @@ def get_job(tables: Tables, job_id: JobId) -> Job:
     return tables.job(job_id)
 
 
-def list_jobs(tables: Tables, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
+def list_jobs(
+    tables: Tables,
+    *,
+    after: JobId | None = None,
+    limit: int = 1000,
+    idle: bool = False,
+    like: Sequence[str] = (),
+    states: Collection[JobState] = (),
+) -> list[Job]:
     ids = sorted(job_id for job_id in tables.jobs if after is None or job_id > after)
     jobs = (tables.jobs[job_id] for job_id in ids)
     wanted = (job for job in jobs if not idle or (job.state is JobState.ENABLED and job.next_due is None))
+    if states:
+        wanted = (job for job in wanted if job.state in states)
+    if like:
+        texts = ((job, encode_definition(job.definition).decode()) for job in wanted)
+        wanted = (job for job, text in texts if all(each in text for each in like))
     return list(islice(wanted, limit))
 
 

@@ -61,7 +61,7 @@ class MysqlStore(ServerStore[Sessions], TableReader):
 
     _due, _nodes = jobs.DUE, nodes.NODES_HERE
     _if_new = "ON DUPLICATE KEY UPDATE version = version"
-    _has_bytes = "LOCATE(%s, {}) > 0"
+    _has_bytes = _has_text = "LOCATE(%s, {}) > 0"
 
     def __init__(self, address: MysqlAddress, clock: Clock) -> None:
         super().__init__(address.name, partial(Sessions, address), Notices())

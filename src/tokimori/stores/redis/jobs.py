@@ -1,6 +1,6 @@
 """Definitions: calls of scripts on jobs and skips."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from itertools import chain, count
 
@@ -9,7 +9,7 @@ from tokimori.errors import FamilyChanged
 from tokimori.model.decide import Due
 from tokimori.model.dependents import Edge, On
 from tokimori.model.ids import Incarnation, JobId
-from tokimori.model.job import Job
+from tokimori.model.job import Job, JobState
 from tokimori.model.run import Skip
 from tokimori.ports.store import Family
 from tokimori.stores.job_rows import tombstone_of
@@ -65,8 +65,15 @@ async def get_job(db: RedisConnections, job_id: JobId) -> Job:
 
 
 async def list_jobs(
-    db: RedisConnections, *, after: JobId | None = None, limit: int = 1000, idle: bool = False
+    db: RedisConnections,
+    *,
+    after: JobId | None = None,
+    limit: int = 1000,
+    idle: bool = False,
+    like: Sequence[str] = (),
+    states: Collection[JobState] = (),
 ) -> list[Job]:
+    """See `Jobs.list_jobs`. The hints save nothing here."""
     found = await db.run("list_jobs", index="idle" if idle else "jobs", after=after, limit=limit)
     return [job_of(flat) for flat in found]
 

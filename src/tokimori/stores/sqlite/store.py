@@ -80,7 +80,7 @@ class SqliteStore(Guarded, TableReader):
     Belongs to the event loop that opened it. Not for files on a network: SQLite's locks don't hold there.
     """
 
-    _due = jobs.DUE
+    _due, _scanned_id = jobs.DUE, "+id"  # the whole table is read faster than by an index
 
     def __init__(self, path: str, clock: Clock, namespace: Namespace = UNNAMED) -> None:
         self._path = path

@@ -21,8 +21,8 @@ from tokimori.web.visit import Visit
 from tokimori.web.words import short
 
 SHOWN: Final = 100
-MOST_ASKED: Final = 20
-"""So many pages are looked through for words, which no store finds."""
+MOST_ASKED: Final = 10
+"""So many thousands are looked through for words, which no store finds."""
 MOST_FAILED: Final = 200
 """So many of the newest failures are looked at for jobs that fail."""
 MOST_SORTED: Final = 200
@@ -70,9 +70,8 @@ async def _found(visit: Visit, limit: int) -> Some:
     if state is not None and state not in _STORED:
         return await _in_state(visit, state, limit)
     looked, found, after = words(visit), list[Job](), visit.one("after")
-    filters = JobFilters(
-        state=state, queue=visit.one("queue"), owner=visit.one("owner"), label=visit.all("label"), limit=limit
-    )
+    filters = JobFilters(state=state, queue=visit.one("queue"), owner=visit.one("owner"), label=visit.all("label"))
+    filters["limit"] = MOST_LISTED if looked else limit
     for _ in range(MOST_ASKED if looked else 1):
         filters["after"] = after
         page = await visit.service.jobs.list(**filters)
