@@ -2,6 +2,7 @@
 
 import re
 import sqlite3
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -23,7 +24,7 @@ class Address:
     floor: int = 0
 
 
-@app.job(attempts=5, retry_delay=10, max_running=4, timeout=timedelta(minutes=5))
+@app.job(attempts=5, retry_delay=10, max_running=4, timeout=timedelta(minutes=5), rate_limit="10/s", retry_on=OSError)
 async def deliver(order: Order, to: Address, *, express: bool = False) -> str:
     task = tokimori.current_task()
     task.checkpoint({"before": task.checkpointed, "attempt": task.attempt, "fenced by": task.token})
@@ -52,8 +53,33 @@ class Send:
     def perform(self, to: str) -> None:
         self.task.finish({"sent": to}) if to else self.task.release()
 
+    def perform_all(self, numbers: list[int]) -> str:
+        return f"{len(numbers)} are sent"
+
 
 app.handler("legacy", "package.module:Name")
+
+
+@app.on_start
+async def prepare() -> None:
+    print(f"{app.name} begins with {nightly.job_id}")
+
+
+@app.around
+def named(task: tokimori.Task) -> Iterator[None]:
+    task.log(task.run_id)
+    yield
+
+
+@app.on_failure
+def tell(task: tokimori.Task, error: Exception) -> None:
+    task.log(error)
+
+
+def of_django(order: Order) -> tokimori.Handle[str]:
+    from tokimori.django import app as project
+
+    return project.job(Send().perform_all).enqueue([order.number])
 
 
 def sold(database: sqlite3.Connection, order: Order) -> tokimori.Handle[str]:
@@ -94,13 +120,10 @@ def slots(schedules: perfectsched.ScheduleCollection) -> tuple[int, int]:
     return schedules.add("hourly", "mail.send", cron="0 * * * *", delay=30, timezone="Asia/Tokyo", data={"to": "ann"})
 
 
-rehearsal = testing.fixture(app, at="2026-01-01T00:00:00Z")
-
-
-def test_a_year(rehearsal: testing.Rehearsal) -> None:
+def test_a_year(tokimori_rehearsal: testing.Rehearsal) -> None:
     """A report each night."""
-    rehearsal.pass_time(days=365)
-    assert len(rehearsal.runs("nightly")) == 365
+    tokimori_rehearsal.pass_time(days=365)
+    assert len(tokimori_rehearsal.runs("nightly")) == 365
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from tokimori.testing import Rehearsal
 
 WRONG = """
 import tokimori
-from parcels import Address, Order, app, by_hand, deliver, draw, nightly, slots
+from parcels import Address, Order, app, by_hand, deliver, draw, nightly, of_django, slots, test_a_year
 from tokimori import perfectsched
 order, place = Order(number=1), Address("Main Street")
 deliver.enqueue("seven", place)  # arg-type reportArgumentType
@@ -68,6 +68,17 @@ with tokimori.open("memory:") as client, perfectsched.open("memory:") as schedul
     work = by_hand(client)  # arg-type reportArgumentType
     slots(client)  # arg-type reportArgumentType
 app.run(4)  # arg-type reportArgumentType
+pending = deliver.aenqueue("seven", place)  # arg-type reportArgumentType
+app.job(retry_on="OSError")  # call-overload reportArgumentType
+app.job(never_on=[3])  # call-overload reportArgumentType
+app.job(rate_limit=10)  # call-overload reportArgumentType
+app.job(backoff=[1, 2])  # call-overload reportArgumentType
+app.on_start(7)  # type-var reportArgumentType
+app.on_failure(nightly)  # type-var reportArgumentType
+app.around("named")  # type-var reportArgumentType
+of_django(7)  # arg-type reportArgumentType
+test_a_year(app)  # arg-type reportArgumentType
+tokimori.App("a", version=[4])  # arg-type reportArgumentType
 """
 
 
