@@ -3,4 +3,4 @@
 from django.urls import path
 from shop import views
 
-urlpatterns = [path("orders", views.order), path("orders/<int:number>", views.state)]
+urlpatterns = [path("orders/<int:number>", views.order), path("runs/<run>", views.run)]

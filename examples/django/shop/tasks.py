@@ -1,5 +1,7 @@
 """What workers do: jobs of Tokimori, and Django's own tasks, which Tokimori runs as well."""
 
+import time
+
 from django.db.models import F
 from shop.models import Order
 
@@ -18,8 +20,9 @@ def clean_up() -> int:
 
 
 @app.job(attempts=3, retry_delay="1s")
-def deliver(order: int) -> str:
-    """Deliver an order."""
+def deliver(order: int, seconds: float = 0.0) -> str:
+    """Deliver an order, in so many seconds."""
+    time.sleep(seconds)
     Order.objects.filter(pk=order).update(state="delivered", deliveries=F("deliveries") + 1)
     return f"order {order} is delivered"
 

@@ -62,7 +62,7 @@ def environment() -> dict[str, str]:
     if "store" not in said and (alias := terms.get("database", "default")) is not None:
         said["store"] = store_of(connections[alias])
     found = {PREFIX + name.upper().replace(".", "_"): as_text(value) for name, value in said.items()}
-    return {name: text for name, text in found.items() if not {name, f"{name}{SUFFIX}"} & os.environ.keys()}
+    return {name: text for name, text in found.items() if not any(map(os.environ.get, (name, f"{name}{SUFFIX}")))}
 
 
 def store_of(connection: Any) -> str:

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from tests.integration.apps.conftest import until
 from tests.programs.forked import BARE, ROOT
 from tests.servers import postgres
 
@@ -153,9 +154,7 @@ def test_the_command_line_is_that_of_the_project(project: Project) -> None:
 
 def test_a_view_asks_in_its_transaction(project: Project) -> None:
     """What a request asked for exists exactly if what it wrote does, and the run finds the row."""
-    said = project.manage("shell", "--no-imports", "-c", REQUESTS)
-    orders, runs, state = json.loads(said.splitlines()[-1])
-    assert (orders, runs, state) == (1, 1, {"state": "delivered", "deliveries": 1})
+    assert project.manage("shell", "--no-imports", "-c", REQUESTS).splitlines()[-1] == "1 delivered once"
 
 
 REQUESTS = """
@@ -164,12 +163,33 @@ from django.test import Client
 from shop.models import Order
 from tokimori.django import app
 client = Client()
-assert client.get("/orders?fails").status_code == 404
-made = client.get("/orders").json()
-assert app.handle(made["run"]).result(timeout=60) == f"order {made['order']} is delivered"
-runs = app.client.runs.list(job_id="deliver", state="succeeded")
-print(json.dumps([Order.objects.count(), len(runs), client.get(f"/orders/{made['order']}").json()]))
+assert client.post("/orders/6?unpaid").status_code == 400
+assert client.get("/orders/6").status_code == 404
+runs = {client.post("/orders/7").json()["run"] for _ in range(3)}
+(run,) = runs
+assert client.get(f"/runs/{run}").json() == {"result": "order 7 is delivered"}
+assert client.get("/orders/7").json() == {"state": "delivered", "deliveries": 1}
+print(len(app.client.runs.list(job_id="deliver")), "delivered once")
 """
+
+
+@pytest.mark.prove
+def test_a_file_of_sqlite_is_the_store_as_well(tmp_path: Path) -> None:
+    """As a project has one at first: the same transactions, in the same file, of which the settings say no more."""
+    found = Project(tmp_path, postgres.server().url("unused"))
+    lite = "from project.settings import *\nDATABASES = {'default': {'ENGINE': 'django.db.backends.sqlite3', 'NAME': "
+    (found.folder / "project/lite.py").write_text(f"{lite}BASE_DIR / 'db.sqlite3'}}}}\n")
+    found.environment["DJANGO_SETTINGS_MODULE"] = "project.lite"
+    found.manage("migrate", "--verbosity", "0")
+    worker = found.start("manage.py", "tokimori", "worker")
+    try:
+        assert worker.stdout is not None
+        assert "runs jobs" in worker.stdout.readline()
+        until(lambda: "deliver" in found.manage("tokimori", "job", "list"))
+        assert found.manage("shell", "--no-imports", "-c", REQUESTS).splitlines()[-1] == "1 delivered once"
+    finally:
+        worker.terminate()
+        worker.communicate(timeout=60)
 
 
 REHEARSED = """

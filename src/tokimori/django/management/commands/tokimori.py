@@ -39,5 +39,5 @@ Command = ManageCommand
 def _prepare() -> None:
     """Say in the environment, which this process and its children read, what the settings of the project say."""
     own = {"TOKIMORI_APP_LOAD": "tokimori.django.worker:app", "TOKIMORI_APP_INCLUDE": os.path.realpath(sys.path[0])}
-    for name, value in (environment() | own).items():
-        os.environ.setdefault(name, value)
+    for name, value in (own | environment()).items():
+        os.environ[name] = os.environ.get(name) or value
