@@ -4,12 +4,13 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from tokimori.clock import Clock, SystemClock
 from tokimori.config.machine import check_linux
-from tokimori.config.settings import DEFAULT, Loaded, Settings, load_settings
+from tokimori.config.settings import DEFAULT, Loaded, Settings, load_settings, rereading
 from tokimori.errors import StoreError
 from tokimori.locks.program import Program
 from tokimori.locks.session import Session
@@ -19,8 +20,11 @@ from tokimori.ownership import others_reach
 from tokimori.ports.store import Store
 from tokimori.service.schema import StoreOnDemand
 from tokimori.stores.open import file_of, open_store
+from tokimori.stores.rotation import Again
 
 log = logging.getLogger(__name__)
+Anew = Callable[[], Settings | None] | None
+"""Returns the settings anew; None if nothing has changed."""
 
 
 class Stores(NamedTuple):
@@ -43,11 +47,12 @@ def load_store(
     """
     flags = {"store": url, "time_zone": time_zone, "datasource.semaphore.url": semaphore_store}
     given = {name: value for name, value in flags.items() if value is not None}
-    loaded = load_settings(given, os.environ, cwd=Path.cwd())
+    read = partial(load_settings, given, os.environ, cwd=Path.cwd())
+    loaded = read()
     for warning in loaded.warnings:
         log.warning("%s", warning)
     stores_of(loaded, SystemClock())  # only reads the URLs; each process makes its own stores later
-    return loaded, lambda: stores_of(loaded, SystemClock())
+    return loaded, lambda: stores_of(loaded, SystemClock(), lambda: read().settings)
 
 
 def this_program(environment: Mapping[str, str]) -> Program:
@@ -66,8 +71,8 @@ def this_program(environment: Mapping[str, str]) -> Program:
     )
 
 
-def stores_of(loaded: Loaded, clock: Clock) -> Stores:
-    """Return the stores, not yet connected. Makes the folder of the default store.
+def stores_of(loaded: Loaded, clock: Clock, read: Callable[[], Settings] | None = None) -> Stores:
+    """Return the stores, not yet connected. Makes the folder of the default store. `read` reads the settings anew.
 
     Raises `InvalidInput`, `StoreError`, and `Refused` for a file on a system where it can't be shared.
     """
@@ -75,12 +80,21 @@ def stores_of(loaded: Loaded, clock: Clock) -> Stores:
         check_linux("an SQLite store")
     if loaded.origins["store"] == DEFAULT:
         make_state_dir(loaded.settings.state_dir)
-    return Stores(open_store(loaded.settings.job_store, clock), semaphore_store_of(loaded.settings, clock))
+    anew, other = (None if read is None else rereading(os.environ, read) for _ in range(2))
+    store = open_store(loaded.settings.job_store, clock, job_url(anew))
+    return Stores(store, semaphore_store_of(loaded.settings, clock, other))
 
 
-def semaphore_store_of(settings: Settings, clock: Clock) -> StoreOnDemand | None:
+def job_url(anew: Anew) -> Again | None:
+    """Return a function that reads the URL of the jobs' store again, if that may change."""
+    return None if anew is None else lambda: None if (found := anew()) is None else found.job_store
+
+
+def semaphore_store_of(settings: Settings, clock: Clock, anew: Anew = None) -> StoreOnDemand | None:
     """Return the store of semaphores, where they have one of their own."""
-    return None if settings.semaphore_store is None else StoreOnDemand(open_store(settings.semaphore_store, clock))
+    again = None if anew is None else lambda: None if (found := anew()) is None else found.semaphore_store
+    url = settings.semaphore_store
+    return None if url is None else StoreOnDemand(open_store(url, clock, again))
 
 
 def session_on(

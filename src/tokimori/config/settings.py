@@ -28,6 +28,7 @@ from tokimori.config.sections import (
 from tokimori.config.value import URLS, read_value, redacted
 from tokimori.errors import InvalidConfig, InvalidInput, StoreError
 from tokimori.model.policies import Seconds
+from tokimori.ownership import state_of
 
 MOST_PLACES = 100_000
 """Most runs at a time of a node."""
@@ -214,6 +215,22 @@ def load_settings(
     origins = {name: origin for name, origin in origins.items() if name in values}
     warned = (*found.warnings, *warnings, *from_files.warnings)
     return Loaded(settings, {name: origins.get(name, DEFAULT) for name in table}, warned, env)
+
+
+def rereading(environ: Mapping[str, str], read: Callable[[], Settings]) -> Callable[[], Settings | None] | None:
+    """Return a function that reads the settings anew where a file of a secret has changed; None if there is none."""
+    variables = variables_with_files({setting.name for setting in settings_table()}) - {KEYS, "TOKIMORI_HTTP_SECRET"}
+    files = [Path(environ[each + SUFFIX]) for each in sorted(variables) if environ.get(each + SUFFIX)]
+    known = [state_of(each) for each in files]
+
+    def changed() -> Settings | None:
+        if (found := [state_of(each) for each in files]) == known:
+            return None
+        settings = read()
+        known[:] = found
+        return settings
+
+    return changed if files else None
 
 
 def settings_table() -> tuple[Setting, ...]:

@@ -3,7 +3,10 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from urllib.parse import unquote, urlsplit
+
+from msgspec import structs
 
 from tokimori.clock import Clock
 from tokimori.errors import InvalidInput, StoreError
@@ -12,6 +15,7 @@ from tokimori.stores.mysql import address as mysql_address
 from tokimori.stores.postgres.address import address_of
 from tokimori.stores.redis import address as redis_address
 from tokimori.stores.redis.address import SCHEMES
+from tokimori.stores.rotation import Again, Rotation
 from tokimori.stores.urls import ALLOWED as NAMESPACE_ALLOWED
 from tokimori.stores.urls import Namespace, is_allowed
 
@@ -21,8 +25,11 @@ ALLOWED = (
 )
 
 
-def open_store(url: str, clock: Clock) -> Store:
-    """Return the store that a URL names, not yet connected. Raises `InvalidInput`."""
+def open_store(url: str, clock: Clock, again: Again | None = None) -> Store:
+    """Return the store that a URL names, not yet connected. Raises `InvalidInput`.
+
+    `again` reads the URL anew: a new user or password of a server holds for new connections.
+    """
     scheme, colon, rest = url.partition(":")
     match scheme.lower():
         case "sqlite" if colon:
@@ -30,38 +37,41 @@ def open_store(url: str, clock: Clock) -> Store:
 
             return SqliteStore(file_of(url), clock, namespace_of(url))
         case "postgresql" | "postgres" if colon:
-            return _postgres(url, clock)
+            return _postgres(url, clock, again)
         case "mysql" | "mariadb" if colon:
-            return _mysql(url, clock)
+            return _mysql(url, clock, again)
         case "memory" if not rest:
             from tokimori.stores.memory.store import MemoryStore  # noqa: PLC0415
 
             return MemoryStore(clock)
         case known if known in SCHEMES and colon:
-            return _redis(url, clock)
+            return _redis(url, clock, again)
         case _:
             raise _invalid(url, "not the URL of a store")
 
 
-def _postgres(url: str, clock: Clock) -> Store:
+def _postgres(url: str, clock: Clock, again: Again | None) -> Store:
     address = address_of(url)
     with _driver("PostgreSQL", "postgres"):
         from tokimori.stores.postgres.store import PostgresStore  # noqa: PLC0415
-    return PostgresStore(address, clock)
+    rotated = None if again is None else Rotation(url, address_of, again, clock)
+    return PostgresStore(structs.replace(address, addresses=rotated), clock)
 
 
-def _mysql(url: str, clock: Clock) -> Store:
+def _mysql(url: str, clock: Clock, again: Again | None) -> Store:
     address = mysql_address.address_of(url)
     with _driver("MySQL", "mysql"):
         from tokimori.stores.mysql.store import MysqlStore  # noqa: PLC0415
-    return MysqlStore(address, clock)
+    rotated = None if again is None else Rotation(url, mysql_address.address_of, again, clock)
+    return MysqlStore(replace(address, addresses=rotated), clock)
 
 
-def _redis(url: str, clock: Clock) -> Store:
+def _redis(url: str, clock: Clock, again: Again | None) -> Store:
     address = redis_address.address_of(url)
     with _driver("Redis", "redis"):
         from tokimori.stores.redis.store import RedisStore  # noqa: PLC0415
-    return RedisStore(address, clock)
+    rotated = None if again is None else Rotation(url, redis_address.address_of, again, clock)
+    return RedisStore(replace(address, addresses=rotated), clock)
 
 
 @contextmanager

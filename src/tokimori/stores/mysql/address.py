@@ -7,6 +7,7 @@ from functools import partial
 from urllib.parse import unquote
 
 from tokimori.errors import StoreError
+from tokimori.stores.rotation import Addresses
 from tokimori.stores.urls import ALLOWED as NAMESPACE_ALLOWED
 from tokimori.stores.urls import UNNAMED, Namespace, invalid, is_allowed, read
 
@@ -42,6 +43,7 @@ class MysqlAddress:
     ssl_mode: SslMode
     ssl_files: dict[str, str]
     namespace: Namespace = UNNAMED
+    addresses: Addresses | None = None
 
     def tls(self) -> ssl.SSLContext | None:
         """Return the TLS context; None for none. Raises `StoreError` for files that can't be read."""

@@ -14,6 +14,7 @@ from tokimori.stores.mysql.address import MysqlAddress, SslMode
 from tokimori.stores.mysql.faults import FAULTS, NO_TLS, UNDONE, code_of, is_answer, is_refusal, store_error, too_large
 from tokimori.stores.mysql.statements import Answer, sql
 from tokimori.stores.reading import HELD
+from tokimori.stores.rotation import by_newest
 from tokimori.stores.rules.errors import existing, overtaken
 from tokimori.stores.server_store import LOOKS_EVERY, Connected
 from tokimori.stores.urls import Namespace
@@ -103,6 +104,10 @@ class TransactionSession:
 
 async def connect(address: MysqlAddress) -> TransactionSession:
     """Return a new session. Raises `StoreError`."""
+    return await by_newest(address, address.addresses, _connect)
+
+
+async def _connect(address: MysqlAddress) -> TransactionSession:
     driver = Connection(  # type: ignore[no-untyped-call]
         host=address.host,
         port=address.port,

@@ -5,6 +5,7 @@ from urllib.parse import unquote, urlencode, urlunsplit
 
 from msgspec import Struct
 
+from tokimori.stores.rotation import Addresses
 from tokimori.stores.urls import ALLOWED as NAMESPACE_ALLOWED
 from tokimori.stores.urls import UNNAMED, Namespace, invalid, is_allowed, read
 
@@ -27,6 +28,7 @@ class PostgresAddress(Struct, frozen=True):
     name: str
     pooled: bool
     namespace: Namespace = UNNAMED
+    addresses: Addresses | None = None
 
 
 def address_of(url: str) -> PostgresAddress:

@@ -12,6 +12,7 @@ from tokimori.stores.postgres.address import PostgresAddress
 from tokimori.stores.postgres.faults import FAULTS, UNDONE, store_error
 from tokimori.stores.postgres.function_set import NO_FUNCTIONS, FunctionSet
 from tokimori.stores.reading import HELD
+from tokimori.stores.rotation import by_newest
 from tokimori.stores.server_store import LOOKS_EVERY, Connected
 from tokimori.stores.urls import Namespace
 
@@ -48,6 +49,10 @@ _HELD = f"{HELD % ('$1', '$2', '$3')} FOR SHARE"
 
 async def connect(address: PostgresAddress) -> Any:
     """Return a new session. Raises `StoreError`."""
+    return await by_newest(address, address.addresses, _connect)
+
+
+async def _connect(address: PostgresAddress) -> Any:
     try:
         async with asyncio.timeout(PATIENCE):
             session = await asyncpg.connect(

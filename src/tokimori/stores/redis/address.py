@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
+from tokimori.stores.rotation import Addresses
 from tokimori.stores.urls import invalid, read
 
 SCHEMES = frozenset({"redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix"})
@@ -34,6 +35,7 @@ class RedisAddress:
     user: str | None = None
     password: str | None = field(default=None, repr=False)
     tls: Mapping[str, Any] | None = None
+    addresses: Addresses | None = None
 
 
 def address_of(url: str) -> RedisAddress:

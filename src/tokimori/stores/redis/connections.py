@@ -16,6 +16,7 @@ from redis.exceptions import NoScriptError, ResponseError
 
 from tokimori.stores.redis.address import RedisAddress
 from tokimori.stores.redis.faults import FAULTS, connect_error, store_error
+from tokimori.stores.rotation import by_newest
 from tokimori.stores.rules.errors import overtaken
 from tokimori.stores.server_store import Connected
 
@@ -64,6 +65,10 @@ def _shared_by(body: str, shared: Mapping[str, set[str]]) -> str:
 
 async def connect(address: RedisAddress) -> AbstractConnection:
     """Return a new connection. Raises `StoreError`."""
+    return await by_newest(address, address.addresses, _connect)
+
+
+async def _connect(address: RedisAddress) -> AbstractConnection:
     terms: dict[str, Any] = {
         "db": address.db,
         "username": address.user,
