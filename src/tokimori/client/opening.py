@@ -20,7 +20,6 @@ from tokimori.ownership import others_reach
 from tokimori.ports.store import Store
 from tokimori.service.schema import StoreOnDemand
 from tokimori.stores.open import file_of, open_store
-from tokimori.stores.rotation import Again
 
 log = logging.getLogger(__name__)
 Anew = Callable[[], Settings | None] | None
@@ -80,14 +79,14 @@ def stores_of(loaded: Loaded, clock: Clock, read: Callable[[], Settings] | None 
         check_linux("an SQLite store")
     if loaded.origins["store"] == DEFAULT:
         make_state_dir(loaded.settings.state_dir)
+    return stores_on(loaded.settings, clock, read)
+
+
+def stores_on(settings: Settings, clock: Clock, read: Callable[[], Settings] | None = None) -> Stores:
+    """Return the stores that these settings name, as `stores_of` does."""
     anew, other = (None if read is None else rereading(os.environ, read) for _ in range(2))
-    store = open_store(loaded.settings.job_store, clock, job_url(anew))
-    return Stores(store, semaphore_store_of(loaded.settings, clock, other))
-
-
-def job_url(anew: Anew) -> Again | None:
-    """Return a function that reads the URL of the jobs' store again, if that may change."""
-    return None if anew is None else lambda: None if (found := anew()) is None else found.job_store
+    again = None if anew is None else lambda: None if (found := anew()) is None else found.job_store
+    return Stores(open_store(settings.job_store, clock, again), semaphore_store_of(settings, clock, other))
 
 
 def semaphore_store_of(settings: Settings, clock: Clock, anew: Anew = None) -> StoreOnDemand | None:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from tokimori.api.connections import most_connections
-from tokimori.client.opening import job_url, make_state_dir, semaphore_store_of, this_program
+from tokimori.client.opening import make_state_dir, stores_on, this_program
 from tokimori.clock import Clock
 from tokimori.config.secrets import keyring_of
-from tokimori.config.settings import Settings, rereading
+from tokimori.config.settings import Settings
 from tokimori.engine.look import Rhythm
 from tokimori.engine.refusals import tell_refused
 from tokimori.engine.trim import KeptEntries
@@ -53,7 +53,6 @@ from tokimori.service.reboot import trigger_reboot
 from tokimori.service.schema import StoreOnDemand, open_prepared
 from tokimori.service.secrets import Vault
 from tokimori.service.service import Service, service_on
-from tokimori.stores.open import open_store
 from tokimori.traces.spans import traced
 
 YOUNG = 10_000
@@ -126,9 +125,7 @@ async def serve(
     note_signals()
     make_state_dir(settings.state_dir)
     functions, callbacks = Functions(settings, clock, os.urandom, again or (lambda: settings)), Callbacks()
-    anew = None if again is None else rereading(os.environ, again)
-    store = open_store(settings.job_store, clock, job_url(anew))
-    semaphore_store = semaphore_store_of(settings, clock, None if again is None else rereading(os.environ, again))
+    store, semaphore_store = stores_on(settings, clock, again)
     await answered(lambda: open_prepared(store), tell=announce)
     try:
         service = service_of(store, semaphore_store, settings=settings, clock=clock)

@@ -18,7 +18,7 @@ from tokimori.service.doctor.reader import DoctorReader
 from tokimori.service.doctor.reading import DoctorReading, confirmed
 from tokimori.service.doctor.rules import CHECKS, INVARIANTS, LATE, findings
 from tokimori.service.expectations import Expectations
-from tokimori.service.given import flag_of
+from tokimori.service.given import check_text, flag_of
 from tokimori.service.ground import Ground
 from tokimori.service.operation import Inside, M, Part, operation
 from tokimori.service.sight import OPEN, WHOLE
@@ -75,6 +75,8 @@ class StoreCare(Part[M]):
 
         Raises `Refused` while a node works on it, and `StoreError` for one that holds a part of a copy.
         """
+        check_text("by", by)
+        undo = flag_of("undo", undo)
         mark = replace(UNFINISHED, text=f"at {to_datetime(await self._ground.now()):%Y-%m-%dT%H:%M:%SZ} by {by}")
         with suppress(NotFound):
             mark = await self._store.get_document(mark.kind, mark.name)
