@@ -1,9 +1,10 @@
 """Live screens in a real browser: what is asked for when something changes, and what is not."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
@@ -167,3 +168,32 @@ def test_a_lost_node_is_caught_up_with(browser: Browser, tmp_path: Path) -> None
         with site_of(program, "-p", port):
             expect(tab.locator('tr[data-key="job meanwhile"]')).to_be_visible(timeout=PATIENCE)
             expect(tab.locator("#live")).to_contain_text("● live", timeout=PATIENCE)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("path", ["", "runs", "jobs", "jobs/quiet"])
+def test_a_tab_costs_little_on_a_busy_store(browser: Browser, tmp_path: Path, path: str) -> None:
+    """Twenty runs a second cost an open tab less than a kilobyte a second, and few requests."""
+    program = Program(tmp_path)
+    with tokimori.open(program.environment["TOKIMORI_STORE"]) as client:
+        client.jobs.add("quiet", noop=True)
+        for n in range(20):
+            client.jobs.add(f"busy-{n}", noop=True, schedule="every 1 second")
+    with site_of(program) as site, closing(browser.new_page()) as tab:
+        tab.goto(site.entry)
+        tab.goto(site.url + path)
+        tab.wait_for_timeout(3_000)
+        received, asked = dict[str, float](), list[str]()
+        session = tab.context.new_cdp_session(tab)
+        session.send("Network.enable")
+        session.on("Network.requestWillBeSent", lambda told: asked.append(told["request"]["url"]))
+        for event in ("Network.dataReceived", "Network.loadingFinished"):  # the second one has it all, heads too
+            session.on(event, lambda told: _count(received, told))
+        tab.wait_for_timeout(30_000)
+        assert sum(received.values()) < 30 * 1_000
+        assert len(asked) <= 15 if path != "jobs/quiet" else asked == []
+
+
+def _count(received: dict[str, float], told: Mapping[str, Any]) -> None:
+    name, size = told["requestId"], told["encodedDataLength"]
+    received[name] = max(received.get(name, 0) + ("dataLength" in told) * size, size)

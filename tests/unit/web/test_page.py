@@ -2,6 +2,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from importlib.resources import files
+from urllib.parse import parse_qs
 
 import pytest
 from msgspec.structs import replace
@@ -12,6 +13,7 @@ from tokimori.model.cause import cause_id, cause_in
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.run import Output
+from tokimori.service.events.notice_board import wanted_of
 from tokimori.web.page import KINDS
 from tokimori.web.screens.job import TABS
 from tokimori.web.screens.registry import SCREENS
@@ -57,6 +59,22 @@ async def test_the_pages_keep_their_own_policy(world: World, tab: Tab) -> None:
             ]
         (script,) = page.named("script")
         assert (script["type"], "src" in script) == ("module", True)
+
+
+async def test_every_screen_says_what_it_shows(world: World, tab: Tab) -> None:
+    """Of that it is told, in words that notices have; a refresh is sent what may change alone."""
+    for path in await filled(world):
+        whole, part = await tab.ask(path), await tab.ask(path, "GET", ("tokimori-part", "1"))
+        (main,) = elements(whole).named("main")
+        wanted_of(parse_qs(main["data-of"] or "").get("of", []))
+        assert ("data-of" in main) == ('data-of="' in part.body.decode())
+        if path != "/wall":
+            assert "Log out" in elements(whole).text
+            assert "Log out" not in elements(part).text
+    (main,) = elements(await tab.ask("/runs?job=hello")).named("main")
+    assert main["data-of"] == "of=jobs%2Fhello"
+    (main,) = elements(await tab.ask("/calendars/days")).named("main")
+    assert main["data-of"] == "of=calendars%2Fdays"
 
 
 async def test_every_field_has_a_name_and_every_table_a_caption(world: World, tab: Tab) -> None:
