@@ -17,6 +17,7 @@ from pathlib import Path
 from time import monotonic
 from types import TracebackType
 from typing import Self, TypeVar, cast
+from weakref import WeakMethod
 
 from tokimori.apps.routes import AppFunctions
 from tokimori.apps.streams import kept_streams
@@ -61,9 +62,13 @@ class Running:
         self._pid, self._stacks = os.getpid(), Stacks()
 
     def start(self) -> None:
-        """Begin; returns when the node takes part. Raises `Refused` where it does not start."""
+        """Begin; returns when the node takes part. Raises `Refused` where it does not start.
+
+        A program that ends without `stop` is stopped so: what runs has the grace of the node.
+        """
         with ExitStack() as streams:
             streams.enter_context(kept_streams())
+            _call_at_exit(WeakMethod(self.stop))
             self._thread.start()
             self._ready.result()
             self._streams = streams.pop_all()
@@ -203,6 +208,17 @@ class Running:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await asyncio.to_thread(self.stop)
+
+
+def _call_at_exit(stop: "WeakMethod[Callable[[], None]]") -> None:
+    """Call this when the program ends, as one does that nobody stops: before no pool takes work any more."""
+
+    def call() -> None:
+        if (found := stop()) is not None:
+            found()
+
+    register: Callable[[Callable[[], None]], None] = vars(threading)["_register_atexit"]  # `atexit` is too late
+    register(call)
 
 
 def _bury(node: "subprocess.Popen[str]") -> None:

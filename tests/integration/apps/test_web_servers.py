@@ -11,8 +11,9 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -134,7 +135,9 @@ def started(tmp_path: Path, server: Server, unused_tcp_port: int, request: pytes
     """Starts a service."""
     begun: list[Service] = []
 
-    def start(words: list[str], **settings: str) -> Service:
+    def start(words: list[str], modules: Mapping[str, str] = MappingProxyType({}), **settings: str) -> Service:
+        for module, text in modules.items():
+            (tmp_path / f"{module}.py").write_text(text)
         name = f"s{os.getpid()}_{abs(hash(request.node.name))}"
         server.make(name)
         begun.append(Service(tmp_path, server.url(name), unused_tcp_port, words, **settings))
@@ -179,6 +182,18 @@ def test_a_restart_of_the_database_loses_nothing(name: str, started: Any, server
 def test_a_stop_waits_for_what_runs(name: str, started: Any) -> None:
     """TERM leaves a function the time that it needs, within the grace of the settings."""
     service = started(SERVERS[name])
+    service.order(1, seconds=6)
+    until(lambda: bool(service.noted()))
+    service.stop()
+    assert [word for word, *_ in service.noted()] == ["begun", "ended"]
+
+
+@pytest.mark.parametrize("preload", [[], ["--preload"]])
+def test_a_program_that_stops_nothing_waits_as_well(started: Any, preload: list[str]) -> None:
+    """An app that is at work since its module was imported has its grace when the program ends."""
+    run = "from flask_service import app, service\nrunning = app.running()\nrunning.start()\n"
+    words = ["gunicorn", "at_import:service", "--config", "nothing.py", *preload, "--bind"]
+    service = started(words, modules={"at_import": run, "nothing": ""})
     service.order(1, seconds=6)
     until(lambda: bool(service.noted()))
     service.stop()
