@@ -22,6 +22,7 @@ from benchmarks.workloads import (
     on_redis,
     postgres_drain,
     postgres_fire,
+    rates,
     start,
     stored,
 )
@@ -43,6 +44,7 @@ WORKLOADS: Sequence[Workload] = (
     functions.WORKLOAD,
     door_creates.WORKLOAD,
     door_beside_slow.WORKLOAD,
+    rates.WORKLOAD,
 )
 
 

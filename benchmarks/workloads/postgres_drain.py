@@ -46,16 +46,16 @@ PROGRAMS: Mapping[str, Program] = {
 def tokimori(runs: int, url: str, folder: Path) -> Figures:
     """Claims in batches, keeps every run with its start and end."""
     asyncio.run(fill(url, Definition(target=Noop()), runs))
-    return _figures(url, runs, lambda: asyncio.run(drain(url, folder, runs, CONCURRENCY)))
+    return figures(url, runs, lambda: asyncio.run(drain(url, folder, runs, CONCURRENCY)))
 
 
 def peer(program: Program, runs: int, url: str, _: Path) -> Figures:
     """Its own API stores the runs, its own worker ends them; its docstring says with which settings, and why these."""
     program.call("fill", url, runs)
-    return _figures(url, runs, lambda: program.drained(url, runs))
+    return figures(url, runs, lambda: program.drained(url, runs))
 
 
-def _figures(url: str, runs: int, drain: Callable[[], Drained]) -> Figures:
+def figures(url: str, runs: int, drain: Callable[[], Drained]) -> Figures:
     """Beside the rate, what a run costs: it tells what limits the rate. The server is watched from outside."""
     settle_down(url)
     before = spent(url)

@@ -8,14 +8,17 @@ from typing import Protocol
 from tokimori.clock import DAY, Moment
 from tokimori.engine.pace import Appetite
 from tokimori.engine.refusals import PATIENCE, blames_the_asked, tell_refused
-from tokimori.errors import Conflict, NotFound, StoreError, StoreTooSlow
+from tokimori.errors import Conflict, NotFound, Refused, StoreError, StoreTooSlow
 from tokimori.model.audit import KIND, older_than
 from tokimori.model.ids import Incarnation, JobId, NodeId
+from tokimori.model.job import Job, units_here
 from tokimori.model.retention import KEYS_KEPT, NODES_KEPT, Expiry, expiry_of, expiry_of_deleted
 from tokimori.model.rewind import without_passed
+from tokimori.model.semaphores import RATE_OF_JOB, ledger_of
 from tokimori.ports.documents import Documents
 from tokimori.ports.nodes import Pulse
 from tokimori.ports.pruning import Pruning
+from tokimori.ports.semaphores import SemaphoreTable
 from tokimori.ports.store import Jobs
 
 AUDIT_EVERY = 3600.0
@@ -70,7 +73,7 @@ PAGE = 200
 """How many jobs are looked at in one transaction, at most."""
 
 
-class PruningStore(Jobs, Pruning, Protocol):
+class PruningStore(Jobs, Pruning, SemaphoreTable, Protocol):
     """Questions of pruning to the store."""
 
 
@@ -118,16 +121,44 @@ class Pruner:
 async def walk(store: PruningStore, now: Moment, forget: Callable[[Moment], None]) -> AsyncGenerator[bool]:
     """Prune all rows that are old at this moment, with one or two transactions between two yields.
 
-    Each yield says if there may be more of the same right now.
+    Each yield says if there may be more of the same right now. Rates that no job has any more are known before the
+    jobs are read, so that no new one is taken for one of them.
     """
-    oldest = Moment(now - KEYS_KEPT)
-    async for expiries in _expiries(store, now):
+    oldest, rates = Moment(now - KEYS_KEPT), dict[str, list[str]]()
+    async for name in _rates_of_jobs(store):
+        rates.setdefault(ledger_of(name), [ledger_of(name)]).append(name)
+        yield True
+    async for expiries in _expiries(store, now, lambda job: _keep_rates(job, rates)):
         oldest = Moment(min([oldest, *(expiry.before for expiry in expiries)]))
         async for more in _prune(store, expiries):
             yield more
     while await store.prune_nodes(Moment(now - NODES_KEPT), BATCH) == BATCH:
         yield True
+    for names in rates.values():
+        for name in reversed(names):  # of a job that is gone with all that was taken, which stands under the first
+            with suppress(Refused):  # somebody waits for it
+                await store.delete_semaphore(name)
+        yield True
     forget(oldest)
+
+
+async def _rates_of_jobs(store: PruningStore) -> AsyncIterator[str]:
+    """Yield the semaphores that are rates of jobs."""
+    after = RATE_OF_JOB
+    while found := await store.list_semaphores(after=after, limit=PAGE):
+        for each in found:
+            if not each.name.startswith(RATE_OF_JOB):
+                return
+            after = each.name
+            yield after
+
+
+def _keep_rates(job: Job, rates: dict[str, list[str]]) -> None:
+    """Take the rate of the job out of those to delete, and what was taken of it."""
+    ledger = f"{RATE_OF_JOB}{job.incarnation}"
+    if ledger in rates:
+        used = {ledger, *(name for name, _ in units_here(job.definition, job.incarnation))}
+        rates[ledger] = [name for name in rates[ledger] if name not in used]
 
 
 async def _prune(store: PruningStore, expiries: Sequence[Expiry]) -> AsyncIterator[bool]:
@@ -155,12 +186,14 @@ async def _prune(store: PruningStore, expiries: Sequence[Expiry]) -> AsyncIterat
         yield bool(batches)
 
 
-async def _expiries(store: PruningStore, now: Moment) -> AsyncIterator[Sequence[Expiry]]:
+async def _expiries(store: PruningStore, now: Moment, look: Callable[[Job], None]) -> AsyncIterator[Sequence[Expiry]]:
     after: JobId | None = None
     appetite = Appetite(PAGE)
     while jobs := await store.list_jobs(after=after, limit=appetite.limit):
         after = jobs[-1].id
         appetite.note(jobs)
+        for job in jobs:
+            look(job)
         yield [expiry for job in jobs if (expiry := expiry_of(job, now)) is not None]
         for job in jobs:
             if (passed := without_passed(job)) is not None:

@@ -18,7 +18,8 @@ LIMIT_LINE = ""
 KEY_LINE = "key"
 """The line of the run's own concurrency key."""
 _SEMAPHORE_LINE = "semaphore:"
-_RATE_OF_JOB = "job:"
+RATE_OF_JOB = "job:"
+"""Beginning of the names of rates of jobs."""
 _RATE_OF_QUEUE = "queue:"
 _AT = "@"
 
@@ -42,7 +43,7 @@ def rate_of_job(incarnation: int, rate: ClaimRate) -> str:
 
     What was taken is kept under the part before the rate, so that an edit forgets nothing.
     """
-    return f"{_RATE_OF_JOB}{incarnation}{_AT}{rate.stored}"
+    return f"{RATE_OF_JOB}{incarnation}{_AT}{rate.stored}"
 
 
 def rate_of_queue(queue: str) -> str:
@@ -56,7 +57,7 @@ QUEUE_RATES = (_RATE_OF_QUEUE, f"{_RATE_OF_QUEUE[:-1]};")
 
 def is_rate_alone(name: str) -> bool:
     """Return if the semaphore is the rate of a job or a queue, which people do not name."""
-    return name.startswith((_RATE_OF_JOB, _RATE_OF_QUEUE))
+    return name.startswith((RATE_OF_JOB, _RATE_OF_QUEUE))
 
 
 def ledger_of(name: str) -> str:

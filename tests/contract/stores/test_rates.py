@@ -15,6 +15,7 @@ from tests.contract.stores.refusing import Database
 from tests.contract.stores.test_semaphores import line, one, wanting
 from tests.servers import redis as servers
 from tokimori.clock import SECOND, Moment
+from tokimori.engine.prune import walk
 from tokimori.errors import Refused
 from tokimori.model.claim_rate import parse_claim_rate
 from tokimori.model.outcome import Failed, Released, RetryAt
@@ -363,3 +364,25 @@ async def test_a_moment_that_came_late_takes_from_no_other_job(timed: Timed, wor
     free = await add_job(store, "free")
     await store.add_run(a_request(free), NOW)
     assert [each.run.job_id for each in await worker.claim()] == ["free"]
+
+
+async def test_rates_of_no_job_are_pruned(store: Store, worker: Worker) -> None:
+    """What deleted jobs and edits have left goes with the next walk; what counts for a job's new rate stays."""
+    gone, changed, kept = [await add_job(store, name, rate_limit="2/1h") for name in ("gone", "changed", "kept")]
+    for job in (gone, changed, kept):
+        await add_runs(store, job, 2)
+    for claimed in await worker.claim():
+        await worker.settle(claimed)
+    edited = replace(changed, version=2, definition=replace(changed.definition, rate_limit="3/1h"))
+    await store.replace_job(changed, edited)
+    await add_runs(store, edited, 1)
+    for claimed in await worker.claim():
+        await worker.settle(claimed)
+    await store.delete_job(gone.id, NOW)
+    assert len(await store.list_semaphores()) == 4
+    async for _ in walk(store, NOW, lambda _: None):
+        pass
+    left = {each.name.partition("@")[0]: (str(each.rate), each.taken) for each in await store.list_semaphores()}
+    assert left == {f"job:{changed.incarnation}": ("3/h", 3), f"job:{kept.incarnation}": ("2/h", 2)}
+    await add_runs(store, edited, 1)
+    assert await worker.claim() == []

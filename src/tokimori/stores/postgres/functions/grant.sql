@@ -4,15 +4,20 @@
 CREATE OR REPLACE FUNCTION tokimori_grant(_name text) RETURNS boolean LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    _left bigint := tokimori_open_units(_name);
+    _left bigint;
     _taken bigint := 0;
     _rate text := (SELECT rate FROM tokimori_semaphores WHERE name = _name);
-    _first bigint := (
-        SELECT min(h."rank") FROM tokimori_heads(_name) h
-        WHERE NOT EXISTS (SELECT FROM tokimori_pauses WHERE queue IN ('*', split_part(h.lane, '|', 1))));
+    _first bigint;
     _token bigint;
     _program record;
 BEGIN
+    IF NOT EXISTS (SELECT FROM tokimori_permits WHERE semaphore = _name AND waiting) THEN
+        RETURN false;
+    END IF;
+    _left := tokimori_open_units(_name);
+    _first := (
+        SELECT min(h."rank") FROM tokimori_heads(_name) h
+        WHERE NOT EXISTS (SELECT FROM tokimori_pauses WHERE queue IN ('*', split_part(h.lane, '|', 1))));
     FOR _program IN
         SELECT id, weight FROM tokimori_permits
         WHERE semaphore = _name AND waiting AND "rank" <= coalesce(_first, 9223372036854775807)

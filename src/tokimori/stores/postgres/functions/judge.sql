@@ -15,7 +15,7 @@ DECLARE
     _barred text[];
     _run record;
     _lacks text;
-    _new text[];
+    _new text[] := '{}';
     -- Of rates, as this claim leaves them: names, what is left, and so on; `_took` is what it takes, `_passed` the units
     -- that its runs take or are refused, which may have been woken for them, `_given` whether kept ones are taken.
     _rates text[] := '{}';
@@ -28,6 +28,7 @@ DECLARE
     _passed bigint[];
     _given boolean[];
     _is_rated boolean;
+    _is_easy boolean;  -- the rates have enough left for all candidates, and so none is looked at for each of them
     _weight bigint;
     _line text;
     _n integer;
@@ -36,13 +37,20 @@ BEGIN
     took := 0; busy := '{}'; gates := '{}'; key_jobs := '{}'; keys := '{}'; names := '{}';
     SELECT coalesce(array_agg(name), '{}'), bool_or(rate IS NOT NULL) INTO _locked, _is_rated FROM (
         SELECT name, rate FROM tokimori_semaphores WHERE name = ANY (_named) FOR NO KEY UPDATE SKIP LOCKED) s;
-    _new := CASE WHEN _is_rated THEN _locked ELSE '{}' END;
     _known := ARRAY(SELECT name FROM tokimori_semaphores WHERE name = ANY (_named));
     _barred := ARRAY(SELECT n FROM unnest(_known) n WHERE n <> ALL (_locked));
+    IF _is_rated THEN
+        SELECT array_agg(name), array_agg(rate), array_agg(units), array_agg("left"), array_agg(once), array_agg(kept),
+            array_agg(0::bigint), array_agg(0::bigint), array_agg(false),
+            bool_and("left" >= coalesce(wanted, 0) AND NOT once AND kept IS NULL) AND _named <@ _locked
+        INTO _rates, _texts, _units, _lefts, _once, _kept, _took, _passed, _given, _is_easy
+        FROM tokimori_rated(_locked) LEFT JOIN (
+            SELECT name, sum(weight) AS wanted FROM tokimori_units_of(_ids, _jobs, _paced) GROUP BY 1) w USING (name);
+    END IF;
     FOR _run IN
         SELECT r.id, r.incarnation, r.lane, r.concurrency_key AS key, tokimori_named(ARRAY[r.incarnation])
             || ARRAY(SELECT p FROM unnest(_paced) p WHERE p = 'queue:' || split_part(r.lane, '|', 1)) AS wants,
-            CASE WHEN j.semaphores LIKE '%:%' OR _is_rated THEN ARRAY(
+            CASE WHEN _is_easy IS NOT TRUE AND (j.semaphores LIKE '%:%' OR _is_rated) THEN ARRAY(
                 SELECT (w ->> 1)::bigint FROM jsonb_array_elements(j.semaphores::jsonb) w
                 ORDER BY (w ->> 0) COLLATE "C") END AS weights
         FROM unnest(_ids) AS c (id) JOIN tokimori_runs r ON r.id = c.id
@@ -69,7 +77,7 @@ BEGIN
             INTO _rates, _texts, _units, _lefts, _once, _kept, _took, _passed, _given FROM tokimori_rated(_new);
             _new := '{}';
         END IF;
-        IF cardinality(_rates) > 0 THEN
+        IF cardinality(_rates) > 0 AND _is_easy IS NOT TRUE THEN
             FOR _n IN 1 .. cardinality(_run.wants) LOOP
                 _k := array_position(_rates, _run.wants[_n]);
                 _weight := coalesce(_run.weights[_n], 1);
@@ -125,6 +133,13 @@ BEGIN
             keys := keys || _run.key;
         END IF;
     END LOOP;
+    IF _is_easy THEN
+        SELECT array_agg(coalesce(u.took, 0) ORDER BY nth), array_agg(coalesce(u.passed, 0) ORDER BY nth)
+        INTO _took, _passed FROM unnest(_rates) WITH ORDINALITY AS r (name, nth) LEFT JOIN (
+            SELECT name, sum(weight) FILTER (WHERE state = 'running') AS took,
+                sum(weight) FILTER (WHERE state <> 'ready') AS passed
+            FROM tokimori_units_of(_ids, _jobs, _paced) GROUP BY 1) u USING (name);
+    END IF;
     IF cardinality(_rates) > 0 THEN
         PERFORM tokimori_take(u.name, u.rate, u.took) FROM unnest(_rates, _texts, _took) AS u (name, rate, took)
         WHERE u.took > 0;
