@@ -71,7 +71,7 @@ def _of_schedule(said: Mapping[str, object], given: Given) -> FormatSource:
     zone, told = (given.zone(beat.time_zone)) if beat.time_zone or not beat.is_utc else given.zone("UTC")
     names = parameters_of(given.options["parameters"])
     read: Callable[[], Iterable[Entry]] = partial(
-        read_beat_schedule, beat.entries, name_of(given.source), given.now, names, zone
+        read_beat_schedule, beat.entries, name_of(given.source), given.now, names, zone, rates=beat.rates
     )
     return FormatSource(at_once(read), (*told, f"the times of crontab schedules are in {zone}", *_NOTES))
 
@@ -137,18 +137,22 @@ def entry(said):
 
 module, _, name = sys.argv[1].partition(":")
 sys.path.insert(0, "")
-conf = functools.reduce(getattr, name.split("."), importlib.import_module(module)).conf
+app = functools.reduce(getattr, name.split("."), importlib.import_module(module))
+conf = app.conf
 zone = conf.timezone and str(conf.timezone)
 entries = {name: entry(said) for name, said in (conf.beat_schedule or {}).items()}
-conf = {"timezone": zone, "enable_utc": bool(conf.enable_utc), "beat_schedule": entries}
+tasks = getattr(app, "tasks", {})
+rates = {name: {"rate_limit": task.rate_limit} for name, task in tasks.items() if getattr(task, "rate_limit", None)}
+conf = {"timezone": zone, "enable_utc": bool(conf.enable_utc), "beat_schedule": entries, "task_annotations": rates}
 print("\\n" + json.dumps(conf, default=repr))
 """
 
 FORMAT = Format(
     what="periodic tasks of Celery beat",
     help="""SOURCE is a database with django-celery-beat's tables, a file or a URL; the app of a program, as MODULE:APP,
-    which is imported in a process of its own; or a beat_schedule with the app's timezone and enable_utc beside it, as
-    FILE.json, FILE.toml or JSON from standard input (-).""",
+    which is imported in a process of its own; or a beat_schedule with the app's timezone, enable_utc and
+    task_annotations beside it, as FILE.json, FILE.toml or JSON from standard input (-). A task's rate_limit becomes
+    that of the job.""",
     request=CeleryRequest,
     example={
         "periodictask": [{"id": 1, "name": "ping", "task": "shop.tasks.ping", "interval_id": 1}],

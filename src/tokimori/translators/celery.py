@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tokimori.clock import Moment
@@ -39,7 +40,13 @@ _OLD_NAMES = {
     "CELERY_BEAT_SCHEDULE": "beat_schedule",
     "CELERY_TIMEZONE": "timezone",
     "CELERY_ENABLE_UTC": "enable_utc",
+    "CELERY_ANNOTATIONS": "task_annotations",
+    "CELERY_TASK_ANNOTATIONS": "task_annotations",
+    "CELERY_DEFAULT_RATE_LIMIT": "task_default_rate_limit",
+    "CELERY_TASK_DEFAULT_RATE_LIMIT": "task_default_rate_limit",
 }
+_RATE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(?:/([smh]))?\Z", re.ASCII)
+_PERIODS = {"s": 1, "m": 60, "h": 3_600}
 _SECONDS = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
 _NAMES = {
     "day_of_week": ("sun", "mon", "tue", "wed", "thu", "fri", "sat"),
@@ -73,11 +80,15 @@ def read_celery(
 
 
 class Beat(NamedTuple):
-    """A `beat_schedule`, and the zone of its app (None: that of UTC, or of the machine if it is not `is_utc`)."""
+    """A `beat_schedule`, and the zone of its app (None: that of UTC, or of the machine if it is not `is_utc`).
+
+    `rates` are the `rate_limit` of tasks by name; that of `*` is for all others.
+    """
 
     entries: Row
     time_zone: str | None
     is_utc: bool
+    rates: Mapping[str, object]
 
 
 def beat_of(said: Row) -> Beat:
@@ -90,19 +101,32 @@ def beat_of(said: Row) -> Beat:
     zone = settings.get("timezone") or None
     if zone is not None:
         zone = check_zone(str(zone), field="timezone")
-    inner = found.get("beat_schedule")
-    return Beat(inner if isinstance(inner, Mapping) else found, zone, settings.get("enable_utc", True) is not False)
+    notes, rates = found.pop("task_annotations", None), {"*": found.pop("task_default_rate_limit", None)}
+    for task, note in notes.items() if isinstance(notes, Mapping) else ():
+        if isinstance(note, Mapping) and "rate_limit" in note:
+            rates[str(task)] = note["rate_limit"]
+    inner, is_utc = found.get("beat_schedule"), settings.get("enable_utc", True) is not False
+    return Beat(inner if isinstance(inner, Mapping) else found, zone, is_utc, rates)
 
 
 def read_beat_schedule(
-    said: Row, file: str, now: Moment, parameters: Parameters | None = None, zone: str = "UTC"
+    said: Row,
+    file: str,
+    now: Moment,
+    parameters: Parameters | None = None,
+    zone: str = "UTC",
+    *,
+    rates: Mapping[str, object] = MappingProxyType({}),
 ) -> Iterator[Entry]:
     """Read the jobs of a `beat_schedule`: by name `task`, `schedule`, and perhaps `args`, `kwargs` and `options`.
 
     `schedule` is a number of seconds, or a table: `{crontab = {minute = "0"}}`, `{every = 10, period = "seconds"}`.
     """
     for name, task in said.items():
-        yield from _entries(f"{file}, {name}", _task_of(name, task, zone), now, parameters or {}, zone)
+        row = _task_of(name, task, zone)
+        rate = rates.get(str(row.get("task")), rates.get("*"))
+        given = row if rate is None else {"rate_limit": rate, **row}
+        yield from _entries(f"{file}, {name}", given, now, parameters or {}, zone)
 
 
 def _entries(place: str, row: Row, now: Moment, parameters: Parameters, zone: str) -> Iterator[Entry]:
@@ -158,6 +182,7 @@ def _job(place: str, row: Mapping[str, Any], parameters: Parameters, zone: str) 
         "payload": payload_of(warnings, function, args, kwargs, parameters),
         **_schedule(row, zone),
         **_terms(row),
+        "rate_limit": _rate(warnings, row),
     }
     _tell(warnings, row)
     is_once = _flag(row, "one_off") and not str(fields["schedule"]).startswith("at ")
@@ -325,8 +350,24 @@ def _terms(row: Mapping[str, Any]) -> dict[str, object]:
     return fields
 
 
+def _rate(warnings: Warnings, row: Mapping[str, Any]) -> str | None:
+    """Return the rate of the job; Celery's has a number alone for one a second, and 0 for none."""
+    said = row.get("rate_limit")
+    found = None if isinstance(said, bool) else _RATE.match(str(said).strip())
+    if said is None or (found is not None and not float(found[1])):
+        return None
+    if found is None:
+        raise refusal("rate_limit", said, "a number of runs a second, or N/s, N/m or N/h, such as 10/m")
+    number, unit = float(found[1]), found[2] or "s"
+    warnings.add("rate_limit", said, "each worker of Celery counts alone, and here all nodes count together")
+    return (
+        f"{number:.0f}/{unit}" if number % 1 == 0 else f"1/{_PERIODS[unit] / number:.6f}".rstrip("0").rstrip(".") + "s"
+    )
+
+
 _TRANSLATED = frozenset(
     {
+        "rate_limit",
         *("id", "name", "task", "args", "kwargs", "queue", "priority", "expires", "expire_seconds", "enabled"),
         *("description", "one_off", "start_time", *OTHERS, *(f"{kind}_id" for kind in OTHERS)),
         *("last_run_at", "total_run_count", "date_changed"),  # what beat itself notes, and not what a person says

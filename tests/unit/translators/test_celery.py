@@ -259,6 +259,26 @@ def test_wrong_entries_are_refused_by_name(entry: object, why: str) -> None:
     assert why in why_refused(read_beat_schedule({"a": entry}, "f.json", NOW))
 
 
+@pytest.mark.parametrize(
+    ("rate", "ours"),
+    [("10/m", "10/m"), ("100/s", "100/s"), (5, "5/s"), ("2/h", "2/h"), (0.5, "1/2s"), ("0.5/m", "1/120s"), (0, None)],
+)
+def test_a_rate_limit_becomes_that_of_the_job(rate: object, ours: str | None) -> None:
+    """The entry says it, or the app for its task or for all; a word says that here all nodes count together."""
+    entry = {"task": "x.y", "schedule": 30}
+    own = only(read_beat_schedule({"a": {**entry, "rate_limit": rate}}, "f", NOW))
+    for said_by in (
+        {"task_annotations": {"x.y": {"rate_limit": rate}}},
+        {"CELERY_ANNOTATIONS": {"*": {"rate_limit": rate}}},
+    ):
+        beat = beat_of({**said_by, "beat_schedule": {"a": entry}})
+        assert only(read_beat_schedule(beat.entries, "f", NOW, rates=beat.rates)).definition == own.definition
+    assert own.definition.rate_limit == ours
+    assert any("all nodes count together" in each for each in own.warnings) is (ours is not None)
+    refused = {"a": {**entry, "rate_limit": "10/d"}}
+    assert "rate_limit: '10/d'" in why_refused(read_beat_schedule(refused, "f", NOW))
+
+
 ENTRY: dict[str, object] = {"a": {"task": "x.y", "schedule": {"crontab": {"hour": 2, "minute": 30}}}}
 CONFIGURATIONS: list[tuple[dict[str, object], str | None, bool]] = [
     (ENTRY, None, True),
