@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -9,11 +10,15 @@ from starlette.responses import Response
 from tokimori.api.acting import ServiceFor
 from tokimori.api.nodes import MOST_COUNTED
 from tokimori.api.operation import Operation
-from tokimori.clock import SECOND
-from tokimori.metrics.metrics import MEDIA, StoreFigures
+from tokimori.clock import SECOND, Moment
+from tokimori.errors import NotFound
+from tokimori.metrics.metrics import MEDIA, MOST_QUEUES, StoreFigures
 from tokimori.model.lanes import queue_of
+from tokimori.model.run import Run
+from tokimori.model.semaphores import RATE_OF_JOB, is_rate_alone, semaphore_of
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import NodeState
+from tokimori.ports.semaphores import SemaphoreTable
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.service import Service
 
@@ -43,11 +48,12 @@ async def standing_of(service: Service) -> StoreFigures:
     nodes, pauses, now = await service.nodes.list(), await service.queues.pauses(), await service.db.now()
     runs: dict[str, int] = {}
     ready: Counter[str] = Counter()
-    oldest = now
+    oldest, blocked = now, list[Run]()
     for state in (each for each in RunState if each not in ENDS):
         limit = MOST_LISTED if state is RunState.READY else MOST_COUNTED
         found = await service.runs.list(state=state, limit=limit, longest=0)
         runs[state.value] = len(found)
+        blocked += found if state is RunState.BLOCKED else []
         if state is RunState.READY:
             ready.update("stopped" if run.lane is None else queue_of(run.lane) for run in found)
             oldest = min([now, *(run.due for run in found)])
@@ -58,4 +64,19 @@ async def standing_of(service: Service) -> StoreFigures:
         oldest_ready=(now - oldest) / SECOND,
         pauses=len(pauses),
         alarms=len(await service.expectations.alarms()),
+        rates=await _rates(service, blocked, now),
     )
+
+
+async def _rates(service: Service, blocked: Sequence[Run], now: Moment) -> dict[str, tuple[int, float]]:
+    """Return the rates for which these runs wait, by the name that people know, with what is taken."""
+    ground, found = service._ground, dict[str, tuple[int, float]]()
+    lines = {name: run.job_id for run in blocked if (name := semaphore_of(run.blocked_on)) is not None}
+    for name, job_id in list(lines.items())[:MOST_QUEUES]:
+        store: SemaphoreTable = ground.store if is_rate_alone(name) else await ground.store_of_semaphores()
+        with suppress(NotFound):
+            semaphore = await store.get_semaphore(name)
+            if semaphore.rate is not None:
+                known = f"{RATE_OF_JOB}{job_id}" if name.startswith(RATE_OF_JOB) else name
+                found[known] = semaphore.taken, max(0, (semaphore.wakes or now) - now) / SECOND
+    return found

@@ -58,6 +58,8 @@ class StoreFigures(Struct, frozen=True, kw_only=True):
     """Figures of a store: living nodes, live runs by state (up to 100 of each), the newest 1,000 ready ones by queue.
 
     `alarms`: at most 1,000 of them. `oldest_ready`: for how many seconds the run that was due first has been ready.
+    `rates` are those for which the blocked runs wait, by name: the units that are taken, and the seconds until the line
+    goes on.
     """
 
     nodes: int = 0
@@ -66,6 +68,7 @@ class StoreFigures(Struct, frozen=True, kw_only=True):
     oldest_ready: float = 0.0
     pauses: int = 0
     alarms: int = 0
+    rates: Mapping[str, tuple[int, float]] = {}
 
 
 class Metrics:
@@ -166,6 +169,18 @@ def _of_store(standing: StoreFigures) -> Iterator[Metric]:
     yield _gauge(
         "oldest_ready_seconds", "How long the first of the newest 1000 ready runs has waited.", standing.oldest_ready
     )
+    words = (
+        "Units that are taken of a rate for which runs wait: NAME, job:ID or queue:NAME.",
+        "Seconds until it goes on.",
+    )
+    taken, goes_on = (
+        GaugeMetricFamily(f"tokimori_rate_{name}", text, labels=["rate"])
+        for name, text in zip(("taken", "goes_on_seconds"), words, strict=True)
+    )
+    for rate, (units, seconds) in standing.rates.items():
+        taken.add_metric([rate], units)
+        goes_on.add_metric([rate], seconds)
+    yield from (taken, goes_on)
     counted = "Runs that have not ended, by state; 100 (ready ones: 1000) or more."
     runs = GaugeMetricFamily("tokimori_runs", counted, labels=["state"])
     yield _labelled(runs, standing.runs)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from os import PathLike
 from types import MappingProxyType
-from typing import Literal, NotRequired, Required, TypedDict
+from typing import Literal, NotRequired, TypedDict
 from zoneinfo import ZoneInfo
 
 from tokimori.model.job_fields import described
@@ -243,10 +243,11 @@ class CalendarArguments(TypedDict, total=False):
 
 
 class QueueArguments(TypedDict, total=False):
-    """Declaration of a queue by a set: whether it is paused, and the reason, which counts when the pause begins."""
+    """Declaration of a queue by a set: its pause, the reason, which counts when the pause begins, and its rate."""
 
-    paused: Required[bool]
+    paused: bool
     reason: str | None
+    rate: str | None
 
 
 class SemaphoreArguments(TypedDict):

@@ -15,7 +15,7 @@ from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Ref
 from tokimori.model.calendar import Calendar
 from tokimori.model.claim_rate import NO_RATE, parse_claim_rate
 from tokimori.model.lanes import EVERYTHING
-from tokimori.model.semaphores import DEFAULT_LIMIT, MOST_UNITS, is_rate_alone
+from tokimori.model.semaphores import DEFAULT_LIMIT, MOST_UNITS, is_rate_alone, rate_of_queue
 from tokimori.model.sizes import check_reason
 from tokimori.model.words import check_word
 from tokimori.ports.semaphores import Semaphore
@@ -108,17 +108,21 @@ def state_of(part: Part, name: str, fields: object) -> State:
 def _queue(name: str, said: Mapping[str, object]) -> State:
     if name != EVERYTHING:
         check_word("queue", name)
-    _check_fields("queue", said, ("paused", "reason"))
-    paused, reason = said.get("paused"), said.get("reason")
+    _check_fields("queue", said, ("paused", "reason", "rate"))
+    rate, reason = said.get("rate"), said.get("reason")
+    paused = said.get("paused", False if rate is not None else None)
     if not isinstance(paused, bool):
         raise InvalidInput(f"paused: {paused!r} is not allowed", field="paused", value=paused, allowed="true, false")
+    if rate is not None and name == EVERYTHING:
+        raise InvalidInput("rate: all queues together have none", field="rate", value=rate, allowed="one queue's rate")
+    pace = {} if rate is None else {"rate": str(parse_claim_rate(rate, field="rate"))}
     if reason is None:
-        return {"paused": paused}
+        return {"paused": paused, **pace}
     check_reason("reason", reason)
     if not paused:
         message = "reason: a queue that is not paused has none"
         raise InvalidInput(message, field="reason", value=reason, allowed="no reason, or paused = true")
-    return {"paused": True, "reason": reason}
+    return {"paused": True, "reason": reason, **pace}
 
 
 def _check_fields(word: str, said: Mapping[str, object], known: Collection[str]) -> None:
@@ -185,12 +189,13 @@ class CalendarResources:
 
 
 class QueueResources:
-    """Queues, and whether they are paused."""
+    """Queues: their pauses and rates."""
 
     absent = _NOT_PAUSED
 
-    def __init__(self, queues: Queues[Inside]) -> None:
+    def __init__(self, queues: Queues[Inside], store: SemaphoreStore) -> None:
         self._queues = queues
+        self._store = store
 
     async def states(self, names: Collection[str]) -> Mapping[str, State]:
         """Return whether each is paused, and why."""
@@ -198,17 +203,28 @@ class QueueResources:
         return {name: known.get(name, self.absent) for name in names}
 
     async def all(self) -> Mapping[str, State]:
-        """Return all paused queues by name."""
-        return {
+        """Return all queues that are paused or have a rate, by name."""
+        found: dict[str, State] = {
             pause.queue: {"paused": True} if pause.reason is None else {"paused": True, "reason": pause.reason}
             for pause in await self._queues.pauses()
         }
+        after = first = rate_of_queue("")
+        while page := await self._store.list_semaphores(after=after, limit=MOST_LISTED):
+            for each in page:
+                if not each.name.startswith(first):
+                    return found
+                name, after = each.name.removeprefix(first), each.name
+                if each.rate is not None:
+                    found[name] = {**found.get(name, self.absent), "rate": str(each.rate)}
+        return found
 
     async def put(self, name: str, was: State, state: State) -> None:
-        """Pause or resume it."""
+        """Set its rate, pause or resume it."""
         queue = None if name == EVERYTHING else name
         if (await self.states([name]))[name] != was:
             raise _meanwhile("queue", name)
+        if queue is not None and state.get("rate") != was.get("rate"):
+            await self._queues.set(queue, state.get("rate", NO_RATE))
         if not state["paused"]:
             await self._queues.resume(queue)
         elif (await self._queues.pause(queue, state.get("reason"))).reason != state.get("reason"):
@@ -270,7 +286,9 @@ def state_after(was: State, wanted: State) -> State:
 
     A pause keeps its first reason: a new one would need a new pause, and runs would start in between.
     """
-    return was if was.get("paused") and wanted.get("paused") else wanted
+    if not (was.get("paused") and wanted.get("paused")):
+        return wanted
+    return {name: value for name, value in {**was, "rate": wanted.get("rate")}.items() if value is not None}
 
 
 def _meanwhile(word: str, name: str) -> Conflict:

@@ -57,7 +57,7 @@ class ResourceWork(Struct, frozen=True, kw_only=True):
             case "calendars":
                 kind: Kind = CalendarResources(self.calendars)
             case "queues":
-                kind = QueueResources(self.queues)
+                kind = QueueResources(self.queues, self.ground.store)
             case "semaphores":
                 kind = SemaphoreResources(self.semaphores, self.ground.store_of_semaphores)
             case _:

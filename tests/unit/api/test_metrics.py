@@ -4,6 +4,7 @@ import pytest
 
 from tests.unit.service.world import World
 from tokimori.api.metrics import standing_of
+from tokimori.metrics.metrics import Metrics
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter
@@ -40,3 +41,17 @@ async def test_large_runs_are_not_all_read(world: World, monkeypatch: pytest.Mon
     monkeypatch.setattr(world.store, "list_runs", noted)
     assert (await standing_of(world.service)).runs["ready"] == 5
     assert read == [None] * 5
+
+
+async def test_a_rate_for_which_runs_wait_is_named(world: World) -> None:
+    """By the job whose it is, with what is taken and the time until its line goes on; others are not told."""
+    await world.service.jobs.add("slow", noop=True, rate_limit="2/1m")
+    await world.service.semaphores.set("api", rate="9/1m")
+    for _ in range(4):
+        await world.trigger("slow")
+    assert (await standing_of(world.service)).rates == {}
+    assert len(await world.begin(4)) == 2
+    assert (await standing_of(world.service)).rates == {"job:slow": (2, 60)}
+    text = Metrics().text(await standing_of(world.service), 1).decode()
+    assert 'tokimori_rate_taken{rate="job:slow"} 2.0' in text
+    assert 'tokimori_rate_goes_on_seconds{rate="job:slow"} 60.0' in text

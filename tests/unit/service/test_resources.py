@@ -329,3 +329,32 @@ async def test_what_a_set_declares_can_be_read(world: World) -> None:
     assert (everything.queues, everything.semaphores) == (PAUSED, ALL["semaphores"])
     with pytest.raises(InvalidInput):
         await world.service.sets.resources("a b")
+
+
+async def test_a_set_declares_the_rate_of_a_queue(world: World) -> None:
+    """With a pause or without one; a queue that the set drops has none, and the whole store's export tells it."""
+
+    async def rate() -> str | None:
+        return (await world.service.queues.get("mail")).rate
+
+    declared = {"mail": {"rate": "100/1m"}}
+    assert await applied(world, queues=declared) == {"queue": {"added": ("mail",)}}
+    assert (await rate(), await pauses(world)) == ("100/m", {})
+    assert await applied(world, queues=declared) == {"queue": {"unchanged": ("mail",)}}
+    assert (await world.service.sets.resources(None)).queues == {"mail": {"paused": False, "rate": "100/m"}}
+    both = {"mail": {"rate": "5/s smooth", **PAUSED["mail"]}}
+    assert "changed" in (await applied(world, queues=both))["queue"]
+    assert (await rate(), await pauses(world)) == ("5/s smooth", {"mail": "moving"})
+    other = {"mail": {"rate": "7/s", "paused": True, "reason": "another one"}}
+    assert "changed" in (await applied(world, queues=other))["queue"]
+    assert (await rate(), await pauses(world)) == ("7/s", {"mail": "moving"})
+    assert await applied(world, prune=True) == {"queue": {"removed": ("mail",)}}
+    assert (await rate(), await pauses(world)) == (None, {})
+
+
+@pytest.mark.parametrize(("name", "said"), [("*", "10/s"), ("mail", "10"), ("mail", 10)])
+async def test_a_wrong_rate_of_a_queue_is_refused(world: World, name: str, said: object) -> None:
+    """The field and what is allowed are named; all queues together have no rate."""
+    with pytest.raises(InvalidInput) as refused:
+        await applied(world, queues={name: {"rate": said}})
+    assert refused.value.field == f"queues.{name}.rate"
