@@ -4,12 +4,13 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from email.utils import format_datetime
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 from urllib.parse import quote
 
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page, Route, async_playwright
 from playwright.async_api import Error as Fault
 
 from docs.pictures.company import NOW
@@ -148,7 +149,7 @@ async def _take(browser: Browser, url: str, shot: Shot, pose: Pose, file: Path) 
     faults: list[str] = []
     tab.on("pageerror", lambda fault: faults.append(f"{file.stem}: {fault}"))
     tab.on("console", lambda said: faults.append(f"{file.stem}: {said.text}") if said.type == "error" else None)
-    await tab.clock.set_fixed_time(datetime.fromtimestamp(NOW / SECOND, UTC))
+    await _stop_time(tab)
     await tab.goto(url.rstrip("/") + shot.path)
     try:
         await _prepare(tab, shot)
@@ -161,6 +162,22 @@ async def _take(browser: Browser, url: str, shot: Shot, pose: Pose, file: Path) 
         faults.append(f"{file.stem}: it is wider than its window")
     await tab.close()
     return faults
+
+
+async def _stop_time(tab: Page) -> None:
+    """Let nothing change any more: refreshes bring nothing, and at the company's time."""
+
+    async def answer(route: Route) -> None:
+        if "tokimori-part" in route.request.headers:
+            date = format_datetime(datetime.fromtimestamp(NOW / SECOND, UTC), usegmt=True)
+            await route.fulfill(status=304, headers={"date": date})
+        elif "/api/v2/notices" in route.request.url:
+            await route.fulfill(body=": nothing\n\n", content_type="text/event-stream")
+        else:
+            await route.continue_()
+
+    await tab.add_init_script("sessionStorage.place = '1'")
+    await tab.route("**/*", answer)
 
 
 async def _prepare(tab: Page, shot: Shot) -> None:

@@ -31,7 +31,7 @@ async def skip_past(store: Store, parts: Iterable[str]) -> None:
         job = await store.get_job(JobId(job_id))
         if job.state is JobState.ENABLED and job.definition.schedule is not None:
             upcoming = schedule_of(job.definition, job.anchor, job.id, job.days_off).next_after(DAWN)
-            await store.replace_job(job, replace(job, fired_through=DAWN, next_due=upcoming))
+            await store.replace_job(job, replace(job, version=job.version + 1, fired_through=DAWN, next_due=upcoming))
 
 
 async def write_past(store: Store, parts: Mapping[str, Part], nodes: Sequence[NodeId], chance: Random) -> None:

@@ -2,8 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from time import monotonic
+from urllib.parse import parse_qs
 
 from tokimori.errors import Bug, InvalidInput, NotFound, TokimoriError
+from tokimori.service.bulk import Bulk
 from tokimori.service.service import Service
 from tokimori.web.screen import Act, Receipt, Screen, Shown
 from tokimori.web.toasts import MOST_TEXT, MOST_UNDONE, Toast
@@ -11,6 +14,10 @@ from tokimori.web.visit import Visit
 
 MOST_CHOSEN = 500
 """So many things one act is done to."""
+MATCH = "match"
+"""The field with the filters of a list, as they stand in its address behind a question mark."""
+LONGEST = 8.0
+"""Seconds after which no more of all that match are looked for: a browser waits for ten."""
 NAMED = 3
 """So many of them a receipt names."""
 _COMMAND = re.compile(r"`(tokimori [^`]*)`")
@@ -23,6 +30,8 @@ def asking(acts: Acts) -> Sequence[Screen]:
 
     async def ask(visit: Visit) -> Shown:
         act = act_named(acts, visit.parts["act"])
+        if (match := visit.one(MATCH)) is not None and act.meant is not None:
+            return await _ask_all(act, visit, match)
         named = visit.all("on")
         on = chosen(named) if named or not act.makes else ()
         known = await act.fill(visit.service, on[0]) if act.fill is not None and on else {}
@@ -30,6 +39,48 @@ def asking(acts: Acts) -> Sequence[Screen]:
         return {"act": act, "on": on, "back": visit.one("back"), "given": given, "told": None}
 
     return [Screen("/do/{act}", "", "ask.html", ask)]
+
+
+async def _ask_all(act: Act, visit: Visit, match: str) -> Shown:
+    """Ask before something is done to all that a list's filters find: how many, and the first ones."""
+    found: Bulk = await _bulk(act, visit, match, dry_run=True)
+    if not found.count:
+        raise NotFound(f"none of the {act.noun} matches, or concerns this", field=MATCH, value=match)
+    count = f"{found.count:,}{'+' if found.more else ''}"
+    said = act._replace(fields=[field for field in act.fields if field.name == "reason"])
+    given = {field.name: "" for field in said.fields}
+    back = visit.one("back")
+    return {"act": said, "on": found.ids, "count": count, "match": match, "back": back, "given": given, "told": None}
+
+
+async def _bulk(act: Act, visit: Visit, match: str, **said: object) -> Bulk:
+    """Give the bulk order of the service for what the filters of a list mean."""
+    if act.meant is None:
+        raise Bug(f"{act.name} has no bulk order")
+    meant = await act.meant(visit._replace(query=parse_qs(match.removeprefix("?"))))
+    found: Bulk = await getattr(visit.service, act.noun).bulk(act.name.partition(".")[2], **meant, **said)
+    return found
+
+
+async def done_all(act: Act, visit: Visit, match: str, given: Mapping[str, str]) -> Toast:
+    """Do it to all that the filters of a list find, for some seconds; what came of it."""
+    said = {"reason": given["reason"]} if given.get("reason") else {}
+    begun, names, kept, place = monotonic(), list[str](), dict[str, str](), dict[str, str]()
+    while True:
+        went = await _bulk(act, visit, match, **said, **place)
+        names += went.ids
+        kept |= went.kept
+        place = {} if went.next is None else {"after" if act.noun == "jobs" else "before": went.next}
+        if not place or monotonic() - begun > LONGEST:
+            break
+    why = f" {len(kept)} not: {next(iter(kept.values()))}" if kept else ""
+    rest = " There are more: do it again for the others." if place else ""
+    undo = act.undo if 0 < len(names) <= MOST_UNDONE else None
+    text = f"{', '.join(names[:NAMED])}{' …' if len(names) > NAMED else ''}{why}{rest}".strip()
+    noun = act.noun.removesuffix("s") if len(names) == 1 else act.noun
+    return Toast(
+        head=f"{len(names):,} {noun} {act.done}", text=text[:MOST_TEXT], undo=undo, on=tuple(names) if undo else ()
+    )
 
 
 def act_named(acts: Acts, name: str) -> Act:

@@ -155,4 +155,4 @@ def _node(node: Node, spot: tuple[int, int], root: str) -> str:
     )
     title = f"<title>{escape(f'{node.id}: {node.word} {node.more}'.strip())}</title>"
     inner = f"{title}{texts}"
-    return f"<g>{inner}</g>" if node.to is None else f'<a href="{escape(root + node.to)}">{inner}</a>'
+    return f"<g>{inner}</g>" if node.to is None else f'<a{" data-soft" if "?" in node.to else ""} href="{escape(root + node.to)}">{inner}</a>'

@@ -23,7 +23,7 @@ from tokimori.service.service import Service
 from tokimori.service.sight import Access, owner
 from tokimori.web import toasts
 from tokimori.web.addresses import path
-from tokimori.web.doing import act_named, chosen, done, refused
+from tokimori.web.doing import MATCH, act_named, chosen, done, done_all, refused
 from tokimori.web.kept import Kept
 from tokimori.web.reader import Reader
 from tokimori.web.screen import Act, Moved, Screen
@@ -181,7 +181,10 @@ class Page:
         act = act_named(ACTS, request.path_params["act"])
         given = _given(act, form)
         try:
-            told = await done(act, self._service_for(request), chosen(form.get("on", [])), given)
+            if MATCH in given and act.meant is not None:
+                told = await done_all(act, self._visit(request), given[MATCH], given)
+            else:
+                told = await done(act, self._service_for(request), chosen(form.get("on", [])), given)
         except Bug:
             raise
         except TokimoriError as fault:

@@ -1,7 +1,7 @@
 """Screens of the page, and what can be done there. `screens/registry.py` lists them."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tokimori.service.service import Service
 from tokimori.web.toasts import Toast
@@ -80,6 +80,8 @@ class Act(NamedTuple):
     """The address of the next page, if not that where one was."""
     makes: str = ""
     """The words on the button that makes a thing, whose name is asked for; empty for acts on things that there are."""
+    meant: Callable[[Visit], Awaitable[Mapping[str, Any]]] | None = None
+    """Tells the bulk order of the service which things the filters of a list mean; None: it is done to chosen ones."""
     fill: Callable[[Service, str], Awaitable[Given]] | None = None
     """Tells the texts that stand in the fields of a thing that there is."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
@@ -67,6 +67,10 @@ class Visit(NamedTuple):
             for value in (given if isinstance(given, (list, tuple)) else [given])
         ]
         return address(quote(self.path), pairs)
+
+    def match(self, *names: str) -> str:
+        """Return the filters with these names, as they stand in the address; `?` alone for none."""
+        return "?" + urlencode([(name, value) for name in names for value in self.all(name)])
 
     def zone_of(self, zone: str) -> str:
         """Return the zone in which the times of a job with this zone are shown."""

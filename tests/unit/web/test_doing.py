@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.service.world import World
 from tests.unit.web.conftest import Tab, add
-from tokimori.model.outcome import Failed
+from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.words import own_address
 from tokimori.web.toasts import COOKIE, MOST_BYTES, Toast, opened, sealed
 
@@ -172,3 +172,37 @@ async def test_a_failing_act_of_many_stops_at_the_first(world: World, tab: Tab) 
         await world.work(Failed(error="no luck"))
     page = await tab.press("jobs.resolve", "a", "b")
     assert "Not resolved." in page.text
+
+
+async def test_all_that_match_are_done_by_their_filter(world: World, tab: Tab) -> None:
+    """Not those of the page alone: how many is asked first, the reason is kept, and a few are undone."""
+    for number in range(120):
+        await add(world, f"job-{number:03}", queue="mail" if number < 110 else "etl")
+    page = await tab.show("/jobs?queue=mail")
+    assert [each["value"] for each in page.named("input") if each.get("name") == "match"] == ["?queue=mail"]
+    asked = await tab.show("/do/jobs.pause?on=job-000&match=%3Fqueue%3Dmail")
+    assert "Pause 110 jobs that match?" in asked.text
+    assert not [each for each in asked.named("input") if each.get("name") == "on"]
+    told = await tab.press("jobs.pause", match="?queue=mail", reason="it moves")
+    assert "110 jobs paused" in told.text
+    assert len((await world.service.jobs.list(state="paused")).jobs) == 110
+    assert (await world.service.jobs.get("job-109")).reason == "it moves"
+    assert (await world.service.jobs.get("job-110")).state == "enabled"
+    told = await tab.press("jobs.resume", match="?q=job-00&queue=mail")
+    assert "10 jobs resumed" in told.text
+    assert "0 jobs paused" in (await tab.press("jobs.pause", match="?queue=none")).text
+    await tab.show("/do/jobs.pause?match=%3Fqueue%3Dnone", 404)
+
+
+async def test_all_runs_that_match_are_cancelled(world: World, tab: Tab) -> None:
+    """Runs that have ended stay as they are; without a filter all are meant."""
+    await add(world)
+    ended = await world.trigger("hello")
+    await world.work(Succeeded())
+    runs = [await world.trigger("hello") for _ in range(3)]
+    assert "Cancel 3 runs that match?" in (await tab.show("/do/runs.cancel?match=%3F")).text
+    assert "3 runs cancelled" in (await tab.press("runs.cancel", match="?q=hel")).text
+    assert [(await world.service.runs.get(run.id)).run.state for run in (ended, *runs)] == [
+        "succeeded",
+        *["cancelled"] * 3,
+    ]

@@ -40,6 +40,19 @@ def test_names_are_text_in_the_picture() -> None:
     assert not re.search("<[bisu]>", drawn) and 'href="/p/jobs/&lt;u&gt;"' in drawn
 
 
+async def test_a_job_of_the_graph_opens_beside_it(world: World, tab: Tab) -> None:
+    """A link, that shares and survives a reload; it says the cause, and what is before and after."""
+    await add(world, "extract")
+    await add(world, "load", parents=[{"job": "extract"}])
+    await world.trigger("load")
+    await world.work(Failed(error="no luck"))
+    page = await tab.show("/graph?q=load&job=load")
+    assert "Follows extract Cause failed: no luck" in page.text
+    assert {"/graph?q=load", "/graph?q=load&job=extract", "/jobs/load"} <= set(page.links())
+    assert "jobs.trigger" in page.acts()
+    await tab.show("/graph?job=nope", 404)
+
+
 async def test_families_show_the_last_outcome_of_each_job(world: World, tab: Tab) -> None:
     """As a picture whose nodes lead to the jobs, and as a list."""
     await add(world, "extract")
@@ -51,7 +64,7 @@ async def test_families_show_the_last_outcome_of_each_job(world: World, tab: Tab
     await world.work(Failed(error="no luck"))
     page = await tab.show("/graph")
     assert "1 family of 3 jobs" in page.text and "alone" not in page.text
-    assert page.links().count("/jobs/load") == 2
+    assert "/jobs/load" in page.links() and "/graph?job=load" in page.links()
     assert "✓ succeeded" in page.text and "! failed" in page.text and "load on failure" in page.text
     assert "No family matches" in (await tab.show("/graph?q=nothing")).text
     assert "1 family" in (await tab.show("/graph?q=ALARM")).text

@@ -155,3 +155,39 @@ async def test_a_run_of_a_deleted_job(world: World, tab: Tab) -> None:
     await world.work(Succeeded())
     await world.service.jobs.delete("hello")
     assert "succeeded" in (await tab.show(f"/runs/{run.id}")).text
+
+
+async def test_columns_are_chosen_in_the_address(world: World, tab: Tab) -> None:
+    """The chosen ones are shown, and stay with a filter; names that are none change nothing."""
+    await add(world)
+    run = await world.trigger("hello")
+    await world.work(Succeeded())
+    heads = ("Attempts", "Asked by", "Whole id", "Occurrence")
+    assert [head in (await tab.show("/runs")).text.split("When Took")[1] for head in heads] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    page = await tab.show("/runs?column=id&column=nope&q=hel")
+    assert run.id in page.text and "Asked by" not in page.text.split("When Took")[1]
+    assert [each["value"] for each in page.named("input") if each.get("name") == "column" and "checked" in each] == [
+        "id"
+    ]
+
+
+async def test_a_search_for_a_text_goes_on_to_older_runs(
+    world: World, tab: Tab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says in how many runs it has looked, and where to go on."""
+    monkeypatch.setattr("tokimori.service.finding_runs.PAGE", 2)
+    monkeypatch.setattr("tokimori.service.finding_runs.MOST_SEARCHED", 4)
+    await add(world)
+    first = await world.trigger("hello")
+    await world.service.runs.cancel(first.id, "a needle")
+    for _ in range(6):
+        await world.trigger("hello")
+    page = await tab.show("/runs?text=needle")
+    assert "looked for in 4 runs" in page.text
+    more = next(link for link in page.links() if "before=" in link)
+    assert first.id[-8:] in (await tab.show(more)).text

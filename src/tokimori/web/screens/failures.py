@@ -7,7 +7,8 @@ from markupsafe import Markup
 
 from tokimori.clock import DAY, HOUR, SECOND, Moment, format_moment, parse_moment
 from tokimori.errors import NotFound
-from tokimori.model.cause import ID
+from tokimori.logs.controls import visible
+from tokimori.model.cause import ID, last_line
 from tokimori.model.ids import JobId
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.failures import FailureCause
@@ -15,6 +16,7 @@ from tokimori.web.addresses import address, path
 from tokimori.web.doing import MOST_CHOSEN
 from tokimori.web.filters import chips, typed, words
 from tokimori.web.pictures import histogram
+from tokimori.web.run_rows import is_stock
 from tokimori.web.screen import Screen, Shown
 from tokimori.web.screens import jobs, runs
 from tokimori.web.times import Time
@@ -41,6 +43,10 @@ SPANS: Final = {
 }
 
 
+LINE_LASTS: Final = 60.0
+"""Seconds for which the last line of an output is kept."""
+
+
 class CauseRow(NamedTuple):
     """A cause as the list shows it. `retry` and `pause` are the addresses that ask before they are done."""
 
@@ -54,6 +60,8 @@ class CauseRow(NamedTuple):
     sample: str | None
     retry: str
     pause: str
+    line: str = ""
+    """The last line of the newest of these runs that says something."""
 
 
 async def show(visit: Visit) -> Shown:
@@ -68,8 +76,9 @@ async def show(visit: Visit) -> Shown:
     )
     causes = [each for each in found.causes if _has(each, looked)]
     most = max((number for each in causes for number in each.histogram), default=1)
+    lines = {each.id: await _line(visit, each) for each in causes}
     return {
-        "causes": [_row(visit, each, most, span, since) for each in causes],
+        "causes": [_row(visit, each, most, span, since)._replace(line=lines[each.id]) for each in causes],
         "found": found,
         "span": span,
         "spans": [
@@ -80,6 +89,18 @@ async def show(visit: Visit) -> Shown:
         "more": None if found.next is None else visit.link(before=found.next),
         "first": visit.link(before=None) if visit.one("before") else None,
     }
+
+
+async def _line(visit: Visit, cause: FailureCause) -> str:
+    """Return what the newest of these runs said: its error, or the end of its output, for a while."""
+    if cause.line and not is_stock(cause.line):
+        return cause.line
+
+    async def found() -> str:
+        output = await visit.service.runs.output(cause.sample)
+        return visible(last_line(output.tail or output.head)) if output else cause.line
+
+    return await visit.lately(f"line of {cause.sample}", found, LINE_LASTS)
 
 
 def _span(visit: Visit) -> tuple[str, Span]:

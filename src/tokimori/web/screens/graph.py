@@ -17,11 +17,15 @@ from tokimori.service.graph import around, how
 from tokimori.web.addresses import path
 from tokimori.web.families import Node, families, picture
 from tokimori.web.filters import words
-from tokimori.web.pictures import took
+from tokimori.web.job_rows import job_row
+from tokimori.web.pictures import BARS, took
+from tokimori.web.run_rows import LONGEST_SAID, cause
 from tokimori.web.screen import Screen, Shown
 from tokimori.web.visit import Visit
 from tokimori.web.words import distance, duration
 
+MOST_NAMED: Final = 20
+"""So many jobs around a chosen one are named."""
 SHOWN, MOST_DRAWN = 10, 300
 """So many families on a page, and so many edges of one that are drawn: of more those nearest to its first job."""
 MOST_RELATED, MOST_LOOKED = 30, 100
@@ -57,12 +61,30 @@ async def show(visit: Visit) -> Shown:
     page = [_few(each) for each in found[skipped : skipped + SHOWN]]
     nodes = await _nodes(visit, {end for few, _ in page for edge in few for end in (edge.parent, edge.child)})
     rest = len(found) > skipped + SHOWN
+    chosen = visit.one("job")
+    nodes = {job: node._replace(to=visit.link(job=job), is_here=job == chosen) for job, node in nodes.items()}
     return {
         "families": [_family(few, left, nodes) for few, left in page],
+        "side": None if chosen is None else await _side(visit, chosen, edges),
+        "close": visit.link(job=None),
         "count": len(found),
         "jobs": len({end for each in found for edge in each for end in (edge.parent, edge.child)}),
         "more": visit.link(after=str(_first(found[skipped + SHOWN - 1]))) if rest else None,
         "first": visit.link(after=None) if visit.one("after") else None,
+    }
+
+
+async def _side(visit: Visit, chosen: str, edges: Sequence[Edge]) -> Mapping[str, object]:
+    """Return what the panel beside the graph says of a job. Raises `NotFound`."""
+    job = await visit.service.jobs.get(chosen)
+    last = (await visit.service.runs.last([job.id], BARS, longest=LONGEST_SAID))[job.id]
+    return {
+        "job": job_row(visit, job, last, is_overdue=False),
+        "last": last[0] if last else None,
+        "ended": None if not last or last[0].ended is None else visit.time(last[0].ended, job.definition.time_zone),
+        "cause": cause(last[0]) if last and last[0].state is RunState.FAILED else "",
+        "before": [edge.parent for edge in edges if edge.child == job.id][:MOST_NAMED],
+        "after": [edge.child for edge in edges if edge.parent == job.id][:MOST_NAMED],
     }
 
 

@@ -1,7 +1,7 @@
 """The list of jobs, and what can be done with jobs."""
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from tokimori.errors import NotFound
 from tokimori.model.attempt_notes import check_json
@@ -59,9 +59,19 @@ async def show(visit: Visit) -> Shown:
         "sorts": SORTS,
         "kinds": GROUPS,
         "is_cut": sort != "" and found.next is not None,
-        "bulk": ("jobs.pause", "jobs.resume", "jobs.trigger", "jobs.delete"),
+        "bulk": BULK,
+        "match": visit.match("q", *NAMES),
         "states": WORST_FIRST[:-1],
     }
+
+
+async def meant(visit: Visit) -> Mapping[str, Any]:
+    """Return the jobs that the filters of the list find, as the bulk order takes them: at most 1,000 by their ids."""
+    state, names = visit.one("state"), ("queue", "owner")
+    if words(visit) or not (state is None or state in _STORED):
+        return {"ids": [job.id for job in (await _found(visit, MOST_LISTED)).jobs]}
+    given = {"state": state, "label": visit.all("label"), **{name: visit.one(name) for name in names}}
+    return {"limit": MOST_LISTED, **given} if any(given.values()) else {"limit": MOST_LISTED, "everything": True}
 
 
 async def _found(visit: Visit, limit: int) -> Some:
@@ -193,7 +203,8 @@ async def _delete(service: Service, job_id: str, given: Given) -> None:
     await service.jobs.delete(job_id)
 
 
-ACTS: Final = (
+BULK: Final = ("jobs.pause", "jobs.resume", "jobs.trigger", "jobs.delete")
+_ACTS: Final = (
     Act(
         "jobs.trigger",
         "Run",
@@ -221,4 +232,5 @@ ACTS: Final = (
         back="/jobs",
     ),
 )
+ACTS: Final = tuple(act._replace(meant=meant) if act.name in BULK else act for act in _ACTS)
 SCREENS: Final = (Screen("/jobs", "jobs", "jobs.html", show, leads=True),)

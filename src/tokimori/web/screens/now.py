@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -91,6 +92,8 @@ class Standing(NamedTuple):
     failed: Mapping[JobId, Run]
     alarms: Sequence[Alarm]
     has_nodes: bool
+    stopped: Mapping[JobId, Run]
+    """The failures of parked jobs."""
 
 
 async def show(visit: Visit) -> Shown:
@@ -103,6 +106,7 @@ async def show(visit: Visit) -> Shown:
     ended = await runs_in(service, *ENDS - {RunState.SKIPPED}, limit=ENDED_SHOWN)
     coming = await visit.lately("coming", lambda: service.schedules.upcoming(MOST_LISTED))
     coming = [pair for pair in coming if pair[1] > visit.now]
+    first = sorted({job.id: (job, at) for job, at in reversed(coming)}.values(), key=itemgetter(1))[:ENDED_SHOWN]
     return {
         "counts": _counts(standing),
         "needs": needs[:SHOWN],
@@ -110,7 +114,7 @@ async def show(visit: Visit) -> Shown:
         "running": await _running(visit, standing.runs[RunState.RUNNING][:SHOWN]),
         "strip": await _strip(visit, [at for _, at in coming]),
         "ended": await run_rows(visit, ended),
-        "next": [(job, in_words(job), visit.time(at, job.definition.time_zone)) for job, at in coming[:ENDED_SHOWN]],
+        "next": [(job, in_words(job), visit.time(at, job.definition.time_zone)) for job, at in first],
         "is_empty": not (await service.jobs.list(limit=1)).jobs,
     }
 
@@ -136,13 +140,15 @@ async def _standing(visit: Visit) -> Standing:
     service = visit.service
     parked = await visit.lately("parked", lambda: _jobs_in(service, JobState.PARKED))
     failed = await visit.lately("failing", lambda: failing(service))
+    stopped = {job.id: failed[job.id] for job in parked if job.id in failed}
     return Standing(
         runs={state: await runs_in(service, state, limit=MOST) for state in _OPEN},
         parked=parked,
         paused=await visit.lately("paused", lambda: _jobs_in(service, JobState.PAUSED)),
-        failed={job_id: run for job_id, run in failed.items() if job_id not in {job.id for job in parked}},
+        failed={job_id: run for job_id, run in failed.items() if job_id not in stopped},
         alarms=await service.expectations.alarms(limit=MOST),
         has_nodes=any(node.runs_jobs for node in await service.nodes.list()),
+        stopped=stopped,
     )
 
 
@@ -171,7 +177,7 @@ async def _needs(visit: Visit, standing: Standing) -> Sequence[Need]:
     """Return what needs somebody, worst first; more than `SHOWN` are grouped by cause."""
     nobody = "No node takes part: nothing runs until one is started with `tokimori serve`."
     needs = [
-        *map(_parked, standing.parked),
+        *(_parked(job, standing.stopped.get(job.id)) for job in standing.parked),
         *(_overdue(visit, alarm) for alarm in standing.alarms),
         *(_failing(visit, job_id, run) for job_id, run in standing.failed.items()),
         *(await _held(visit, standing.runs[RunState.HELD])),
@@ -204,10 +210,11 @@ def _group(visit: Visit, group: Sequence[Need]) -> Need:
     return Need(state, f"{len(group)} {noun}", f"/{noun}?state={state}", why, links=links)
 
 
-def _parked(job: Job) -> Need:
-    reason = job.reason or "it failed too often"
-    why = f"Parked: {reason}. It starts again when it is resolved."
-    return Need("parked", job.id, path("jobs", job.id), why, [("jobs.resolve", job.id)], cause=f"Parked, {reason}")
+def _parked(job: Job, run: Run | None) -> Need:
+    reason = (run and cause(run)) or job.reason or "it failed too often"
+    why = f"Stopped after a failure: {reason}. It starts again when it is resolved."
+    log = [("Log", path("runs", run.id))] if run else []
+    return Need("parked", job.id, path("jobs", job.id), why, [("jobs.resolve", job.id)], log, f"Stopped after {reason}")
 
 
 def _overdue(visit: Visit, alarm: Alarm) -> Need:
@@ -271,7 +278,8 @@ async def _running(visit: Visit, runs: Sequence[Run]) -> Sequence[Going]:
         return ()
     rows = await run_rows(visit, [(await visit.service.runs.get(run.id)).run for run in runs])
     last = await visit.service.runs.last(list(dict.fromkeys(run.job_id for run in runs)), 50, longest=0)
-    return [_going(row, run, last[run.job_id], visit.now) for run, row in zip(runs, rows, strict=True)]
+    going = [_going(row, run, last[run.job_id], visit.now) for run, row in zip(runs, rows, strict=True)]
+    return sorted(going, key=lambda each: not each.is_late)
 
 
 def _going(row: RunRow, run: Run, last: Sequence[Run], now: Moment) -> Going:

@@ -1,6 +1,8 @@
 """The list of runs, and what can be done with runs."""
 
-from typing import Final
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
 from tokimori.model.transitions import RunState
 from tokimori.service.service import Service
@@ -13,6 +15,14 @@ from tokimori.web.words import short
 
 SHOWN: Final = 50
 NAMES: Final = ("job", "state", "cause", "queue", "owner", "label", "node", "since", "until", "over", "text")
+COLUMNS: Final = MappingProxyType(
+    {
+        **{"occurrence": "Occurrence", "ended": "Ended", "attempts": "Attempts", "cause": "Cause, or what it says"},
+        **{"by": "Asked by", "node": "Node", "id": "Whole id"},
+    }
+)
+"""Columns that can be chosen."""
+USUAL: Final = ("attempts", "cause", "by", "node")
 
 
 async def show(visit: Visit) -> Shown:
@@ -20,31 +30,33 @@ async def show(visit: Visit) -> Shown:
     if (moved := typed(visit, NAMES)) is not None:
         return moved
     before = visit.one("before")
-    found = await visit.service.in_zone(visit.zone_of(visit.service.time_zone)).runs.list(
-        job_prefix=visit.one("q"),
-        job_id=visit.one("job"),
-        state=visit.all("state"),
-        queue=visit.one("queue"),
-        owner=visit.one("owner"),
-        label=visit.all("label"),
-        since=visit.one("since"),
-        until=visit.one("until"),
-        cause=visit.one("cause"),
-        text=visit.one("text"),
-        node=visit.one("node"),
-        duration_over=visit.one("over"),
-        before=before,
-        limit=SHOWN,
-        longest=LONGEST_SAID,
-    )
+    service = visit.service.in_zone(visit.zone_of(visit.service.time_zone))
+    found = await service.runs.list(**_filters(visit), before=before, limit=SHOWN, longest=LONGEST_SAID)
     return {
         "runs": await run_rows(visit, found.runs),
         "more": None if found.next is None else visit.link(before=found.next),
         "first": visit.link(before=None) if before else None,
         "chips": chips(visit, NAMES),
+        "columns": [name for name in visit.all("column") if name in COLUMNS] or USUAL,
+        "all_columns": COLUMNS,
+        "looked": found.looked if visit.one("text") and found.next else 0,
         "states": list(map(str, RunState)),
-        "bulk": ("runs.cancel", "runs.retry", "runs.hold"),
+        "bulk": BULK,
+        "match": visit.match("q", *NAMES),
     }
+
+
+def _filters(visit: Visit) -> dict[str, Any]:
+    same = ("queue", "owner", "since", "until", "cause", "text", "node")
+    several = {name: visit.all(name) for name in ("state", "label")}
+    others = {"job_prefix": visit.one("q"), "job_id": visit.one("job"), "duration_over": visit.one("over")}
+    return {**{name: visit.one(name) for name in same}, **several, **others}
+
+
+async def meant(visit: Visit) -> Mapping[str, Any]:
+    """Return the runs that the filters of the list find, as the bulk order takes them."""
+    given = _filters(visit)
+    return given if any(given.values()) else {"everything": True}
 
 
 async def _cancel(service: Service, run_id: str, given: Given) -> Receipt:
@@ -71,10 +83,12 @@ async def _resume(service: Service, run_id: str, given: Given) -> Receipt:
 
 
 REASON = Field("reason", "Reason", "recorded with the run")
-ACTS: Final = (
+BULK: Final = ("runs.cancel", "runs.retry", "runs.hold")
+_ACTS: Final = (
     Act("runs.cancel", "Cancel", "cancelled", _cancel, fields=(REASON,)),
     Act("runs.retry", "Retry", "retried", _retry, style="go"),
     Act("runs.hold", "Hold", "held", _hold, fields=(REASON,), undo="runs.resume"),
     Act("runs.resume", "Resume", "resumed", _resume),
 )
+ACTS: Final = tuple(act._replace(meant=meant) if act.name in BULK else act for act in _ACTS)
 SCREENS: Final = (Screen("/runs", "runs", "runs.html", show, leads=True),)

@@ -244,7 +244,7 @@ document.addEventListener("click", (event) => {
   if (!link || !plain(event)) return;
   if (link.matches("[data-close]") && !dialog) return;
   event.preventDefault();
-  if (link.matches("[data-soft], [data-tail]")) go(link.href);
+  if (link.matches("[data-soft], [data-tail]")) go(link.getAttribute("href")); // of SVG, too
   else if (link.matches("[data-close]")) dialog.close();
   else if (link.matches("[data-find]")) aid((all) => all.palette(link.href, { ask, parsed, open, tellFault }));
   else question(link.href);

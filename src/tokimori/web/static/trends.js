@@ -36,7 +36,7 @@ function options(holder, box, unit, colours, alone) {
       y: { range: (_, least, most) => (unit === "%" ? [Math.min(90, Math.floor(least / 10) * 10), 100] : [0, most * 1.1 || 1]) },
     },
     axes: [
-      { ...axis, size: 24, gap: 4, grid: { show: false }, values: [[86400, "{D} {MMM}", ...Array(6).fill(null), 1], [3600, "{HH}:{mm}", ...Array(6).fill(null), 1]] },
+      { ...axis, size: 28, gap: 8, grid: { show: false }, values: [[86400, "{D} {MMM}", ...Array(6).fill(null), 1], [3600, "{HH}:{mm}", ...Array(6).fill(null), 1]] },
       { ...axis, size: 60, gap: 6, space: 32, incrs: STEPS[unit], values: (_, all) => all.map(UNITS[unit]) },
     ],
     series: [{ label: "Since", value: "{D} {MMM} {HH}:{mm}" }, ...(alone ? [line("Success", colours.ink)] : [line("Median", colours.ink), line("95 %", colours.edge, [4, 3])])],
@@ -54,6 +54,9 @@ export function draw(holder) {
     const data = alone ? [times, values(0)] : [times, values(column), values(column + 1)];
     const picture = new uPlot(options(holder, box, box.dataset.unit, colours, alone), data, box);
     picture.root.ariaHidden = "true"; // the table says it
+    const newest = () => setTimeout(() => picture.setLegend({ idx: times.length - 1 })); // until a pointer chooses another
+    picture.over.addEventListener("mouseleave", newest);
+    newest();
     return picture;
   });
 }

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Final
+from urllib.parse import urlencode
 
 from tokimori.clock import DAY, HOUR, Moment
 from tokimori.model.job import Job, JobState
@@ -40,6 +41,7 @@ async def tab(visit: Visit, job: Job) -> Mapping[str, object]:
         "sums": _sums(runs, skips),
         "chart": _chart(visit, job, runs, skips, first) if runs or skips else None,
         "bulk": ("runs.cancel", "runs.retry"),
+        "match": f"?{urlencode({'job': job.id})}",
     }
 
 
