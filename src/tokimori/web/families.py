@@ -155,4 +155,7 @@ def _node(node: Node, spot: tuple[int, int], root: str) -> str:
     )
     title = f"<title>{escape(f'{node.id}: {node.word} {node.more}'.strip())}</title>"
     inner = f"{title}{texts}"
-    return f"<g>{inner}</g>" if node.to is None else f'<a{" data-soft" if "?" in node.to else ""} href="{escape(root + node.to)}">{inner}</a>'
+    if node.to is None:
+        return f"<g>{inner}</g>"
+    soft = " data-soft" if "?" in node.to else ""  # it stays on this screen
+    return f'<a{soft} href="{escape(root + node.to)}">{inner}</a>'
