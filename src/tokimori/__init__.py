@@ -30,7 +30,10 @@ APPS
         handles = deliver.enqueue_many(deliver.request(order) for order in range(9))
         print(tokimori.gather(handles))
 
-    More: App, JobFunction, Handle, as_completed, retry, Worker; `app.running()` within a web server, and
+        family = tokimori.all([deliver.request(order) for order in range(9)]).then(report.request())
+        print(family.enqueue().result(timeout="5m"))
+
+    More: App, JobFunction, Handle, RunFamily, as_completed, retry, Worker; `app.running()` within a web server, and
     `tokimori.testing` for tests.
 
 CLIENTS

@@ -56,6 +56,8 @@ class TriggerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     in_place_of: tuple[str | None, str | None] | None = None
     expires: str | None = None
 
+    then: list[Any] = []
+
     def arguments(self) -> dict[str, Any]:
         """Return the request as the service takes it."""
         return {name: getattr(self, name) for name in TriggerRequest.__struct_fields__}

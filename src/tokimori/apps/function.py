@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from datetime import timedelta
 from functools import update_wrapper, wraps
 from inspect import isfunction
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, cast
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
 from tokimori.apps.arguments import Arguments, arguments_of
+from tokimori.apps.families import FunctionRequest
 from tokimori.apps.handle import Handle
 from tokimori.apps.task import task_in_hand
 from tokimori.apps.unique import ask_merged, uniqueness_of
@@ -95,22 +96,40 @@ class Requestable(Generic[_P, _R, _T]):
         """Request a run with these arguments, and hold up no event loop: see `enqueue`."""
         return await self._asked({}).aenqueue(*args, **kwargs)
 
-    def request(self, *args: _P.args, **kwargs: _P.kwargs) -> PlainRequest:
-        """Return a request with these arguments, one of many for `enqueue_many`. Raises `InvalidInput`."""
+    @property
+    def ways(self) -> Ways:
+        """Return the ways to the client of its app."""
+        return self._asks.ways
+
+    @overload
+    def request(self, *args: _P.args, **kwargs: _P.kwargs) -> FunctionRequest[_T]: ...
+    @overload
+    def request(self) -> FunctionRequest[_T]: ...  # type: ignore[overload-cannot-match]
+    def request(self, *args: Any, **kwargs: Any) -> FunctionRequest[_T]:
+        """Return a request with these arguments, one of many for `enqueue_many`, or for a family: see `RunFamily.then`.
+
+        Without arguments it gets the result of the run before it. Raises `InvalidInput`.
+        """
         return self._asked({}).request(*args, **kwargs)
 
-    def enqueue_many(self, requests: Iterable[PlainRequest]) -> list[Handle[_T]]:
+    async def known(self, way: Way, job_id: str) -> None:
+        """Declare the job, if no node has done so yet."""
+        await self._asks.ask(way, JobId(job_id), lambda way: way(lambda client: client.jobs.get(job_id)))
+
+    def enqueue_many(self, requests: Iterable[PlainRequest | FunctionRequest[Any]]) -> list[Handle[_T]]:
         """Request many runs at once: `fn.enqueue_many(fn.request(n) for n in numbers)`. See `jobs.trigger_many`."""
         return done(self._enqueue_many(self._asks.ways.blocking("`await fn.aenqueue_many(…)`"), requests))
 
-    async def aenqueue_many(self, requests: Iterable[PlainRequest]) -> list[Handle[_T]]:
+    async def aenqueue_many(self, requests: Iterable[PlainRequest | FunctionRequest[Any]]) -> list[Handle[_T]]:
         """Request many runs at once, and hold up no event loop: see `enqueue_many`."""
         return await self._enqueue_many(self._asks.ways.awaiting, requests)
 
-    async def _enqueue_many(self, way: Way, requests: Iterable[PlainRequest]) -> list[Handle[_T]]:
-        task, wanted = task_in_hand(), list(requests)
+    async def _enqueue_many(
+        self, way: Way, requests: Iterable[PlainRequest | FunctionRequest[Any]]
+    ) -> list[Handle[_T]]:
+        task, wanted = task_in_hand(), cast("list[PlainRequest]", list(requests))
         for number, each in enumerate(wanted):
-            self._check_request(number, each)
+            self.check_request(number, each)
         parent, connection = None if task is None else task.run_id, self._asks.transaction()
 
         async def ask(way: Way) -> list[Handle[_T]]:
@@ -134,7 +153,7 @@ class Requestable(Generic[_P, _R, _T]):
         """Return the result of a run, of the type that the function's annotation says. Raises `InvalidInput`."""
         return self._arguments.result_of(run.result)
 
-    def _check_request(self, number: int, request: object) -> None:
+    def check_request(self, number: int, request: object) -> None:
         """Refuse a request with arguments that the function would not take, such as one of another function."""
         payload = request.get("payload") if isinstance(request, Mapping) else None
         if payload is None and (self._has_payload or not isinstance(request, Mapping)):
@@ -185,14 +204,23 @@ class Asking(Generic[_P, _T]):
             raise InvalidInput("payload: the arguments are the payload", field="payload", allowed="enqueue(arguments)")
         self._how = how
 
-    def request(self, *args: _P.args, **kwargs: _P.kwargs) -> PlainRequest:
-        """Return a request with these arguments, for `enqueue_many`. Raises `InvalidInput`."""
-        payload = self._payload(args, kwargs)
+    @overload
+    def request(self, *args: _P.args, **kwargs: _P.kwargs) -> FunctionRequest[_T]: ...
+    @overload
+    def request(self) -> FunctionRequest[_T]: ...  # type: ignore[overload-cannot-match]
+    def request(self, *args: Any, **kwargs: Any) -> FunctionRequest[_T]:
+        """Return a request with these arguments, for `enqueue_many` or a family. Raises `InvalidInput`."""
+        try:
+            payload = self._payload(args, kwargs)
+        except InvalidInput:
+            if args or kwargs:
+                raise
+            return FunctionRequest(self._of, {**self._how, "payload": None}, self._how)
         terms = self._terms(payload)
         if self._of.unique.merges(terms):
             message = "merge: of many requests none is merged with one that waits"
             raise InvalidInput(message, field="merge", allowed="enqueue them one by one, or asked(on_duplicate=…)")
-        return cast("PlainRequest", {**terms, "payload": payload})
+        return FunctionRequest(self._of, {**terms, "payload": payload}, self._how)
 
     def _terms(self, payload: str | None) -> dict[str, Any]:
         return self._of.unique.terms(self._how, payload, self._arguments)

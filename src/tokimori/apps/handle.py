@@ -82,6 +82,11 @@ class Handle(Generic[_T]):
         return self.run.state
 
     @property
+    def fresh_state(self) -> RunState:
+        """Return the state of the run as it is now: see `refresh`."""
+        return self.state if self._seen is None or self._seen.state in ENDS else self.refresh().state
+
+    @property
     def attempt(self) -> int:
         """Return the number of the newest attempt; 0 before the first one."""
         return self.run.attempt

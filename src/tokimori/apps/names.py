@@ -1,6 +1,8 @@
 """The names in `tokimori`: apps and clients, what their methods take and return, and the errors that they raise."""
 
 from tokimori.apps.app import App, DeclaredArguments
+from tokimori.apps.families import FunctionRequest, Handles, RunFamily
+from tokimori.apps.families import all_of as all
 from tokimori.apps.function import AskArguments, AsyncJobFunction, JobFunction, retry
 from tokimori.apps.handle import Handle, RunError, agather, as_completed, gather
 from tokimori.apps.task import Task, current_task
@@ -95,6 +97,7 @@ from tokimori.service.views.queues import QueueView as Queue
 from tokimori.service.views.runs import AttemptView as AttemptDetails
 from tokimori.service.views.runs import BackfillView as Backfill
 from tokimori.service.views.runs import FoundRunsView as FoundRuns
+from tokimori.service.views.runs import ParentRunView as ParentRun
 from tokimori.service.views.runs import RequestedRunView as Asked
 from tokimori.service.views.runs import RunDetailsView as RunDetails
 from tokimori.service.views.runs import RunSummaryView as RunSummary
@@ -149,7 +152,9 @@ __all__ = [
     "FoundMessages",
     "FoundRuns",
     "Function",
+    "FunctionRequest",
     "Handle",
+    "Handles",
     "Heard",
     "Held",
     "Http",
@@ -180,6 +185,7 @@ __all__ = [
     "Outdated",
     "Output",
     "Overtaken",
+    "ParentRun",
     "Pause",
     "Permanent",
     "PermitLost",
@@ -193,6 +199,7 @@ __all__ = [
     "RunDetails",
     "RunError",
     "RunFailed",
+    "RunFamily",
     "RunFilters",
     "RunId",
     "RunNotEnded",
@@ -219,6 +226,7 @@ __all__ = [
     "Why",
     "Worker",
     "agather",
+    "all",
     "as_completed",
     "current_task",
     "every",

@@ -85,7 +85,7 @@ class OfParents:
             found = await client.runs.parents(self.run_id)
             values = [None if each.result is None else value_of(each.result) for each in found]
             return tuple(
-                ParentResult(each.job_id, each.id, each.state, value, each.left_out)
+                ParentResult(each.job_id, each.id, each.state.value, value, each.left_out)
                 for each, value in zip(found, values, strict=True)
             )
 

@@ -10,7 +10,7 @@ from tokimori.model.outcome import Outcome, RetryAt, RetryIn, Succeeded
 from tokimori.model.policies import OnExhausted, Retry
 from tokimori.model.run import Attempt, Details, Output, Run
 from tokimori.model.settle import Settlement, after_asking, asked_retry, settle
-from tokimori.model.transitions import RunState
+from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.working import Change, Claimed
 
 _ASKS_FOR_ANOTHER = (RetryAt, RetryIn)
@@ -71,6 +71,8 @@ def change_of(
         cpu=cpu,
         memory=memory,
     )
+    if run.details.then and settlement.state in ENDS:
+        change = replace(change, then=run.details.then)
     return change if is_told else replace(change, attempt=_attempt(run, change, settlement.outcome))
 
 

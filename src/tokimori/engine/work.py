@@ -14,7 +14,7 @@ from tokimori.model.attempt_notes import Notes, given_to, is_inherited, notes_ro
 from tokimori.model.ids import NodeId, RunId
 from tokimori.model.job import kills_on_lost_lease
 from tokimori.model.outcome import Expired, Released, RetryIn
-from tokimori.model.run import Output, Run, expired, parents_of, shifted_times
+from tokimori.model.run import Output, Run, child_origin, expired, parents_of, shifted_times
 from tokimori.model.target import Http, Unreadable
 from tokimori.ports.executor import AttemptTask, Ended, Grew, Noted, Report, Started
 from tokimori.ports.nodes import StartedRun
@@ -352,6 +352,7 @@ def task_of(claimed: Claimed) -> AttemptTask | None:
     run, definition = claimed.run, claimed.definition
     if definition is None or isinstance(definition.target, Unreadable):
         return None
+    joined = "" if not run.details.parents else "runs" if run.origin == child_origin(run.id) else "jobs"
     return AttemptTask(  # the first ones by position: Python gathers more than 15 keywords in a dictionary (0.6 µs)
         run.id,
         run.token,
@@ -364,7 +365,7 @@ def task_of(claimed: Claimed) -> AttemptTask | None:
         definition.timeout_grace,
         kills_on_lost_lease(definition, keyed=run.concurrency_key is not None),
         definition.time_zone,
-        payload_for(run, definition),
+        run.payload if joined == "runs" else payload_for(run, definition),
         is_inherited(run),
         run.details.checkpoint,
         run.parent_id,
@@ -373,7 +374,7 @@ def task_of(claimed: Claimed) -> AttemptTask | None:
         definition.queue if definition.client else None,
         traceparent=run.details.traceparent,
         parents=() if run.parent_id is None and not run.details.parents else parents_of(run),
-        joined=bool(run.details.parents),
+        joined=joined,
         max_cpu=definition.max_cpu,
         max_memory=definition.max_memory,
     )

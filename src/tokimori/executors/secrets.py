@@ -28,7 +28,7 @@ from tokimori.model.outcome import (
     Succeeded,
     TimedOut,
 )
-from tokimori.model.parents import ParentRun
+from tokimori.model.parents import ParentRun, text_of
 from tokimori.model.secret import SHORTEST
 from tokimori.model.target import Build, Command
 from tokimori.model.templates import names_parents, secrets_in
@@ -176,7 +176,7 @@ class SecretExecutor:
         for task, parents in zip(tasks, await asyncio.gather(*map(self._parents_of, tasks)), strict=True):
             fault = _fault(task, found) or (parents if isinstance(parents, TokimoriError) else None)
             if isinstance(parents, tuple) and fault is None:
-                ready.append(self._with_values(replace(task, parent_runs=parents), found))
+                ready.append(self._with_values(_with_parents(task, parents), found))
             elif isinstance(fault, StoreError):
                 away.append((task, fault))
             else:
@@ -254,9 +254,20 @@ class SecretExecutor:
 
 def _wants_parents(task: AttemptTask) -> bool:
     """Return if it gets results of parents: every command of a child does, else a target that names them."""
-    if not task.parents:
-        return False
+    if not task.parents or _gets_list(task):
+        return bool(task.parents)
     return isinstance(task.target, Command | Build) or names_parents(task.target.texts())
+
+
+def _gets_list(task: AttemptTask) -> bool:
+    """Return if the results of all runs that it waited for are its payload."""
+    return task.joined == "runs" and task.payload is None
+
+
+def _with_parents(task: AttemptTask, parents: tuple[ParentRun, ...]) -> AttemptTask:
+    if not _gets_list(task):
+        return replace(task, parent_runs=parents)
+    return replace(task, parent_runs=parents, payload=text_of(parents, joined=task.joined), is_inherited=True)
 
 
 def _key_of(task: AttemptTask) -> _Key:

@@ -46,13 +46,16 @@ def parents_in(runs: Iterable[Run]) -> list[ParentRun]:
     return found
 
 
-def text_of(parents: Sequence[ParentRun], *, joined: bool) -> str | None:
+def text_of(parents: Sequence[ParentRun], *, joined: str) -> str | None:
     """Return the results as one text: that of the only parent as it is, those of a join as an object, by job.
 
-    Of several runs of one job the newest counts. A result that is left out is an object with `run` and `read`.
+    Those of "runs" that were requested together are a list, in their order. Of several runs of one job the newest
+    counts. A result that is left out is an object with `run` and `read`.
     """
     if not joined:
         return None if not parents else parents[0].result if parents[0].left_out is None else _json(parents[0])
+    if joined == "runs":
+        return f"[{','.join(map(_json, parents))}]"
     return "{" + ",".join(f"{json.dumps(job)}:{_json(each)}" for job, each in by_job(parents).items()) + "}"
 
 
@@ -61,7 +64,7 @@ def by_job(parents: Iterable[ParentRun]) -> Mapping[JobId, ParentRun]:
     return {each.job_id: each for each in parents}
 
 
-def facts_of_parents(parents: Sequence[ParentRun], *, joined: bool) -> dict[str, str]:
+def facts_of_parents(parents: Sequence[ParentRun], *, joined: str) -> dict[str, str]:
     """Return what templates may name of them (`parent.result`, `parent.JOB.result`), plain and as JSON."""
     whole = text_of(parents, joined=joined)
     texts = {"result": "null" if whole is None else _as_json(whole)}

@@ -58,6 +58,21 @@ def asked_in_words(run: "Run") -> str:
     return asked_by(run.origin) if by is None else f"requested by {by}"
 
 
+class Step(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A run that is made when another one has succeeded, or (`on_failure`) failed: both were requested together.
+
+    Its id is known before. With `joins` it is made once so many runs with this step have ended so. Without a payload it
+    gets the result of the run, or the list of all that it has waited for.
+    """
+
+    id: RunId
+    job: JobId
+    payload: str | None = None
+    on_failure: bool = False
+    joins: int = 0
+    then: tuple["Step", ...] = ()
+
+
 class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Facts of a run that no statement uses: they are stored as one text, so that a new fact changes no store.
 
@@ -68,9 +83,9 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     from a parent. `traceparent` is the place of the requester in a trace (`tokimori.model.trace`), `requested_by` the
     requester. `delay` is the microseconds from the last request to its due time, if the request named a delay.
     `unbegun` counts attempts that never began: their node released them. `cause` is that of the failure
-    (`tokimori.model.cause`). `parents` are the runs that a join has waited for. `unique` is for how long it holds its
-    key; `beside` is the run that held it when this one repeated another. `expires` is the moment from which it may not
-    begin. `as_kept` is the stored text, if another version wrote more than this one can read.
+    (`tokimori.model.cause`). `parents` are the runs that a join has waited for, `then` the steps to follow. `unique` is
+    for how long it holds its key; `beside` is the run that held it when this one repeated another. `expires` is the
+    moment from which it may not begin. `as_kept` is the stored text, if another version wrote more than this one reads.
     """
 
     tzdata: str | None = None
@@ -87,6 +102,7 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     unbegun: int = 0
     cause: str | None = None
     parents: tuple[RunId, ...] = ()
+    then: tuple[Step, ...] = ()
     unique: str | None = None
     beside: RunId | None = None
     expires: Moment | None = None

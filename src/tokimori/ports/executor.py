@@ -36,9 +36,9 @@ class AttemptTask(Struct, frozen=True, gc=False):
     holds in another store, as `tokimori.model.semaphores.permits_text` writes them. `secrets` are the values of the
     secrets that its target names; `hidden` are texts to hide in its output and reports. `traceparent` is its place in a
     trace (`tokimori.model.trace`). `parents` are the runs after whose ends it was made (`joined`: it waited for all of
-    them), and `parent_runs` these with their results, if its target wants them. `client` is the queue of a job whose
-    attempts may call their node, and `server` the address, with a token, for this one. It fails with
-    more than `max_cpu` seconds of processors, or `max_memory` MiB.
+    them, as "jobs" or as "runs"), and `parent_runs` these with their results, if its target wants them. `client` is the
+    queue of a job whose attempts may call their node, and `server` the address, with a token, for this one. It fails
+    with more than `max_cpu` seconds of processors, or `max_memory` MiB.
     """
 
     run_id: RunId
@@ -65,7 +65,7 @@ class AttemptTask(Struct, frozen=True, gc=False):
     hidden: tuple[str, ...] = ()
     traceparent: str | None = None
     parents: tuple[RunId, ...] = ()
-    joined: bool = False
+    joined: str = ""
     parent_runs: tuple[ParentRun, ...] = ()
     max_cpu: float | None = None
     max_memory: int | None = None

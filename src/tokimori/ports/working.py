@@ -9,7 +9,7 @@ from msgspec import Struct
 from tokimori.clock import Moment
 from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, RunId, Token
 from tokimori.model.job import Definition
-from tokimori.model.run import Attempt, Details, Output, Run
+from tokimori.model.run import Attempt, Details, Output, Run, Step
 from tokimori.model.transitions import RunState
 
 LARGE = 4_000_000
@@ -60,7 +60,7 @@ class Change(Struct, frozen=True, gc=False, omit_defaults=True):
     goes to the run's children. `details` replace the run's; None: these stay. Of a success `due`, `rank`, `failures`
     and `lost` are those of the run. `parks`: if the run ends as failed, its job is parked with the run's error.
     `childless`: its end brings no children, because the store refused it with them. A store may send it encoded,
-    without fields that are as in most changes.
+    without fields that are as in most changes. `then` are the steps that were requested to follow an end.
     """
 
     run_id: RunId
@@ -85,6 +85,7 @@ class Change(Struct, frozen=True, gc=False, omit_defaults=True):
     details: Details | None = None
     parks: bool = False
     childless: bool = False
+    then: tuple[Step, ...] = ()
     cpu: int | None = None
     memory: int | None = None
 

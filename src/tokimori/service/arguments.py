@@ -8,10 +8,11 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from os import PathLike
 from types import MappingProxyType
-from typing import Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 from zoneinfo import ZoneInfo
 
 from tokimori.model.job_fields import described
+from tokimori.model.run import Step
 from tokimori.service.given import Ahead, Span, When
 
 Payload = str | Mapping[str, object] | Sequence[object]
@@ -270,6 +271,7 @@ class PlainRequest(TypedDict, total=False):
     unique: Literal["until_start", "until_end"] | None
     on_duplicate: Literal["same", "refuse", "replace"] | None
     expires: Ahead | None
+    then: Sequence[Step | Mapping[str, Any]]
 
 
 class RequestArguments(TypedDict, total=False):
@@ -288,3 +290,4 @@ class RequestArguments(TypedDict, total=False):
     on_duplicate: Literal["same", "refuse", "replace"] | None
     in_place_of: Sequence[str | None] | None
     expires: Ahead | None
+    then: Sequence[Step | Mapping[str, Any]]

@@ -24,6 +24,7 @@ from tokimori.service.family import check_inherited
 from tokimori.service.given import many
 from tokimori.service.ground import Caller, Ground
 from tokimori.service.requests import Asked, Became, Request, became, manner_of, read_request, requested_run
+from tokimori.service.steps import all_in
 from tokimori.service.store_time import Now
 
 MOST_TOGETHER, MOST_CHARACTERS = 500, 2**18
@@ -68,7 +69,7 @@ def batches(requests: Sequence[Request]) -> Iterator[Sequence[tuple[int, Request
     batch: list[tuple[int, Request]] = []
     length = 0
     for number, request in enumerate(requests):
-        size = len(request.payload or "")
+        size = len(request.payload or "") + sum(len(step.payload or "") + 200 for step in all_in(request.then))
         if batch and (len(batch) == MOST_TOGETHER or length + size > MOST_CHARACTERS):
             yield batch
             batch, length = [], 0
@@ -145,7 +146,13 @@ class RunRequests:
         now = await self._now()
         job = await self._store.get_job(check_job_id(job_id))
         check_readable(job.definition)
+        await self._check_steps([request])
         return request, job, requested_run(job, request, RunId(uuid7(now, self._random)), now, self._caller.author)
+
+    async def _check_steps(self, requests: Sequence[Request]) -> None:
+        """Raise `NotFound` for a step of a job that there is not."""
+        for job_id in sorted({step.job for request in requests for step in all_in(request.then)}):
+            await self._store.get_job(job_id)
 
     async def keep(self, request: Request, run: Run) -> Asked:
         """Store the run, and return the outcome of the request."""
@@ -185,6 +192,7 @@ class RunRequests:
         now = await self._now()
         job = await self._store.get_job(job_id)
         check_readable(job.definition)
+        await self._check_steps([request for _, request in batch])
         if any(request.unique is not None for _, request in batch):
             return [await self._keep_one(job, *each, now) for each in batch]
         runs, origins = requested_runs(job, batch, self._random, now, self._caller.author)

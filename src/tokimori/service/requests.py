@@ -11,7 +11,7 @@ from tokimori.model.ids import RunId, check_uuid
 from tokimori.model.job import Job
 from tokimori.model.lanes import lane_of, rank_of
 from tokimori.model.request import InPlaceOf, Manner, Unique, key_of_payload, shared_origin
-from tokimori.model.run import Details, Run, manual_origin
+from tokimori.model.run import Details, Run, Step, manual_origin
 from tokimori.model.semaphores import check_concurrency_key
 from tokimori.model.trace import check_traceparent
 from tokimori.model.transitions import RunState
@@ -19,6 +19,7 @@ from tokimori.model.words import check_text
 from tokimori.service.arguments import ELSEWHERE, Payload, RequestArguments
 from tokimori.service.asking import checked, chosen
 from tokimori.service.given import Ahead, When, flag_of, moment_ahead, moment_of, payload_of, seconds_of
+from tokimori.service.steps import read_steps
 from tokimori.spelling import hint
 
 
@@ -46,7 +47,7 @@ class Request(Struct, frozen=True, kw_only=True):
     `on_duplicate` says what becomes of a request: "same" (the run that holds it answers), "refuse" (`Duplicate`), or
     "replace" (it takes over the request; if it has begun there is a new run). `in_place_of` names that run and its
     payload as they were read: else it is a `Conflict`; nulls: no run that has not begun. `expires`: a run that has not
-    begun by then ends as skipped.
+    begun by then ends as skipped. `then` are runs that follow this one (`Step`).
     """
 
     key: str | None = None
@@ -64,6 +65,7 @@ class Request(Struct, frozen=True, kw_only=True):
     on_duplicate: OnDuplicate | None = None
     in_place_of: InPlaceOf | None = None
     expires: Ahead | None = None
+    then: tuple[Step, ...] = ()
 
 
 _FIELDS = Request.__struct_fields__
@@ -117,6 +119,8 @@ def _read(name: str, value: object) -> Any:
             return chosen(Unique, name, value)
         case "on_duplicate" if value is not None:
             return chosen(OnDuplicate, name, value)
+        case "then":
+            return read_steps(value)
         case "in_place_of" if value is not None:
             return _in_place_of(value)
         case _:
@@ -160,6 +164,7 @@ def requested_run(job: Job, request: Request, run_id: RunId, now: Moment, by: st
             delay=_delay(job, request, now, due),
             unique=request.unique,
             expires=_expires(job, request, now, due),
+            then=request.then,
         ),
     )
 
@@ -210,6 +215,9 @@ def _check(request: Request) -> None:
         message = f"{sharing[1]}: it can't be used together with {sharing[0]}"
         raise InvalidInput(message, field=sharing[1], allowed="one of debounce, throttle, replace, unique")
     _check_unique(request)
+    if request.then and (sharing or request.key is not None):
+        message = "then: a run that others follow can't share a key: their ids are those of this request"
+        raise InvalidInput(message, field="then", allowed="a request without key, unique, debounce, throttle, replace")
     if sharing and request.key is None and request.unique is None:
         message = f"key: {sharing[0]} needs a key"
         raise InvalidInput(message, field="key", allowed=f"a key beside {sharing[0]}")

@@ -41,6 +41,7 @@ from tokimori.service.requesting import RunRequests
 from tokimori.service.requests import Asked
 from tokimori.service.run_ids import whole_id
 from tokimori.service.sight import OPEN, RUN, Sight, jobs_within, no_job, out_of_scope
+from tokimori.service.steps import anew
 from tokimori.service.views.outside import list_of, lists_of
 from tokimori.service.views.runs import FoundRunsView, RequestedRunView, RunDetailsView, RunSummaryView, RunView
 from tokimori.service.waits import LONGEST_WAIT, wait_for_end
@@ -336,6 +337,10 @@ class Runs(RunFailures[M], RunParents[M]):
             message = f"the job of the run {old.id} was deleted, and {old.job_id!r} is another one"
             raise Refused(message, field="run", value=old.id, allowed=f"`tokimori job trigger {old.job_id}`")
         details = replace(run.details, retry_of=old.id, inherited=is_inherited(old), parents=parents_of(old))
+        if old.details.then:  # after a failure they are still to be made; else a new generation of them
+            ended = old.state is RunState.SUCCEEDED
+            then = anew(old.details.then, run.created, self._ground.random) if ended else old.details.then
+            details = replace(details, then=then)
         return await self._requests.keep_again(request, replace(run, details=details), old)
 
     @retry.within

@@ -20,6 +20,7 @@ from tokimori.ports.ends import EndedRun
 from tokimori.service.asking import MOST_LISTED, checked
 from tokimori.service.finding import JobOf, SeesRun
 from tokimori.service.reasons import HeldBy, Reason, Why
+from tokimori.service.steps import jobs_in
 
 Beside = Mapping[JobId, Definition]
 """What is written together with a job, perhaps before it."""
@@ -154,7 +155,11 @@ class Sight:
             raise no_job(job_id)
 
     async def check_parents(self, requests: Iterable[object]) -> None:
-        """Refuse requests in the name of runs that are not in scope."""
+        """Refuse requests in the name of runs, or with steps of jobs, that are not in scope."""
+        requests = list(requests)
+        for job_id in sorted(jobs_in(requests)):
+            if not await self.sees_id(job_id):
+                raise out_of_scope(f"then: {job_id!r}", job_id)
         named = [each.get("parent") for each in requests if isinstance(each, Mapping)]
         for parent in dict.fromkeys(check_uuid(each, field="parent") for each in named if each is not None):
             if not await self.sees_run_id(parent):

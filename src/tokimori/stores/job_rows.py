@@ -57,6 +57,10 @@ FOLLOWER = f"{prefixed(EDGE, 'e')}, {prefixed(JOB, 'j')}, {prefixed(_FOLLOWER, '
 """Columns of edges `e` and of the jobs `j` that are their children."""
 
 
+STEP_FOLLOWER = f"j.id, j.id, 'success', 0, j.id, {prefixed(JOB, 'j')}, {prefixed(_FOLLOWER, 'j')}"
+"""The same of jobs `j` alone, which runs name as their steps."""
+
+
 def follower_of(row: Row) -> Follower:
     """Return a follower from the columns `FOLLOWER`."""
     edge, job, rest = row[:EDGE_COLUMNS], row[EDGE_COLUMNS : EDGE_COLUMNS + JOB_COLUMNS], row[-5:]

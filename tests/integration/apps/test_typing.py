@@ -31,7 +31,7 @@ deliver.at(3.5).enqueue(order, place)  # arg-type reportArgumentType
 deliver.asked(key="k").enqueue(to=place)  # call-arg reportCallIssue
 deliver.asked(prioritty=5)  # call-arg reportCallIssue
 deliver.asked(priority="high")  # arg-type reportArgumentType
-deliver.enqueue_many([deliver.request("seven", place)])  # arg-type reportArgumentType
+deliver.enqueue_many([deliver.request("seven", place)])  # call-overload reportArgumentType
 deliver.enqueue_many([order])  # list-item reportArgumentType
 nightly.enqueue(7)  # arg-type reportArgumentType
 number: int = deliver.enqueue(order, place).result()  # assignment reportAssignmentType

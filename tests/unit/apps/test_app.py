@@ -188,7 +188,8 @@ def test_many_requests_are_checked_where_they_are_asked_for() -> None:
     app = App("a", url="sqlite:///nonexistent/t.db")
     one, two, none = app.job()(counted), app.job()(other), app.job()(bare)
     said: list[PlainRequest] = [{"payload": '{"number": "x"}'}, {"payload": {"text": 1}}]
-    for wrong in (two.request("y"), two.request(loud=True), *said):
+    wrongs: list[Any] = [two.request("y"), two.request(loud=True), *said]
+    for wrong in wrongs:
         with pytest.raises(InvalidInput, match=r"requests: number 1: payload: it does not fit counted\(number: int"):
             one.enqueue_many([one.request(1), wrong])
         with pytest.raises(InvalidInput, match=r"requests: number 0: payload: it does not fit bare\(\)"):
@@ -199,5 +200,5 @@ def test_many_requests_are_checked_where_they_are_asked_for() -> None:
     with pytest.raises(InvalidInput, match=r"requests: number 1: .* missing required field `number`"):
         app.job()(needs).enqueue_many([{"payload": {"number": 1}}, none.request()])
     with pytest.raises(InvalidInput, match="number 0: payload: JSON would change 1"):
-        none.enqueue_many([{"payload": {1: 2}}])  # type: ignore[dict-item]
+        none.enqueue_many([{"payload": {1: 2}}])  # type: ignore[list-item]
     App("a", url="memory:").job(id="fine", payload={"number": 1})(needs).enqueue_many([{}, {"payload": "7"}])

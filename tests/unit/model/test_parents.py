@@ -19,15 +19,15 @@ def parent(job: str, result: str | None, run: str = "r") -> ParentRun:
 
 def test_the_result_of_the_only_parent_is_a_text_as_it_is() -> None:
     """A text of a command that is no JSON stays so; without a result there is none."""
-    assert text_of([parent("a", "no json")], joined=False) == "no json"
-    assert text_of([parent("a", None)], joined=False) is None
-    assert text_of([], joined=False) is None
+    assert text_of([parent("a", "no json")], joined="") == "no json"
+    assert text_of([parent("a", None)], joined="") is None
+    assert text_of([], joined="") is None
 
 
 def test_a_join_gets_an_object_by_job() -> None:
     """What is no JSON becomes a string, no result null, and of two runs of a job the newest counts."""
     parents = [parent("a", "1"), parent("a", "2"), parent("b", "NaN"), parent("c", None)]
-    assert json.loads(text_of(parents, joined=True) or "") == {"a": 2, "b": "NaN", "c": None}
+    assert json.loads(text_of(parents, joined="jobs") or "") == {"a": 2, "b": "NaN", "c": None}
 
 
 def test_results_beyond_the_bound_are_named() -> None:
@@ -36,7 +36,7 @@ def test_results_beyond_the_bound_are_named() -> None:
     runs = [a_run(id=RunId(f"{n}"), job_id=JobId(f"j{n}"), result=large) for n in range(20)]
     found = parents_in(runs)
     assert [each.result == large for each in found] == [n < MOST_RESULTS // len(large) for n in range(20)]
-    last = json.loads(text_of(found, joined=True) or "")["j19"]
+    last = json.loads(text_of(found, joined="jobs") or "")["j19"]
     assert last == {"run": "19", "read": "tokimori run show 19"}
 
 
@@ -46,7 +46,7 @@ def test_results_beyond_the_bound_are_named() -> None:
 )
 def test_templates_get_a_plain_text_and_json(result: str | None, plain: str, as_json: str) -> None:
     """A string is written without its quotes where no JSON is asked for."""
-    facts = facts_of_parents([parent("a.b", result)], joined=False)
+    facts = facts_of_parents([parent("a.b", result)], joined="")
     assert {facts["parent.result"], facts["parent.a.b.result"]} == {plain}
     assert {facts["parent_json.result"], facts["parent_json.a.b.result"]} == {as_json}
 
@@ -54,5 +54,11 @@ def test_templates_get_a_plain_text_and_json(result: str | None, plain: str, as_
 @given(st.text() | st.none())
 def test_any_result_becomes_json(result: str | None) -> None:
     """Whatever a command has reported."""
-    json.loads(text_of([parent("a", result)], joined=True) or "")
-    json.loads(facts_of_parents([parent("a", result)], joined=False)["parent_json.result"])
+    json.loads(text_of([parent("a", result)], joined="jobs") or "")
+    json.loads(facts_of_parents([parent("a", result)], joined="")["parent_json.result"])
+
+
+def test_runs_that_were_requested_together_give_a_list() -> None:
+    """In the order of their ids, whatever their jobs; what gave no result is null."""
+    parents = [parent("a", "1"), parent("a", None), parent("b", "x")]
+    assert json.loads(text_of(parents, joined="runs") or "") == [1, None, "x"]

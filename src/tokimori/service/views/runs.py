@@ -10,7 +10,7 @@ from tokimori.model.attempt_notes import given_to
 from tokimori.model.backfill import LeftOutReason
 from tokimori.model.cause import cause_id, cause_in
 from tokimori.model.ids import JobId, RunId
-from tokimori.model.run import Run, short_id
+from tokimori.model.run import Run, Step, short_id
 from tokimori.model.transitions import RunState
 from tokimori.service.finding import Paged
 from tokimori.service.reasons import Reason, waits_for
@@ -18,7 +18,18 @@ from tokimori.service.requests import Became
 from tokimori.service.views.outside import Length, Outside, Sources
 
 _OF_AN_ATTEMPT = ("number", "outcome", "node_id", "pid", "started", "ended", "exit_code", "signal", "error")
-_DETAILS = ("tzdata", "worker", "checkpoint", "retry_of", "traceparent", "requested_by", "unique", "beside", "expires")
+_DETAILS = (
+    "then",
+    "tzdata",
+    "worker",
+    "checkpoint",
+    "retry_of",
+    "traceparent",
+    "requested_by",
+    "unique",
+    "beside",
+    "expires",
+)
 
 
 def cpu_of(it: Any) -> Length | None:
@@ -122,6 +133,7 @@ class RunView(Outside, frozen=True, kw_only=True):
     parent_id: RunId | None
     result: str | None
     concurrency_key: str | None
+    then: tuple[Step, ...]
     waits_for: str | None
     progress: ProgressView | None
     checkpoint: str | None

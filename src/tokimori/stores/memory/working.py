@@ -31,6 +31,7 @@ from tokimori.stores.memory.nodes import claimed, owned_by
 from tokimori.stores.memory.rates import made, rated_of, take
 from tokimori.stores.memory.tables import OutputRow, RunRow, Tables, in_line
 from tokimori.stores.rules.admission import Admission, candidate_of, in_queue
+from tokimori.stores.rules.births import steps_in
 from tokimori.stores.rules.claiming import MOST_EXAMINED, claimed_run, run_permit
 from tokimori.stores.rules.lines import CLAIMABLE, Freed, Key, LinePlace, turn_of
 from tokimori.stores.rules.rates import Rated
@@ -129,7 +130,7 @@ def settle(tables: Tables, changes: Sequence[Change], by: NodeId, now: Moment) -
         freed.semaphores |= give_back(tables, row.run.id)
         _write(tables, row, change, by)
     ended = (tables.history.get(change.run_id) for change in applied if not change.childless)
-    bear_children(tables, [row.run for row in ended if row is not None])
+    bear_children(tables, [row.run for row in ended if row is not None], steps_in(applied))
     for change in applied:
         if change.parks:
             _park(tables, tables.history.get(change.run_id), freed)

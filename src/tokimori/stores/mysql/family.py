@@ -1,20 +1,29 @@
 """Edges between jobs, and runs of children after their parents: statements."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
-from tokimori.model.ids import Incarnation, JobId
-from tokimori.model.run import Run, SkipReason
+from tokimori.model.ids import Incarnation, JobId, RunId
+from tokimori.model.run import Run, SkipReason, Step
 from tokimori.model.transitions import ACTIVE, ENDS
 from tokimori.ports.copying import Arrival
 from tokimori.ports.store import Family
-from tokimori.stores.job_rows import EDGE, FOLLOWER, edge_of, follower_of
+from tokimori.stores.job_rows import EDGE, FOLLOWER, STEP_FOLLOWER, edge_of, follower_of
 from tokimori.stores.mysql import limits
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
 from tokimori.stores.rows import ARRIVAL, RUN, SKIP, arrival_of, arrival_row, run_row, skip_row
-from tokimori.stores.rules.births import Child, Follower, arrive, child_skip, children_of, in_order
+from tokimori.stores.rules.births import (
+    NO_STEPS,
+    Child,
+    Follower,
+    arrive,
+    child_skip,
+    children_of,
+    in_order,
+    steps_after,
+)
 from tokimori.stores.rules.edits import Edges
 from tokimori.stores.rules.errors import check_family
 
@@ -85,20 +94,36 @@ async def lock_children_of(transaction: Transaction, which: str, *values: object
     return (await transaction.ask(lock_bounded_children(parents), lock_children(parents)))[1]
 
 
-def born_after(answer: Answer, runs: Iterable[Run]) -> list[Child]:
-    """Return the children of these runs, if these have ended, with arrivals in one order."""
+async def lock_named(transaction: Transaction, steps: Mapping[RunId, Sequence[Step]]) -> dict[JobId, Follower]:
+    """Share the gates of jobs that runs name as their steps, before all other locks."""
+    named = sorted({step.job for each in steps.values() for step in each})
+    if not named:
+        return {}
+    look = f"SELECT {STEP_FOLLOWER} FROM tokimori_jobs j WHERE j.id IN (%s) ORDER BY j.incarnation {SHARED}"
+    (found,) = await transaction.ask(sql(look, named))
+    return {each.job.id: each for each in map(follower_of, found.rows)}
+
+
+def born_after(
+    answer: Answer,
+    runs: Iterable[Run],
+    steps: Mapping[RunId, Sequence[Step]] = NO_STEPS,
+    named: Mapping[JobId, Follower] = NO_STEPS,
+) -> list[Child]:
+    """Return the children of these runs, if these have ended, and their steps, with arrivals in one order."""
     found: dict[JobId, list[Follower]] = {}
     for each in map(follower_of, answer.rows):
         found.setdefault(each.edge.parent, []).append(each)
-    ended = (run for run in runs if run.state in ENDS)
-    return in_order(child for run in ended for child in children_of(run, found.get(run.job_id, ())))
+    ended = [run for run in runs if run.state in ENDS]
+    births = [child for run in ended for child in children_of(run, found.get(run.job_id, ()))]
+    return in_order([*births, *(child for run in ended for child in steps_after(run, steps.get(run.id, ()), named))])
 
 
 async def bear(transaction: Transaction, children: Sequence[Child], settled: Iterable[Run]) -> list[str]:
     """Return the writes that give each child its run, or its skip. `settled` is still unwritten."""
-    joining = [child for child in children if child.follower.edge.joins]
+    joining = [child for child in children if child.joins]
     arrivals, complete = await _arrive(transaction, joining) if joining else ([], [])
-    born = [child for child in children if not child.follower.edge.joins] + complete
+    born = [child for child in children if not child.joins] + complete
     reasons = await _reasons(transaction, born, Counter(run.incarnation for run in settled if run.state not in ACTIVE))
     runs = [run_row(child.run()) for child, reason in zip(born, reasons, strict=True) if reason is None]
     same = "ON DUPLICATE KEY UPDATE tokimori_runs.id = tokimori_runs.id"

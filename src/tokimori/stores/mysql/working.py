@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.model.ids import Incarnation, Lane, NodeId, RunId
+from tokimori.model.ids import Incarnation, JobId, Lane, NodeId, RunId
 from tokimori.model.run import Output, Run
 from tokimori.model.settle import PARKED_BY
 from tokimori.model.transitions import ENDS, RunState
@@ -26,6 +26,7 @@ from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
 from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, RUN_COLUMNS, Row, names_of
 from tokimori.stores.rules.admission import Admission
+from tokimori.stores.rules.births import Follower, steps_in
 from tokimori.stores.rules.claiming import claimed_run, first_runs
 from tokimori.stores.rules.lines import Freed, LinePlace, turn_of
 from tokimori.stores.rules.settling import RunStanding, judged, settled_run
@@ -275,6 +276,7 @@ class _Locked(NamedTuple):
     settled: Mapping[RunId, Row]
     """Columns `SETTLED` of live runs, and if they hold permits."""
     children: Answer
+    named: Mapping[JobId, Follower]
 
 
 async def settle(transaction: Transaction, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
@@ -296,6 +298,7 @@ async def settle(transaction: Transaction, changes: Sequence[Change], by: NodeId
 
 async def _lock(transaction: Transaction, changes: Sequence[Change], by: NodeId, besides: _Besides) -> _Locked:
     """Lock in this order: nodes, gates, semaphores, runs."""
+    named = await family.lock_named(transaction, steps_in(changes))
     jobs = {change.incarnation for change in changes}
     nodes = sorted({by, *(change.owner for change in changes)})
     ids = sorted({change.run_id for change in changes})
@@ -319,6 +322,7 @@ async def _lock(transaction: Transaction, changes: Sequence[Change], by: NodeId,
         runs={row[_ID]: rows.run_of(row[:RUN_COLUMNS]) for row in live.rows},
         settled={row[_ID]: row[RUN_COLUMNS:] for row in live.rows},
         children=children,
+        named=named,
     )
 
 
@@ -355,7 +359,8 @@ async def _write(transaction: Transaction, locked: _Locked, batch: _Batch, given
     freed = batch.freed
     childless = {change.run_id for change in batch.changes if change.childless}
     parents = [run for run in batch.runs.values() if run.incarnation in locked.jobs and run.id not in childless]
-    born = await family.bear(transaction, family.born_after(locked.children, parents), batch.runs.values())
+    children = family.born_after(locked.children, parents, steps_in(batch.changes), locked.named)
+    born = await family.bear(transaction, children, batch.runs.values())
     writes = [*batch.writes(), *_give_back(given_back), *born]
     parks = sorted(batch.parks().items())
     if given_back or parks:

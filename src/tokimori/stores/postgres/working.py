@@ -18,6 +18,7 @@ from tokimori.stores.postgres.batches import columns, packed, parameters, rounds
 from tokimori.stores.postgres.columns import COMMON, MOVED, OWN, types_of, without
 from tokimori.stores.postgres.connections import PostgresConnections, Row
 from tokimori.stores.rows import OUTPUT, RUN, all_claimed, names_of, output_row, row_writer
+from tokimori.stores.rules.births import step_maps
 from tokimori.stores.rules.settling import JOB_DELETED
 
 _TOLD = without(RUN, "state, node_id, pid, started, ended, exit_code, signal, error, result, blocked_on, cpu, memory")
@@ -29,7 +30,20 @@ _values = itemgetter(*(_PLACES.get(name, _PLACES["nothing"]) for name in names_o
 """Fields of a run, from the columns `_TOLD`, its definition, its state, its node, its decoded details, and None."""
 _OWN, _COMMON, _MOVED = ([f"{type_}[]" for type_ in types_of(names)] for names in (OWN, COMMON, MOVED))
 _OUTPUT = ("uuid[]", "integer[]", "bigint[]", "bytea[]", "bytea[]", "bytea[]")
-_SETTLE_TYPES = ("uuid", *_OWN, *_COMMON, *_MOVED, "bigint[]", "bigint[]", "uuid[]", "jsonb", *_OUTPUT, "text", "text")
+_SETTLE_TYPES = (
+    "uuid",
+    *_OWN,
+    *_COMMON,
+    *_MOVED,
+    "bigint[]",
+    "bigint[]",
+    "uuid[]",
+    "jsonb",
+    "jsonb",
+    *_OUTPUT,
+    "text",
+    "text",
+)
 _SETTLE = f"""
 SELECT CASE WHEN cardinality(applied) < ${len(_SETTLE_TYPES) + 1}::integer THEN applied::text[] END, already::text[],
     served
@@ -71,6 +85,7 @@ async def _settle(db: PostgresConnections, changes: Sequence[Change], by: NodeId
     in_order = sorted(changes, key=lambda change: change.run_id)
     attempts = [change.attempt for change in changes if change.attempt is not None]
     outputs = [output_row(change.output) for change in changes if change.output is not None]
+    steps = [each for change in changes if change.then for each in step_maps(change)]
     moved = any(change.state is not RunState.SUCCEEDED for change in changes)
     ((applied, already, served),) = await db.rows(
         _SETTLE,
@@ -81,6 +96,7 @@ async def _settle(db: PostgresConnections, changes: Sequence[Change], by: NodeId
         packed([change.incarnation for change in in_order if change.parks]),
         packed([change.incarnation for change in in_order if change.state not in ENDS]),
         packed([change.run_id for change in in_order if change.childless]),
+        msgspec.json.encode(steps).decode() if steps else None,
         msgspec.json.encode(attempts).decode() if attempts else None,
         *columns(outputs, _OUTPUT),
         JOB_DELETED,

@@ -12,6 +12,7 @@ from tokimori.model.settle import PARKED_BY
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.redis.connections import RedisConnections
 from tokimori.stores.redis.hashes import all_claimed, output_map
+from tokimori.stores.rules.births import step_maps
 from tokimori.stores.rules.claiming import MOST_EXAMINED
 from tokimori.stores.rules.settling import JOB_DELETED
 
@@ -32,10 +33,10 @@ async def settle(db: RedisConnections, changes: Sequence[Change], by: NodeId) ->
 
 def _change_map(change: Change) -> Change | dict[str, object]:
     """Return the change as the script reads it."""
-    if change.details is None and change.attempt is None and change.output is None:
+    if change.details is None and change.attempt is None and change.output is None and not change.then:
         return change
     told = asdict(change)
-    told["details"] = encode_details(change.details)
+    told["details"], told["then"] = encode_details(change.details), step_maps(change)
     if change.attempt is not None:
         told["attempt"] = change.attempt.number, msgspec.json.encode(change.attempt).decode()
     if change.output is not None:

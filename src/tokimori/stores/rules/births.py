@@ -1,17 +1,22 @@
 """Births: the first state of a run, and the run or the skip that a dependent job gets."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.model.decide import Plan
 from tokimori.model.dependents import Edge, follows, origin_after, root_of
-from tokimori.model.ids import Incarnation, Lane, RunId, births_of, child_id
+from tokimori.model.ids import Incarnation, JobId, Lane, RunId, births_of, child_id
 from tokimori.model.job import Job, JobState, most_active
 from tokimori.model.lanes import head_start
-from tokimori.model.run import NO_DETAILS, Details, Run, Skip, SkipReason
+from tokimori.model.run import NO_DETAILS, Details, Run, Skip, SkipReason, Step, child_origin
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import ALL_ARRIVED, Arrival
+from tokimori.ports.working import Change
 from tokimori.stores.rules.lines import lane_for
 
 
@@ -44,6 +49,7 @@ NOT_RUN = {JobState.PAUSED: SkipReason.PAUSED, JobState.PARKED: SkipReason.PARKE
 """Why a child in these states gets a skip instead of a run."""
 
 
+NO_STEPS: Mapping[Any, Any] = MappingProxyType({})
 RUNS = "r:"
 """Beginning of the key of runs that have arrived, before the root: no root begins so."""
 
@@ -68,17 +74,26 @@ def follower(edge: Edge, job: Job) -> Follower:
 
 
 class Child(NamedTuple):
-    """A job that runs after the end of a run; `place` is its place among these jobs, `joined` are all it waited for."""
+    """A job that runs after the end of a run; `place` is its place among these jobs, `joined` are all it waited for.
+
+    `step` is set if the run itself says so, and not an edge.
+    """
 
     parent: Run
     follower: Follower
     place: int
     joined: tuple[RunId, ...] = ()
+    step: Step | None = None
+
+    @property
+    def joins(self) -> int:
+        """Return for how many parents it waits; 0: for this one alone."""
+        return self.follower.edge.joins if self.step is None else self.step.joins
 
     @property
     def key(self) -> tuple[Incarnation, str]:
         """Return the key under which the store keeps the ended parents, if it waits for all of them."""
-        return self.follower.job.incarnation, root_of(self.parent)
+        return self.follower.job.incarnation, root_of(self.parent) if self.step is None else self.step.id
 
     @property
     def keys(self) -> tuple[tuple[Incarnation, str], tuple[Incarnation, str]]:
@@ -88,7 +103,12 @@ class Child(NamedTuple):
 
     def run(self) -> Run:
         """Return its run."""
-        return child_run(self.parent, self.follower, self.place, self.joined)
+        run = child_run(self.parent, self.follower, self.place, self.joined)
+        if self.step is None:
+            return run
+        said, details = self.step, Details(parents=self.joined, then=self.step.then)
+        payload = self.parent.result if said.payload is None and not said.joins else said.payload
+        return replace(run, id=said.id, origin=child_origin(said.id), payload=payload, details=details)
 
     def reason(self, *, has_room: bool) -> SkipReason | None:
         """Return why it gets no run; None if it gets one."""
@@ -107,15 +127,45 @@ def arrive(child: Child, known: Mapping[tuple[Incarnation, str], Arrival]) -> tu
     before = [known.get(key) for key in child.keys]
     latest = max(child.parent.ended or child.parent.due, *(each.latest for each in before if each is not None), 0)
     jobs, runs = (() if each is None else each.parents for each in before)
-    jobs = jobs if jobs == ALL_ARRIVED else tuple(sorted({*jobs, child.parent.job_id}))
+    arrived = child.parent.job_id if child.step is None else child.parent.id
+    jobs = jobs if jobs == ALL_ARRIVED else tuple(sorted({*jobs, arrived}))
     runs = tuple(sorted({*runs, child.parent.id}))
-    complete = jobs != ALL_ARRIVED and len(jobs) >= child.follower.edge.joins
+    complete = jobs != ALL_ARRIVED and len(jobs) >= child.joins
     kept = (ALL_ARRIVED, ALL_ARRIVED) if complete or jobs == ALL_ARRIVED else (jobs, runs)
     rows = [
         Arrival(incarnation=incarnation, root=root, parents=parents, latest=Moment(latest))
         for (incarnation, root), parents in zip(child.keys, kept, strict=True)
     ]
     return rows, child._replace(joined=tuple(map(RunId, runs))) if complete else None
+
+
+def steps_after(run: Run, steps: Iterable[Step], jobs: Mapping[JobId, Follower]) -> list[Child]:
+    """Return the steps that follow the end of a run, of jobs that there still are."""
+    ends = {RunState.SUCCEEDED: False, RunState.FAILED: True}
+    after = [each for each in steps if each.on_failure is ends.get(run.state) and each.job in jobs]
+    return [Child(run, jobs[each.job], place, step=each) for place, each in enumerate(after)]
+
+
+def steps_in(changes: Iterable[Change]) -> dict[RunId, tuple[Step, ...]]:
+    """Return the steps of these changes by their runs."""
+    return {each.run_id: each.then for each in changes if each.then and not each.childless}
+
+
+def step_maps(change: Change) -> list[dict[str, Any]]:
+    """Return the steps of a change for statements; `more` is what their details have behind `parents`."""
+    more = ["" if not each.then else f',"then":{msgspec.json.encode(each.then).decode()}' for each in change.then]
+    return [
+        {
+            "parent": change.run_id,
+            "id": each.id,
+            "job": each.job,
+            "on_failure": each.on_failure,
+            "joins": each.joins,
+            "more": rest,
+            **({} if each.payload is None else {"payload": each.payload}),
+        }
+        for each, rest in zip(change.then, more, strict=True)
+    ]
 
 
 def in_order(children: Iterable[Child]) -> list[Child]:

@@ -2,14 +2,15 @@
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from tokimori.model.ids import JobId, RunId
+from tokimori.model.run import Step
 from tokimori.ports.store import Family
 from tokimori.stores import rows
-from tokimori.stores.job_rows import EDGE, FOLLOWER, edge_of, follower_of
-from tokimori.stores.rules.births import Child, arrive, child_skip, children_of, in_order
+from tokimori.stores.job_rows import EDGE, FOLLOWER, STEP_FOLLOWER, edge_of, follower_of
+from tokimori.stores.rules.births import NO_STEPS, Child, arrive, child_skip, children_of, in_order, steps_after
 from tokimori.stores.rules.edits import Edges
 from tokimori.stores.rules.errors import check_family, is_parent
 from tokimori.stores.rules.lines import has_room
@@ -21,6 +22,8 @@ FROM tokimori_history h JOIN tokimori_jobs p ON p.incarnation = h.incarnation
 JOIN tokimori_edges e ON e.parent = h.job_id JOIN tokimori_jobs j ON j.id = e.child
 WHERE h.id IN (SELECT value FROM json_each(?)) ORDER BY h.id, j.created, j.id, e."on"
 """
+_NAMED = f"SELECT {STEP_FOLLOWER} FROM tokimori_jobs j WHERE j.id IN (SELECT value FROM json_each(?))"
+_ENDED = f"SELECT {rows.RUN} FROM tokimori_history WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
 _ADD = f"""
 INSERT INTO tokimori_runs ({rows.RUN}) SELECT {rows.marks(rows.RUN)} WHERE NOT EXISTS (
     SELECT 1 FROM tokimori_history WHERE incarnation = ? AND origin = ? AND origin NOT LIKE 's:%')
@@ -63,15 +66,22 @@ def whole_family(db: sqlite3.Connection) -> Family:
     return Family(version=_version(db), edges=tuple(map(edge_of, found)))
 
 
-def bear_children(db: sqlite3.Connection, ended: Sequence[RunId]) -> None:
-    """Give each child of these runs its run."""
-    if db.execute("SELECT 1 FROM tokimori_edges LIMIT 1").fetchone() is None:
+def bear_children(
+    db: sqlite3.Connection, ended: Sequence[RunId], steps: Mapping[RunId, Sequence[Step]] = NO_STEPS
+) -> None:
+    """Give each child of these runs its run, and each of their steps."""
+    if not steps and db.execute("SELECT 1 FROM tokimori_edges LIMIT 1").fetchone() is None:
         return
     found = db.execute(_CHILDREN, (json.dumps(ended),)).fetchall()
     births: list[Child] = []
     for _, group in groupby(found, key=lambda row: row[0]):
         pairs = [(row[: rows.RUN_COLUMNS], follower_of(row[rows.RUN_COLUMNS :])) for row in group]
         births += children_of(rows.run_of(pairs[0][0]), [follower for _, follower in pairs])
+    if steps:
+        named = json.dumps([step.job for each in steps.values() for step in each])
+        jobs = {each.job.id: each for each in map(follower_of, db.execute(_NAMED, (named,)))}
+        for parent in map(rows.run_of, db.execute(_ENDED, (json.dumps([*steps]),))):
+            births += steps_after(parent, steps[parent.id], jobs)
     for child in in_order(births):
         if (ready := _joined(db, child)) is not None:
             _bear(db, ready)
@@ -79,7 +89,7 @@ def bear_children(db: sqlite3.Connection, ended: Sequence[RunId]) -> None:
 
 def _joined(db: sqlite3.Connection, child: Child) -> Child | None:
     """Return the child if it waits for no other parents."""
-    if not child.follower.edge.joins:
+    if not child.joins:
         return child
     (incarnation, root), (_, runs) = child.keys
     look = "SELECT * FROM tokimori_arrivals WHERE incarnation = ? AND root IN (?, ?)"

@@ -25,6 +25,7 @@ from tokimori.ports.working import LARGE, Change, Claim, Claimed, Verdict
 from tokimori.stores import rows
 from tokimori.stores.rows import ATTEMPT, CLAIMED, OUTPUT, Row, marks
 from tokimori.stores.rules.admission import Admission, Candidate, in_queue
+from tokimori.stores.rules.births import steps_in
 from tokimori.stores.rules.claiming import MOST_EXAMINED
 from tokimori.stores.rules.lines import MOST_MOVED, Freed, Key, LinePlace
 from tokimori.stores.rules.rates import Rated, Turns
@@ -236,7 +237,8 @@ def settle(db: sqlite3.Connection, changes: Sequence[Change], by: NodeId, now: M
     found = [(change, held[change.run_id]) for change in applied]
     accepted = [(change, *ending(change, cancel=run.cancel, job_exists=run.job_exists)) for change, run in found]
     _write(db, accepted, by)
-    bear_children(db, [change.run_id for change, state, _ in accepted if state in ENDS and not change.childless])
+    ended = [change.run_id for change, state, _ in accepted if state in ENDS and not change.childless]
+    bear_children(db, ended, steps_in(applied))
     freed = _freed(db, {change.run_id: held[change.run_id] for change in applied})
     for change, state, error in accepted:
         if change.parks and state is RunState.FAILED:

@@ -2,8 +2,9 @@
 -- is paused, parked, or has as many active runs as it may, gets a skip at the moment of its parent's end: at the
 -- nominal time a range of skips of its own schedule may begin, and take its place. A run of a deleted job has no
 -- children: those of another job that has got its id are not its own. The children's gates are locked. Arrivals are
--- taken in one order, too: taking one is what lets each of two parents that end at a time know of the other.
-CREATE OR REPLACE FUNCTION tokimori_bear(_ended uuid[]) RETURNS void LANGUAGE plpgsql AS $$
+-- taken in one order, too: taking one is what lets each of two parents that end at a time know of the other. `_steps` are
+-- the children that the runs themselves name: their ids are known, and they count runs that have arrived, and not jobs.
+CREATE OR REPLACE FUNCTION tokimori_bear(_ended uuid[], _steps jsonb) RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _child record;
@@ -13,31 +14,45 @@ DECLARE
     _after text;  -- the bits of its id after the time, as in `model.ids.child_id`
 BEGIN
     FOR _child IN
-        SELECT c.*, c.ended + c.place AS due FROM (
+        SELECT c.*, c.ended + c.place AS due, coalesce(c.step, c.root) AS join_key,
+            CASE WHEN c.step IS NULL THEN c.job_id ELSE c.parent::text END AS arrived FROM (
             SELECT h.id AS parent, h.job_id, h.nominal, h.ended, coalesce(h.result, h.payload) AS payload,
                 coalesce(h.root, CASE WHEN h.origin LIKE 's:%' THEN h.origin ELSE h.id::text END) AS root,
                 e.joins, j.id, j.incarnation, j.state, j.lane,
                 j.concurrency_key AS key, j.priority, j.head_start,
-                row_number() OVER (PARTITION BY h.id ORDER BY j.created, j.id, e."on", e.declared_by) - 1 AS place
+                row_number() OVER (PARTITION BY h.id ORDER BY j.created, j.id, e."on", e.declared_by) - 1 AS place,
+                NULL AS step, '' AS more
             FROM tokimori_history h
             JOIN tokimori_jobs p ON p.incarnation = h.incarnation
             JOIN tokimori_edges e ON e.parent = h.job_id
             JOIN tokimori_jobs j ON j.id = e.child
             WHERE h.id = ANY (_ended) AND CASE e."on" WHEN 'success' THEN h.state = 'succeeded'
-                WHEN 'failure' THEN h.state = 'failed' ELSE h.state <> 'skipped' END) c
-        ORDER BY c.incarnation, c.root, c.parent, c.place
+                WHEN 'failure' THEN h.state = 'failed' ELSE h.state <> 'skipped' END
+            UNION ALL
+            SELECT h.id, h.job_id, h.nominal, h.ended,
+                coalesce(s.payload, CASE WHEN s.joins = 0 THEN h.result END),
+                coalesce(h.root, CASE WHEN h.origin LIKE 's:%' THEN h.origin ELSE h.id::text END),
+                s.joins, j.id, j.incarnation, j.state, j.lane, j.concurrency_key, j.priority, j.head_start,
+                row_number() OVER (PARTITION BY h.id ORDER BY s.place) - 1, s.id, s.more
+            FROM ROWS FROM (jsonb_to_recordset(_steps) AS (
+                parent uuid, id text, job text, payload text, on_failure boolean, joins integer, more text))
+                WITH ORDINALITY AS s (parent, id, job, payload, on_failure, joins, more, place)
+            JOIN tokimori_history h ON h.id = s.parent AND h.id = ANY (_ended)
+            JOIN tokimori_jobs j ON j.id = s.job
+            WHERE h.state = CASE WHEN s.on_failure THEN 'failed' ELSE 'succeeded' END) c
+        ORDER BY c.incarnation, join_key, c.parent, c.place
     LOOP
-        _details := NULL;
+        _details := nullif('{' || substr(_child.more, 2) || '}', '{}');
         IF _child.joins > 0 THEN
             INSERT INTO tokimori_arrivals AS a (incarnation, root, parents, latest)
-            VALUES (_child.incarnation, _child.root, ARRAY[_child.job_id], _child.ended)
+            VALUES (_child.incarnation, _child.join_key, ARRAY[_child.arrived], _child.ended)
             ON CONFLICT (incarnation, root) DO UPDATE
             SET latest = greatest(a.latest, excluded.latest), parents = CASE WHEN a.parents = '{*}' THEN a.parents
-                ELSE array_remove(a.parents, _child.job_id) || excluded.parents END
+                ELSE array_remove(a.parents, _child.arrived) || excluded.parents END
             RETURNING parents INTO _arrived;
             -- The ids of their runs have a key of their own, as in `rules.births`: older programs count jobs alone.
             INSERT INTO tokimori_arrivals AS a (incarnation, root, parents, latest)
-            VALUES (_child.incarnation, 'r:' || _child.root,
+            VALUES (_child.incarnation, 'r:' || _child.join_key,
                 CASE WHEN _arrived = '{*}' THEN _arrived ELSE ARRAY[_child.parent::text] END, _child.ended)
             ON CONFLICT (incarnation, root) DO UPDATE
             SET latest = greatest(a.latest, excluded.latest), parents = CASE WHEN _arrived = '{*}' THEN _arrived
@@ -45,9 +60,9 @@ BEGIN
             RETURNING parents INTO _runs;
             CONTINUE WHEN _arrived = '{*}' OR cardinality(_arrived) < _child.joins;
             UPDATE tokimori_arrivals SET parents = '{*}'
-            WHERE incarnation = _child.incarnation AND root IN (_child.root, 'r:' || _child.root);
+            WHERE incarnation = _child.incarnation AND root IN (_child.join_key, 'r:' || _child.join_key);
             _details := '{"parents":["'
-                || (SELECT string_agg(r, '","' ORDER BY r COLLATE "C") FROM unnest(_runs) r) || '"]}';
+                || (SELECT string_agg(r, '","' ORDER BY r COLLATE "C") FROM unnest(_runs) r) || '"]' || _child.more || '}';
         END IF;
         IF _child.state NOT IN ('paused', 'parked') AND cardinality(tokimori_full(ARRAY[_child.incarnation])) > 0 THEN
             _child.state := 'full';
@@ -63,12 +78,13 @@ BEGIN
         INSERT INTO tokimori_runs (
             id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, payload, parent_id,
             root, concurrency_key, details)
-        SELECT (lpad(to_hex(_child.due / 1000), 12, '0') || '7' || substr(_after, 1, 3) || '8'
+        SELECT coalesce(_child.step, lpad(to_hex(_child.due / 1000), 12, '0') || '7' || substr(_after, 1, 3) || '8'
                 || substr(_after, 4))::uuid,
             _child.id, _child.incarnation, o.origin, _child.nominal, _child.due, 'ready', _child.priority,
             _child.due - _child.head_start, _child.lane, _child.ended, _child.payload, _child.parent,
             _child.root, _child.key, _details
-        FROM (SELECT 'c:' || CASE WHEN _child.joins > 0 THEN _child.root ELSE _child.parent::text END AS origin) o
+        FROM (SELECT 'c:' || CASE WHEN _child.step IS NOT NULL OR _child.joins > 0 THEN _child.join_key
+            ELSE _child.parent::text END AS origin) o
         WHERE NOT EXISTS (
             SELECT FROM tokimori_history h
             WHERE h.incarnation = _child.incarnation AND h.origin = o.origin AND h.origin NOT LIKE 's:%')

@@ -12,7 +12,7 @@ DECLARE
     _names text[];
     _ended uuid[];
 BEGIN
-    PERFORM tokimori_share_children(_ids);
+    PERFORM tokimori_share_children(_ids, NULL);
     PERFORM tokimori_lock_semaphores(tokimori_lined(
         ARRAY(SELECT DISTINCT incarnation FROM tokimori_runs WHERE id = ANY (_ids))));
     PERFORM FROM tokimori_runs WHERE id = ANY (_ids) ORDER BY id FOR UPDATE;
@@ -30,7 +30,7 @@ BEGIN
         array_agg(concurrency_key) FILTER (WHERE state = 'ready'),
         array_agg(substr(blocked_on, 11)) FILTER (WHERE blocked_on LIKE 'semaphore:%'), array_agg(id)
     INTO _passed, _keys, _names, _ended FROM gone;
-    PERFORM tokimori_bear(_ended);
+    PERFORM tokimori_bear(_ended, NULL);
     IF _passed IS NOT NULL THEN
         PERFORM tokimori_wake(_passed);
         PERFORM tokimori_wake_keys(_passed, _keys);

@@ -3,7 +3,7 @@
 -- go back with them; `served`: others may have waited for them. `written` is reckoned once: a run would pay half a µs.
 -- One incarnation, owner or state may stand for all. Where all succeed, due, rank, failures and lost stay as they are.
 CREATE OR REPLACE FUNCTION tokimori_settle(
-    _by uuid, {_CHANGE arrays}, _parks bigint[], _going_on bigint[], _childless uuid[], _attempts jsonb,
+    _by uuid, {_CHANGE arrays}, _parks bigint[], _going_on bigint[], _childless uuid[], _steps jsonb, _attempts jsonb,
     _out_ids uuid[], _out_attempts integer[], _out_sizes bigint[], _out_heads bytea[], _out_tails bytea[],
     _out_times bytea[], _deleted text, _parked_by text,
     OUT applied uuid[], OUT already uuid[], OUT served boolean) LANGUAGE plpgsql AS $$
@@ -36,8 +36,9 @@ BEGIN
             coalesce((SELECT true FROM tokimori_runs WHERE concurrency_key IS NOT NULL
                 ORDER BY incarnation, concurrency_key LIMIT 1), false)
         INTO _families, _holding, _has_keys;
+        _families := _families OR _steps IS NOT NULL;
         IF _families THEN
-            PERFORM tokimori_share_children(_id);
+            PERFORM tokimori_share_children(_id, _steps);
         END IF;
         IF _has_keys THEN  -- coalesce keeps the planner from walking all runs that have one
             _keyed := ARRAY(
@@ -101,7 +102,7 @@ BEGIN
         )
         SELECT coalesce(array_agg(id), '{}') INTO applied FROM kept;
         IF _families THEN
-            PERFORM tokimori_bear(ARRAY(SELECT id FROM unnest(applied) id WHERE id <> ALL (_childless)));
+            PERFORM tokimori_bear(ARRAY(SELECT id FROM unnest(applied) id WHERE id <> ALL (_childless)), _steps);
         END IF;
         applied := applied || _gone_on;
         IF _attempts IS NOT NULL THEN

@@ -33,13 +33,13 @@ local function joined(child, parent)
         return true
     end
     local keys = {}
-    for n, root in ipairs({parent.root, 'r:' .. parent.root}) do
+    for n, root in ipairs({child.root, 'r:' .. child.root}) do
         keys[n] = P .. 'arrived:' .. child.inc .. ':' .. root
         call('ZADD', P .. 'arrivals:' .. child.inc, 'GT', parent.ended, root)
     end
     local was_complete = call('SISMEMBER', keys[1], '*') == 1
     if not was_complete then
-        call('SADD', keys[1], parent.job)
+        call('SADD', keys[1], child.step and parent.id or parent.job)
         call('SADD', keys[2], parent.id)
         if call('SCARD', keys[1]) < child.joins then
             return false
@@ -83,18 +83,23 @@ local function bear(child, parent, place, runs)
     local rank = string.format('%.0f', due - tonumber(head_start))
     local time = string.format('%012x', math.floor(due / 1000))
     local after = string.format('%012x%06x', births_of(parent.id), place)
+    local step = child.step
     local born = {job = child.id, inc = child.inc, state = 'ready', lane = lane, rank = rank}
-    born.id = table.concat({
+    born.id = step and step.id or table.concat({
         string.sub(time, 1, 8), string.sub(time, 9), '7' .. string.sub(after, 1, 3), '8' .. string.sub(after, 4, 6),
         string.sub(after, 7)}, '-')
-    born.origin = 'c:' .. (child.joins > 0 and parent.root or parent.id)
+    born.origin = 'c:' .. ((step or child.joins > 0) and child.root or parent.id)
+    local payload = not step and (parent.result or parent.payload) or step and (
+        step.payload or step.joins == 0 and parent.result)
+    local more = step and step.more or ''
+    local details = runs and '{"parents":["' .. table.concat(runs, '","') .. '"]' .. more .. '}'
+        or more ~= '' and '{' .. string.sub(more, 2) .. '}'
     born.row = {
         'id', born.id, 'job_id', child.id, 'incarnation', child.inc, 'origin', born.origin, 'nominal', parent.nominal,
         'due', string.format('%.0f', due), 'state', 'ready', 'priority', priority, 'rank', rank,
         'created', parent.ended, 'attempt', 0, 'failures', 0, 'lost', 0, 'token', 0, 'parent_id', parent.id, 'root', parent.root}
     for name, value in pairs({
-        lane = lane or nil, payload = parent.result or parent.payload or nil, concurrency_key = key or nil,
-        details = runs and '{"parents":["' .. table.concat(runs, '","') .. '"]}'}) do
+        lane = lane or nil, payload = payload or nil, concurrency_key = key or nil, details = details or nil}) do
         born.row[#born.row + 1], born.row[#born.row + 2] = name, value
     end
     add(born)
@@ -104,18 +109,32 @@ end
 local function in_order(a, b)
     if a.child.inc ~= b.child.inc then
         return a.child.inc < b.child.inc
-    elseif a.parent.root ~= b.parent.root then
-        return a.parent.root < b.parent.root
+    elseif a.child.root ~= b.child.root then
+        return a.child.root < b.child.root
     elseif a.parent.id ~= b.parent.id then
         return a.parent.id < b.parent.id
     end
     return a.place < b.place
 end
 
--- What follows the end of these runs: the runs of the jobs that depend on theirs.
-local function follow(ids)
-    local births = {}
-    for _, id in ipairs(call('EXISTS', P .. 'edges') == 1 and ids or {}) do
+local OF_STEPS = {succeeded = false, failed = true}
+
+-- The children that the run itself names, of jobs that there still are.
+local function steps_of(steps, state)
+    local children = {}
+    for _, step in ipairs(steps or {}) do
+        local inc = call('HGET', P .. 'job_ids', step.job)
+        if inc and step.on_failure == OF_STEPS[state] then
+            children[#children + 1] = {id = step.job, inc = inc, joins = step.joins, step = step, root = step.id}
+        end
+    end
+    return children
+end
+
+-- What follows the end of these runs: the runs of the jobs that depend on theirs, and of the steps that they name.
+local function follow(ids, steps)
+    local births, has_edges = {}, call('EXISTS', P .. 'edges') == 1
+    for _, id in ipairs((has_edges or next(steps or {})) and ids or {}) do
         local parent, state, inc, origin = {id = id}
         parent.job, state, inc, origin, parent.nominal, parent.ended, parent.payload, parent.result, parent.root =
             unpack(call('HMGET', P .. 'run:' .. id, 'job_id', 'state', 'incarnation', 'origin', 'nominal', 'ended',
@@ -123,9 +142,13 @@ local function follow(ids)
         parent.root = parent.root or (string.sub(origin, 1, 2) == 's:' and origin or id)
         -- another job that has got the id of a deleted one may have children
         if call('EXISTS', P .. 'job:' .. inc) == 1 then
-            for n, child in ipairs(children_of(parent.job, state)) do
+            for n, child in ipairs(has_edges and children_of(parent.job, state) or {}) do
+                child.root = parent.root
                 births[#births + 1] = {child = child, parent = parent, place = n - 1}
             end
+        end
+        for n, child in ipairs(steps_of(steps and steps[id], state)) do
+            births[#births + 1] = {child = child, parent = parent, place = n - 1}
         end
     end
     table.sort(births, in_order)

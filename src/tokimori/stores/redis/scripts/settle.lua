@@ -100,7 +100,7 @@ local function park(job, inc, reason)
     end
 end
 
-local verdicts, ended, parks = {}, {}, {}
+local verdicts, ended, parks, steps = {}, {}, {}, {}
 for n, change in ipairs(ask.changes) do
     local was, job, inc, owner, token, settled_by, settled_token, cancel, lane, origin, key, holds =
         unpack(call('HMGET', P .. 'run:' .. change.run_id, 'state', 'job_id', 'incarnation', 'node_id', 'token',
@@ -113,13 +113,14 @@ for n, change in ipairs(ask.changes) do
         local state, fault = write(change, run)
         if ENDS[state] and not change.childless then
             ended[#ended + 1] = change.run_id
+            steps[change.run_id] = change['then']
         end
         if change.parks and state == 'failed' and call('EXISTS', P .. 'job:' .. run.inc) == 1 then
             parks[#parks + 1] = {run.job, run.inc, fault}
         end
     end
 end
-follow(ended)
+follow(ended, steps)
 for _, parked in ipairs(parks) do -- after all children
     park(unpack(parked, 1, 3))
 end

@@ -1,0 +1,338 @@
+"""Families of single runs: requests that follow each other, made at once, and a handle for each."""
+
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from types import MappingProxyType
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+
+from tokimori.apps.handle import Decode, Handle, failed
+from tokimori.apps.task import task_in_hand
+from tokimori.apps.ways import Ways
+from tokimori.client.asynchronous import Act, Way
+from tokimori.client.facade import done
+from tokimori.clock import Moment, SystemClock
+from tokimori.errors import InvalidInput, NotFound, RunFailed, TokimoriError
+from tokimori.model.ids import JobId, RunId, uuid7
+from tokimori.model.run import Step
+from tokimori.model.transitions import ENDS, RunState
+from tokimori.service.given import Span, payload_of, seconds_of
+from tokimori.service.views.runs import RunView
+
+_T = TypeVar("_T")
+_U = TypeVar("_U")
+_NONE: Mapping[str, Any] = MappingProxyType({})
+MOST_RUNS = 500
+"""Runs of a family: those that begin at once are made in one transaction."""
+
+
+class Requested(Protocol):
+    """A function that is requested, as its family knows it."""
+
+    job_id: JobId
+
+    @property
+    def ways(self) -> Ways:
+        """Return the ways to the client of its app."""
+        ...
+
+    def result_of(self, run: RunView) -> Any:
+        """Return the result of a run."""
+        ...
+
+    def check_request(self, number: int, request: object) -> None:
+        """Refuse a request with arguments that the function would not take."""
+        ...
+
+    async def known(self, way: Way, job_id: str) -> None:
+        """Declare the job, if no node has done so yet."""
+        ...
+
+
+class Edge(NamedTuple):
+    """A request that follows another one, by their places."""
+
+    before: int
+    after: int
+    on_failure: bool
+    joins: int
+
+
+class Member(Generic[_T]):
+    """A request, or some that follow each other."""
+
+    def family(self) -> "RunFamily[_T]":
+        """Return it as a family."""
+        raise NotImplementedError
+
+
+class RunFamily(Member[_T]):
+    """Requests that follow each other: the run of each is made when those before it have succeeded.
+
+    T is the result of the last one; of `tokimori.all` it is the list of all results.
+    """
+
+    def __init__(
+        self,
+        requests: Sequence["FunctionRequest[Any]"],
+        edges: Sequence[Edge] = (),
+        last: Sequence[int] = (0,),
+        failing: frozenset[int] = frozenset(),
+    ) -> None:
+        if len(requests) > MOST_RUNS:
+            message, allowed = f"requests: a family of {len(requests)} runs", f"at most {MOST_RUNS}"
+            raise InvalidInput(message, field="requests", value=len(requests), allowed=allowed)
+        self._requests, self._edges, self._last, self._failing = requests, edges, last, failing
+
+    def family(self) -> "RunFamily[_T]":
+        """Return this family."""
+        return self
+
+    def then(self, following: Member[_U]) -> "RunFamily[_U]":
+        """Return the family with these runs behind its last one: `a.request(1).then(b.request())`.
+
+        A request without arguments gets the result of the run before it; behind `tokimori.all` the list of results.
+        """
+        other = following.family()
+        joins = len(self._last) if len(self._last) > 1 else 0
+        edges = [Edge(last, self._size + first, False, joins) for last in self._last for first in other._first()]
+        return self._with(other, edges, [self._size + each for each in other._last], frozenset())
+
+    def on_failure(self, following: Member[Any]) -> "RunFamily[_T]":
+        """Return the family with these runs for the case that one of its own fails: they are made once."""
+        other = following.family()
+        own = [each for each in range(self._size) if each not in self._failing]
+        edges = [Edge(each, self._size + first, True, 0) for each in own for first in other._first()]
+        return self._with(other, edges, self._last, frozenset(range(self._size, self._size + other._size)))
+
+    def enqueue(self) -> "Handles[_T]":
+        """Request the whole family, and return a handle for each run, in the order of the requests."""
+        return done(self._enqueue(self._ways.blocking("`await family.aenqueue()`")))
+
+    async def aenqueue(self) -> "Handles[_T]":
+        """Request the whole family, and hold up no event loop: see `enqueue`."""
+        return await self._enqueue(self._ways.awaiting)
+
+    @property
+    def _size(self) -> int:
+        return len(self._requests)
+
+    @property
+    def _ways(self) -> Ways:
+        return self._requests[0].function.ways
+
+    def _first(self) -> list[int]:
+        after = {edge.after for edge in self._edges}
+        return [each for each in range(self._size) if each not in after]
+
+    def _with(
+        self, other: "RunFamily[Any]", edges: Sequence[Edge], last: Sequence[int], failing: frozenset[int]
+    ) -> "RunFamily[Any]":
+        size = self._size
+        moved = [Edge(size + edge.before, size + edge.after, *edge[2:]) for edge in other._edges]
+        failing |= self._failing | {size + each for each in other._failing}
+        return RunFamily([*self._requests, *other._requests], [*self._edges, *moved, *edges], last, failing)
+
+    def _steps(self, ids: Mapping[int, RunId], before: int) -> tuple[Step, ...]:
+        steps = []
+        for edge in (edge for edge in self._edges if edge.before == before):
+            request = self._requests[edge.after]
+            steps.append(
+                Step(
+                    id=ids[edge.after],
+                    job=request.function.job_id,
+                    payload=request.payload,
+                    on_failure=edge.on_failure,
+                    joins=edge.joins,
+                    then=self._steps(ids, edge.after),
+                )
+            )
+        return tuple(steps)
+
+    async def _enqueue(self, way: Way) -> "Handles[_T]":
+        first, now = self._first(), SystemClock().now()
+        later = [each for each in range(self._size) if each not in first]
+        for number in first:
+            self._requests[number].function.check_request(number, self._requests[number])
+        for number in later:
+            self._requests[number].check_alone()
+        ids = {each: RunId(uuid7(Moment(now + place), os.urandom)) for place, each in enumerate(later)}
+        roots = await self._request(way, first, ids)
+        handles: dict[int, Handle[Any]] = {
+            each: Handle(self._ways, run, self._requests[each].function.result_of) for each, run in roots.items()
+        }
+        for each in later:
+            before = [(handles[edge.before], edge.on_failure) for edge in self._edges if edge.after == each]
+            handles[each] = StepHandle(self._ways, ids[each], self._requests[each].function.result_of, before)
+        return Handles([handles[each] for each in range(self._size)], [handles[each] for each in self._last])
+
+    async def _request(self, way: Way, first: Sequence[int], ids: Mapping[int, RunId]) -> dict[int, RunView]:
+        """Request the runs that begin the family; those of one job together. If some are refused there are none."""
+        made: dict[int, RunView] = {}
+        for job_id, group in groupby(first, key=lambda each: self._requests[each].function.job_id):
+            numbers = list(group)
+            wanted = [{**self._requests[each], "then": self._steps(ids, each)} for each in numbers]
+            try:
+                made |= zip(numbers, await self._trigger(way, job_id, wanted), strict=True)
+            except TokimoriError:
+                for run in made.values():
+                    await way(_cancel(run))
+                raise
+        return made
+
+    async def _trigger(self, way: Way, job_id: JobId, wanted: Sequence[Any]) -> Sequence[RunView]:
+        task = task_in_hand()
+        parent = None if task is None else task.run_id
+        jobs = {str(request.function.job_id): request.function for request in self._requests}
+        for _ in range(len(jobs) + 1):
+            try:
+                return await way(lambda client: client.jobs.trigger_many(job_id, wanted, parent=parent))
+            except NotFound as missing:
+                if (function := jobs.pop(str(missing.value), None)) is None:
+                    raise
+                await function.known(way, function.job_id)
+        raise NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
+
+
+def _cancel(run: RunView) -> Act[RunView]:
+    return lambda client: client.runs.cancel(run.id, "not all of its family could be requested")
+
+
+class FunctionRequest(dict[str, Any], Member[_T]):
+    """A request for a run of a function: one of many for `enqueue_many`, or a member of a family."""
+
+    def __init__(
+        self, function: Requested, said: Mapping[str, Any], how: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
+        super().__init__(said)
+        self.function, self._how = function, how
+
+    @property
+    def payload(self) -> str | None:
+        """Return its payload as JSON."""
+        return payload_of(self.get("payload"))
+
+    def family(self) -> RunFamily[_T]:
+        """Return a family of this request alone."""
+        return RunFamily([self])
+
+    def then(self, following: Member[_U]) -> RunFamily[_U]:
+        """Return a family of two: the second run gets the result of this one. See `RunFamily.then`."""
+        return self.family().then(following)
+
+    def on_failure(self, following: Member[Any]) -> RunFamily[_T]:
+        """Return a family of two: the second run is made if this one fails."""
+        return self.family().on_failure(following)
+
+    def check_alone(self) -> None:
+        """Refuse terms that a run can't have which is made when others end. Raises `InvalidInput`."""
+        for name, value in self._how.items():
+            message = f"{name}: a run that follows others begins when these have ended, with the terms of its job"
+            raise InvalidInput(message, field=name, value=value, allowed="the arguments alone")
+
+
+def all_of(requests: Iterable[Member[_T]]) -> RunFamily[list[_T]]:
+    """Return a family of requests that run beside each other: what is behind it waits for all of them.
+
+        tokimori.all([count.request(name) for name in names]).then(total.request()).enqueue()
+
+    A request behind it without arguments gets the list of their results, in this order. Raises `InvalidInput`.
+    """
+    whole: RunFamily[Any] | None = None
+    for family in (each.family() for each in requests):
+        whole = (
+            family
+            if whole is None
+            else whole._with(family, [], [*whole._last, *(whole._size + each for each in family._last)], frozenset())
+        )
+    if whole is None:
+        raise InvalidInput("requests: there are none", field="requests", allowed="one request or more")
+    return cast("RunFamily[list[_T]]", whole)
+
+
+class Handles(tuple[Handle[Any], ...], Generic[_T]):
+    """Handles of the runs of a family, in the order of its requests."""
+
+    _last: Sequence[Handle[Any]]
+
+    def __new__(cls, handles: Iterable[Handle[Any]], last: Sequence[Handle[Any]]) -> "Handles[_T]":
+        """Return the handles; `last` are those of the runs that end the family."""
+        made = super().__new__(cls, handles)
+        made._last = last
+        return made
+
+    def result(self, timeout: Span | None = None) -> _T:
+        """Wait for the end of the family; return the result of its last run, or of `tokimori.all` the list of them.
+
+        Raises `RunFailed` if a run before it has not succeeded, and `RunNotEnded` after `timeout`.
+        """
+        return done(self._result(self._last[0]._ways.blocking("`await handles.aresult(…)`"), timeout))
+
+    async def aresult(self, timeout: Span | None = None) -> _T:
+        """Wait for the end of the family, and hold up no event loop: see `result`."""
+        return await self._result(self._last[0]._ways.awaiting, timeout)
+
+    async def _result(self, way: Way, timeout: Span | None) -> _T:
+        left = _Left(timeout)
+        found = [await each._result(way, left()) for each in self._last]
+        return cast("_T", found[0] if len(found) == 1 else found)
+
+
+class _Left:
+    """Rest of a time-out."""
+
+    def __init__(self, timeout: Span | None) -> None:
+        self._end = None if timeout is None else time.monotonic() + seconds_of("timeout", timeout)
+
+    def __call__(self) -> float | None:
+        return None if self._end is None else max(0.0, self._end - time.monotonic())
+
+
+class StepHandle(Handle[_T]):
+    """A handle of a run that is made when others have ended. Before that its state is `waiting`."""
+
+    def __init__(self, ways: Ways, run: RunId, decode: Decode[_T], before: Sequence[tuple[Handle[Any], bool]]) -> None:
+        super().__init__(ways, run, decode)
+        self._before = before
+
+    @property
+    def state(self) -> RunState:
+        """Return the state; `skipped` if it is never made, because the runs before it have ended otherwise."""
+        try:
+            return self.run.state
+        except NotFound:
+            states = [(each.fresh_state, failing) for each, failing in self._before]
+            return RunState.SKIPPED if _is_off(states) else RunState.WAITING
+
+    async def _await_end(self, way: Way, timeout: Span | None) -> None:
+        left, states = _Left(timeout), list[tuple[RunState, bool]]()
+        for each, failing in self._before:
+            try:
+                await each._await_end(way, left())
+                states.append((each.run.state, failing))
+            except RunFailed:  # it is left out itself
+                states.append((RunState.SKIPPED, failing))
+            if _is_off(states) and len(states) == len(self._before):
+                raise _left_out(self.id, each)
+        try:
+            await super()._await_end(way, left())
+        except NotFound:
+            message = f"the run {self.id} was not made: its job is paused, parked, full or deleted"
+            raise RunFailed(message, field="run", value=self.id) from None
+
+
+def _left_out(run_id: RunId, before: Handle[Any]) -> RunFailed:
+    if before._seen is not None:
+        return failed(before.run, before.error)
+    return RunFailed(f"the run {run_id} was not made: those before it have ended otherwise", field="run", value=run_id)
+
+
+def _is_off(states: Sequence[tuple[RunState, bool]]) -> bool:
+    """Return if these ends of the runs before it leave it out."""
+    wanted = [RunState.FAILED if failing else RunState.SUCCEEDED for _, failing in states]
+    fits = [state is want for (state, _), want in zip(states, wanted, strict=True)]
+    over = [state in ENDS for state, _ in states]
+    if any(failing for _, failing in states):
+        return all(over) and not any(fits)
+    return any(end and not fit for end, fit in zip(over, fits, strict=True))

@@ -1,0 +1,58 @@
+"""Steps of requests: runs that follow a run, as programs say them."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from tokimori.clock import Moment
+from tokimori.errors import InvalidInput
+from tokimori.model.attempt_notes import check_json
+from tokimori.model.ids import JobId, RandomBytes, RunId, check_job_id, check_uuid, uuid7
+from tokimori.model.run import Step
+
+MOST_STEPS, MOST_BYTES = 500, 64 * 1024
+"""So many runs may follow one, and so many bytes may say which: a claim brings them with the run."""
+_ALLOWED = (
+    f"objects with id, job, payload, on_failure, joins and then: at most {MOST_STEPS} of them, {MOST_BYTES} bytes"
+)
+
+
+def read_steps(given: object) -> tuple[Step, ...]:
+    """Return the steps that a request says. Raises `InvalidInput`."""
+    try:
+        steps = msgspec.convert(given or (), tuple[Step, ...])
+    except (msgspec.ValidationError, RecursionError) as fault:
+        raise InvalidInput(f"then: {fault}", field="then", allowed=_ALLOWED) from None
+    every = list(all_in(steps))
+    size = len(msgspec.json.encode(steps))
+    if len(every) > MOST_STEPS or size > MOST_BYTES:
+        raise InvalidInput(f"then: {len(every)} steps, {size} bytes", field="then", value=size, allowed=_ALLOWED)
+    for step in every:
+        check_uuid(step.id, field="then.id")
+        check_job_id(step.job, field="then.job")
+        if step.payload is not None:
+            check_json(step.payload)
+        if not 0 <= step.joins <= MOST_STEPS:
+            allowed = f"0..{MOST_STEPS}"
+            raise InvalidInput(f"then.joins: {step.joins}", field="then.joins", value=step.joins, allowed=allowed)
+    return steps
+
+
+def all_in(steps: Iterable[Step]) -> Iterator[Step]:
+    """Yield these steps and all behind them."""
+    for step in steps:
+        yield step
+        yield from all_in(step.then)
+
+
+def jobs_in(requests: Iterable[object]) -> set[JobId]:
+    """Return the jobs that requests name in their steps. Raises `InvalidInput`."""
+    given = [each.get("then") for each in requests if isinstance(each, Mapping)]
+    return {step.job for each in given if each for step in all_in(read_steps(each))}
+
+
+def anew(steps: Sequence[Step], now: Moment, random: RandomBytes) -> tuple[Step, ...]:
+    """Return the steps as new runs, for a run that succeeds once more. Those that join other runs are left out."""
+    alone = [step for step in steps if not step.joins]
+    return tuple(replace(step, id=RunId(uuid7(now, random)), then=anew(step.then, now, random)) for step in alone)
