@@ -8,7 +8,7 @@ SOURCES := src tests benchmarks docs
 # The workers read the tests' bytecode, which is made once: on CI's machine too, where no bytecode is to be written.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: release help run test unit prove soak mutants bench limits lint coverage format docs manual pictures promises lock clean
+.PHONY: release help run test unit prove soak mutants bench limits lint coverage format docs manual pictures film promises lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## +' '/^[a-z]+:.*##/ { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -97,6 +97,9 @@ manual: .venv/.installed-dev docs  ## the manual as a site: build/manual/index.h
 PICTURES ?=
 pictures: .venv/.installed-dev  ## pictures of the page in build/pictures/; some of them: make pictures PICTURES='now-* jobs-1440-*'
 	$(BIN)/python -m docs.pictures $(PICTURES)
+
+film: .venv/.installed-dev  ## the film of a terminal in docs/assets/
+	$(BIN)/python -m docs.pictures.film
 
 promises: .venv/.installed-dev  ## run the tests of each promise on each store, and write docs/explanation/promises.md
 	$(BIN)/python -m docs.made.promises

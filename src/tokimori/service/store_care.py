@@ -11,6 +11,7 @@ from tokimori.clock import Moment, to_datetime
 from tokimori.engine.unfinished import UNFINISHED, unfinished
 from tokimori.errors import NotFound
 from tokimori.model.access_token import Role
+from tokimori.model.words import check_text
 from tokimori.ports.store import SchemaStatus
 from tokimori.service.copying import refuse_beating
 from tokimori.service.doctor.finding import Diagnosis, Finding, Level, diagnosis
@@ -18,7 +19,7 @@ from tokimori.service.doctor.reader import DoctorReader
 from tokimori.service.doctor.reading import DoctorReading, confirmed
 from tokimori.service.doctor.rules import CHECKS, INVARIANTS, LATE, findings
 from tokimori.service.expectations import Expectations
-from tokimori.service.given import check_text, flag_of
+from tokimori.service.given import flag_of
 from tokimori.service.ground import Ground
 from tokimori.service.operation import Inside, M, Part, operation
 from tokimori.service.sight import OPEN, WHOLE
