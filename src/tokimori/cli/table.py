@@ -34,6 +34,8 @@ _STATES = {
     "cancelled": ("-", "default"),
     "skipped": ("-", "default"),
     "parked": ("✗", "red"),
+    "failing": ("✗", "red"),
+    "overdue": ("!", "red"),
     "paused": ("‖", "yellow"),
     "enabled": ("✓", "green"),
     "finished": ("-", "default"),
@@ -124,9 +126,15 @@ def terminal(*, stderr: bool = False) -> "Console":
 
 
 def drawn(
-    console: "Console", columns: Sequence[str], rows: Sequence[Sequence[object]], spare: Sequence[str], now: Moment
+    console: "Console",
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    spare: Sequence[str],
+    now: Moment,
+    *,
+    tells: bool = True,
 ) -> None:
-    """Draw a line for each row, within the console's width."""
+    """Draw a line for each row, within the console's width; if it `tells`, also which columns have no room."""
     from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
@@ -145,7 +153,7 @@ def drawn(
     for row in zip(*(cells[name] for name in fitted), strict=True):
         table.add_row(*row)
     console.print(table)
-    if left_out := [name for name in columns if name not in fitted]:
+    if tells and (left_out := [name for name in columns if name not in fitted]):
         console.print(f"[dim]{', '.join(left_out)} and whole texts: --output wide[/dim]")
 
 

@@ -1,206 +1,203 @@
-"""The screen of `tokimori top`: nodes, what runs, what comes next and what failed, within the terminal's size."""
+"""The screen of `tokimori top`, drawn from what was seen, within the size of the terminal. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from types import MappingProxyType
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from tokimori.cli.table import At, Id, Short, drawn
-from tokimori.cli.table import State as StateCell
-from tokimori.cli.terminal import TerminalOutput
+from tokimori.cli.output import printable
+from tokimori.cli.table import At, drawn
+from tokimori.cli.top_keys import VIEWS, State, Subject, chosen, matches
 from tokimori.clock import Moment
 from tokimori.logs.controls import visible
-
-_DOWN, _UP, _YES = frozenset({"j", "\x1b[B"}), frozenset({"k", "\x1b[A"}), frozenset({"y", "Y"})
-QUIT = frozenset({"q", "\x03", "\x04"})
-"""Keys that leave it: q, Ctrl-C, Ctrl-D."""
-
-
-class Verb(StrEnum):
-    """Orders for the chosen run."""
-
-    CANCEL = "cancel"
-    PAUSE = "pause"
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A run on the screen, and its job."""
-
-    run: str
-    job: str
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """An order for a run, or for its job."""
-
-    verb: Verb
-    subject: Subject
-
-    def __str__(self) -> str:
-        of = f"run {self.subject.run}" if self.verb is Verb.CANCEL else f"job {self.subject.job}"
-        return f"{self.verb} {of}"
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """State of the screen beside the store: the `chosen` run, the order that is `asked` about, the run that is
-    `followed`, and the last message (`told`).
-    """
-
-    chosen: str | None = None
-    asked: Order | None = None
-    followed: str | None = None
-    told: str = ""
-
-
-_ORDERS: Mapping[str, Verb] = MappingProxyType({"c": Verb.CANCEL, "p": Verb.PAUSE})
-
-
-def pressed(state: State, key: str, subjects: Sequence[Subject]) -> tuple[State, Order | None]:
-    """Return the state after a key, and an order that is to be carried out: only one that was asked about and
-    confirmed.
-    """
-    if state.asked is not None:
-        asked = replace(state, asked=None, told="")
-        return (asked, state.asked) if key in _YES else (replace(asked, told="nothing was done"), None)
-    subject = chosen(state, subjects)
-    if subject is None:
-        return state, None
-    if key in _DOWN or key in _UP:
-        place = subjects.index(subject) + (1 if key in _DOWN else -1)
-        return replace(state, chosen=subjects[max(0, min(place, len(subjects) - 1))].run, told=""), None
-    if key == "f":
-        return replace(state, followed=None if state.followed == subject.run else subject.run, told=""), None
-    verb = _ORDERS.get(key)
-    return (state if verb is None else replace(state, asked=Order(verb, subject), told="")), None
-
-
-def chosen(state: State, subjects: Sequence[Subject]) -> Subject | None:
-    """Return the run that is chosen; the first one where that one has ended."""
-    return next((each for each in subjects if each.run == state.chosen), subjects[0] if subjects else None)
-
-
-def keys_in(typed: str) -> list[str]:
-    """Return the keys of what a terminal has sent: an arrow is three characters."""
-    keys: list[str] = []
-    left = typed
-    while left:
-        length = 3 if left.startswith("\x1b[") else 1
-        keys.append(left[:length])
-        left = left[length:]
-    return keys
-
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tokimori.model.job import Job
-    from tokimori.model.run import Run
-    from tokimori.ports.nodes import NodeRecord
+_HINTS = "1-4 views · ↑↓ choose · f log · / filter · s sort · c cancel · ? keys · q quit"
+_LOG_HINTS = "↑↓ scroll · / search · n N next, last · m matches · Esc back · ? keys · q quit"
+HELP = """\
+1 2 3 4   now, jobs, failures, plan (Tab: the next one)
+j k ↑ ↓   choose; Space and b by ten, g and G to the ends
+f Enter   log of the chosen run; in the log f goes to its end
+/         filter rows; search in a log, then n, N, and m: matches only
+s S       sort by the next column; turn the order
+Esc       leave the log, or take the filter away
+c         cancel the run          t  run the ended run once more
+p         pause its job           r  run its job now
+?         these keys              q  quit (Ctrl-C, too)
+Each order is asked about first."""
+_NARROW = 44
+"""Columns below which only the name of this view is shown."""
+_FRAME = 4
+"""Lines above and below the tables: views, counts, a blank one, and keys."""
+_HEADINGS = 3
+"""Lines of a table beside its rows."""
 
-_KEYS = "↑↓ choose · f follow · c cancel the run · p pause its job · q quit"
-_FEW = 5
-"""So many rows of the smaller tables."""
-_FRAME = 12
-"""Lines for headings, blank lines, keys and what is told."""
-_BAR = 10
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row: its cells, and what orders about it are for."""
+
+    subject: Subject
+    cells: tuple[object, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScreenContent:
-    """Result of one look at the store. `output`: the end of what the followed run wrote."""
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A table. `spare` are the columns that a narrow terminal does without, the first one first."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[Row]
+    spare: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Findings of one look. The `first` fact is shown before all `facts`; `log` has the lines of the followed run."""
 
     now: Moment
-    zone: str
-    nodes: "Sequence[NodeRecord]"
-    running: "Sequence[Run]"
-    upcoming: "Sequence[tuple[Job, Moment]]"
-    failed: "Sequence[Run]"
-    output: bytes | None = None
+    first: str
+    facts: Sequence[str] = ()
+    tables: Sequence[Listing] = ()
+    log: Sequence[str] = ()
+
+    def shown(self, state: State) -> list[Listing]:
+        """Return the tables with the rows that the filter leaves, in the wanted order."""
+        return [_arranged(each, state) for each in self.tables]
+
+    def subjects(self, state: State) -> list[Subject]:
+        """Return what may be chosen, in the order of the screen."""
+        return [row.subject for row in chain.from_iterable(each.rows for each in self.shown(state))]
 
     @property
-    def subjects(self) -> list[Subject]:
-        """Return the runs among which one is chosen."""
-        return [Subject(run.id, run.job_id) for run in self.running]
+    def columns(self) -> int:
+        """Return by how many columns can be sorted."""
+        return max((len(each.columns) for each in self.tables), default=0)
 
 
-def screen(console: "Console", seen: ScreenContent, state: State, height: int) -> str:
-    """Return the lines, at most as many as the height."""
-    with console.capture() as captured:
-        for line in _parts(console, seen, state, height):
-            console.print(line)
-    lines = captured.get().splitlines()[: height - 2]
-    asked = f"{state.asked}? [y/N]" if state.asked is not None else state.told
-    return "\n".join([*lines, "", visible(asked) or _KEYS][:height])
-
-
-def _parts(console: "Console", seen: ScreenContent, state: State, height: int) -> Iterator[str]:
-    room = max(_FEW, height - _FRAME - min(len(seen.nodes), _FEW) - min(len(seen.upcoming), _FEW))
-    yield f"[bold]{_count(seen.nodes, 'node')}[/bold]"
-    _draw(console, seen, ("NODE", "STATE", "HOST", "PID", "STARTED"), [_node(each, seen) for each in seen.nodes[:_FEW]])
-    yield f"\n[bold]{_count(seen.running, 'running run')}[/bold]"
-    selected = chosen(state, seen.subjects)
-    here = None if selected is None else selected.run
+def _arranged(listing: Listing, state: State) -> Listing:
     rows = [
-        (
-            ">" if run.id == here else " ",
-            Short(run.id),
-            run.job_id,
-            _progress(run),
-            At(run.started, ""),
-        )
-        for run in seen.running[: max(_FEW, room // 2)]
+        row for row in listing.rows if not state.filter or matches(" ".join(map(printable, row.cells)), state.filter)
     ]
-    _draw(console, seen, ("", "RUN", "JOB", "PROGRESS", "STARTED"), rows)
-    if state.followed is not None:
-        yield f"\n[bold]run {state.followed} wrote[/bold]"
-        for line in _tail(seen.output, _FEW):
-            console.print(line, markup=False, no_wrap=True, overflow="ellipsis", crop=True)
-    yield "\n[bold]next[/bold]"
-    coming = [(At(moment, job.definition.time_zone), job.id) for job, moment in seen.upcoming[:_FEW]]
-    _draw(console, seen, ("DUE", "JOB"), coming)
-    yield "\n[bold]failed lately[/bold]"
-    failed = [(Short(run.id), run.job_id, At(run.ended, ""), run.exit_code, run.error) for run in seen.failed]
-    _draw(console, seen, ("RUN", "JOB", "ENDED", "EXIT", "REASON"), failed[: max(_FEW, room // 2)])
+    if state.sort is not None and state.sort < len(listing.columns):
+        place = state.sort
+        known = [row for row in rows if _value(row.cells[place]) is not None]
+        rows = sorted(known, key=lambda row: _value(row.cells[place]) or (0, 0.0, ""), reverse=state.backwards) + [
+            row for row in rows if _value(row.cells[place]) is None
+        ]
+    elif state.backwards:
+        rows = rows[::-1]
+    return Listing(listing.title, listing.columns, rows, listing.spare)
 
 
-def _draw(console: "Console", seen: ScreenContent, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    if rows:
-        drawn(console, columns, rows, ("PID",), seen.now)
+def _value(cell: object) -> tuple[int, float, str] | None:
+    """Return by what a cell is sorted; None for an empty one, which is last."""
+    if isinstance(cell, At):
+        return None if cell.moment is None else (0, float(cell.moment), "")
+    if isinstance(cell, Measure):
+        return (0, cell.amount, "")
+    if isinstance(cell, int | float):
+        return (0, float(cell), "")
+    text = printable(cell)
+    return None if text in ("", "-") else (1, 0.0, text.casefold())
 
 
-def _count(found: Sequence[object], what: str) -> str:
-    return f"{len(found)} {what}{'' if len(found) == 1 else 's'}"
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A text that is sorted by an amount."""
+
+    text: str
+    amount: float
+
+    def __str__(self) -> str:
+        return self.text
 
 
-def _node(node: "NodeRecord", seen: ScreenContent) -> tuple[object, ...]:
-    return (
-        Id(node.id),
-        StateCell("drained" if node.drained else node.state.value),
-        node.host,
-        node.pid,
-        At(node.started, seen.zone),
-    )
+def screen(console: "Console", seen: Content, state: State, height: int) -> str:
+    """Return the lines, at most as many as the height, none wider than the console."""
+    with console.capture() as captured:
+        _head(console, seen, state)
+        if state.help:
+            console.print(f"\n{HELP}", markup=False, no_wrap=True, overflow="ellipsis", crop=True)
+        elif state.followed is not None:
+            _log(console, seen, state, height - _FRAME - 1)
+        else:
+            for listing, room in _rooms(seen.shown(state), height - _FRAME):
+                _table(console, seen, listing, state, room)
+    lines = captured.get().splitlines()[: height - 1]
+    return "\n".join([*lines, *[""] * (height - 1 - len(lines)), _foot(console, state)][-height:])
 
 
-def _progress(run: "Run") -> str:
-    """Return a bar, as far as the run has told."""
-    fraction = run.details.progress
-    if fraction is None:
-        return "-"
-    full = round(fraction * _BAR)
-    return f"{'█' * full}{'░' * (_BAR - full)} {fraction:.0%} {run.details.progress_text or ''}".rstrip()
-
-
-def _tail(output: bytes | None, lines: int) -> list[str]:
-    """Return the last lines, without anything that controls the terminal."""
+def _head(console: "Console", seen: Content, state: State) -> None:
+    views = "  ".join(f"[{n} {view}]" if view is state.view else f" {n} {view} " for n, view in enumerate(VIEWS, 1))
+    if console.width < _NARROW:
+        views = f"[{VIEWS.index(state.view) + 1} {state.view}]  1-4"
+    said = [views, *([f"filter {state.filter!r}"] if state.filter else [])]
+    if state.sort is not None and (columns := [each.columns for each in seen.tables if state.sort < len(each.columns)]):
+        said.append(f"by {columns[0][state.sort]}{', backwards' if state.backwards else ''}")
+    _print(console, "  ".join(said))
+    facts = " · ".join(map(visible, seen.facts))
+    with_rest = f" · {facts}" if facts else ""
     from rich.text import Text
 
-    if not output:
-        return ["(nothing yet)"]
-    passed = TerminalOutput()
-    text = (passed.feed(output) + passed.finish()).decode()
-    return Text.from_ansi(text).plain.splitlines()[-lines:]
+    console.print(Text.assemble((seen.first, "bold"), with_rest), no_wrap=True, overflow="ellipsis", crop=True)
+
+
+def _print(console: "Console", line: str) -> None:
+    console.print(line, markup=False, no_wrap=True, overflow="ellipsis", crop=True)
+
+
+def _foot(console: "Console", state: State) -> str:
+    if state.asked is not None:
+        said = f"{state.asked}? [y/N]"
+    elif state.typing is not None:
+        said = f"/{state.typing}"
+    else:
+        said = state.told or (_LOG_HINTS if state.followed is not None else _HINTS)
+    return visible(said)[: console.width]
+
+
+def _rooms(tables: Sequence[Listing], height: int) -> Iterator[tuple[Listing, int]]:
+    """Yield each table that has rows with the number of rows for which there is room; what one leaves, others get."""
+    found = [each for each in tables if each.rows] or list(tables[:1])
+    left = height - _HEADINGS * len(found)
+    for place, listing in enumerate(found):
+        room = max(1, min(len(listing.rows), left // (len(found) - place)))
+        left -= room
+        yield listing, room
+
+
+def _table(console: "Console", seen: Content, listing: Listing, state: State, room: int) -> None:
+    here = chosen(state, seen.subjects(state))
+    place = next((n for n, row in enumerate(listing.rows) if row.subject == here), 0)
+    first = max(0, min(place - room // 2, len(listing.rows) - room))
+    count = f" ({first + 1} to {first + room} of {len(listing.rows)})" if len(listing.rows) > room else ""
+    from rich.text import Text
+
+    console.print()
+    console.print(Text(f"{listing.title}{count}", "bold"), no_wrap=True, overflow="ellipsis", crop=True)
+    rows = [(">" if row.subject == here else " ", *row.cells) for row in listing.rows[first : first + room]]
+    if rows:
+        drawn(console, ("", *listing.columns), rows, listing.spare, seen.now, tells=False)
+    else:
+        _print(console, f"nothing with {state.filter!r}" if state.filter else "nothing")
+
+
+def _log(console: "Console", seen: Content, state: State, room: int) -> None:
+    lines = list(enumerate(seen.log, 1))
+    if state.only:
+        lines = [(n, line) for n, line in lines if matches(line, state.needle)]
+    _print(console, "")
+    where = "at its end" if state.top is None else f"from line {state.top + 1}"
+    wanted = f", {'only ' if state.only else ''}{state.needle!r}" if state.needle else ""
+    count = f"{len(seen.log)} line{'' if len(seen.log) == 1 else 's'}"
+    _print(console, f"log of run {state.followed and state.followed.run}: {count}, {where}{wanted}")
+    first = 0 if state.top is None else sum(n <= state.top for n, _ in lines)
+    first = max(0, len(lines) - room) if state.top is None else min(first, max(0, len(lines) - 1))
+    for number, line in lines[first : first + room]:
+        mark = ">" if state.needle and matches(line, state.needle) else " "
+        _print(console, f"{mark}{number:>5} {line}")
+    if not lines:
+        _print(console, "(nothing yet)" if not seen.log else "no line has it")

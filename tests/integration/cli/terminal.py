@@ -57,6 +57,11 @@ class Session:
         """What somebody types."""
         os.write(self._ours, text.encode())
 
+    def resize(self, rows: int, columns: int) -> None:
+        """Give the terminal another size; the kernel tells the program."""
+        fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.process.send_signal(signal.SIGWINCH)
+
     def interrupt(self) -> None:
         """Send what a terminal does at Ctrl-C, as people do: again where nothing comes of it.
 

@@ -150,6 +150,32 @@ def test_what_runs_is_seen_and_ordered_by_keys(served: Program) -> None:
     assert served.json("run", "show", run)["state"] == "cancelled"
 
 
+def test_top_has_the_views_of_the_page(served: Program) -> None:
+    """Keys lead from one to the next, filter, sort and search; a new size is drawn at once; Ctrl-C gives all back."""
+    served("job", "add", "noisy", "--command", "for i in 1 2 3 4; do echo line $i; done; exit 7")
+    assert served.run("job", "trigger", "noisy", "--wait").returncode == 1
+    session = Session(served, "top", more={"NO_COLOR": "1"})
+    for typed, seen in (
+        ("", "needs you"),
+        ("2", "LAST RUNS"),
+        ("/noi\r", "filter 'noi'"),
+        ("ss", "by STATE"),
+        ("f", ": 4 lines, at its end"),
+        ("/LINE 3\r", "match 1 of 1"),
+        ("3", "1 failure of 24 hours"),
+        ("4", "0 firings in 24 hours"),
+        ("?", "Each order is asked about first."),
+    ):
+        session.type(typed)
+        session.until(seen)
+    session.resize(rows=12, columns=30)
+    session.until("[4 plan]  1-4")
+    session.interrupt()
+    code, shown = session.end()
+    assert (code, "\x1b[?25h\x1b[?1049l" in shown) == (130, True)
+    assert "\x1b[3" not in shown
+
+
 def test_it_is_seen_how_far_a_check_is(program: Program) -> None:
     """On the terminal, beside the answer."""
     program("job", "add", "j", "--noop", "--schedule", "@daily")
