@@ -173,12 +173,18 @@ print(len(app.client.runs.list(job_id="deliver", state="succeeded")), "delivered
 """
 
 
+LITE = """
+from project.settings import *
+OPTIONS = {"timeout": 30, "transaction_mode": "IMMEDIATE"}
+DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": BASE_DIR / "db.sqlite3", "OPTIONS": OPTIONS}}
+"""
+
+
 @pytest.mark.prove
 def test_a_file_of_sqlite_is_the_store_as_well(tmp_path: Path) -> None:
     """As a project has one at first: the same transactions, in the same file, of which the settings say no more."""
     found = Project(tmp_path, postgres.server().url("unused"))
-    lite = "from project.settings import *\nDATABASES = {'default': {'ENGINE': 'django.db.backends.sqlite3', 'NAME': "
-    (found.folder / "project/lite.py").write_text(f"{lite}BASE_DIR / 'db.sqlite3'}}}}\n")
+    (found.folder / "project/lite.py").write_text(LITE)
     found.environment["DJANGO_SETTINGS_MODULE"] = "project.lite"
     found.manage("migrate", "--verbosity", "0")
     worker = found.start("manage.py", "tokimori", "worker")

@@ -112,6 +112,18 @@ def test_who_has_no_jobs_pays_nothing(tmp_path: Path) -> None:
     assert 'the setting `tokimori_app = "MODULE:NAME"`' in said_by_pytest(tmp_path)
 
 
+def test_pytest_reads_no_assertions_of_ours(tmp_path: Path) -> None:
+    """As it would of all packages of a distribution that has a plugin: an import of ours took four times as long."""
+    installed = tmp_path / "installed.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: installed\nVersion: 1\n")
+    (installed / "entry_points.txt").write_text("[pytest11]\ntokimori = tokimori.pytest_plugin\n")
+    (installed / "RECORD").write_text("tokimori/__init__.py,,\n")
+    lines = ["import tokimori.errors", "def test_it():", "    assert 'SourceFile' in repr(tokimori.errors.__loader__)"]
+    (tmp_path / "test_it.py").write_text("\n".join(lines))
+    assert "1 passed" in (said := said_by_pytest(tmp_path)), said
+
+
 @pytest.mark.parametrize("given", ["conftest", "module", "mark"])
 def test_an_app_is_found(tmp_path: Path, given: str) -> None:
     """It is the one of a fixture of the user's own, of the test's module, or of a mark."""
