@@ -86,3 +86,50 @@ def test_the_wall_says_when_nothing_comes(page: Page, site: Site, faults: list[s
     page.unroute("**/wall")
     expect(page.locator("body.silent")).to_have_count(0)
     faults.clear()
+
+
+def test_trends_are_drawn_and_stay_when_the_page_is_refreshed(page: Page, site: Site, client: Client) -> None:
+    """Curves within the policy of the page, from the table below them; another span draws them anew."""
+    client.jobs.add("slower", command="true")
+    for _ in range(2):
+        client.runs.await_end(client.jobs.trigger("slower").id)
+    page.goto(f"{site.url}jobs/slower?tab=trends")
+    curves = page.locator(".trends > li").count()
+    assert curves >= 3
+    expect(page.locator(".trends canvas")).to_have_count(curves)
+    expect(page.locator(".trends .u-value").nth(1)).to_contain_text("s")
+    client.runs.await_end(client.jobs.trigger("slower").id)
+    expect(page.locator("#trends tbody tr").first).to_contain_text("3", timeout=PATIENCE)
+    expect(page.locator(".trends canvas")).to_have_count(curves)
+    page.get_by_role("link", name="7d").click()
+    expect(page.locator(".trends canvas")).to_have_count(curves)
+
+
+def test_a_job_of_the_graph_opens_beside_it(page: Page, site: Site, client: Client) -> None:
+    """A click opens it without another page, back closes it, and the address opens it again."""
+    client.jobs.add("extract", command="true")
+    client.jobs.add("load", command="true", parents=[{"job": "extract"}])
+    page.goto(f"{site.url}graph")
+    page.evaluate("window.same = true")
+    page.locator("svg a", has_text="load").click()
+    expect(page.get_by_role("complementary")).to_contain_text("extract")
+    assert page.evaluate("window.same") is True and "job=load" in page.url
+    page.go_back()
+    expect(page.get_by_role("complementary")).to_have_count(0)
+    page.goto(f"{site.url}graph?job=load")
+    expect(page.get_by_role("complementary")).to_contain_text("load")
+
+
+def test_all_that_match_are_paused(page: Page, site: Site, client: Client) -> None:
+    """Three clicks: a job, all that match, and the verb; the question says how many."""
+    for number in range(3):
+        client.jobs.add(f"many-{number}", command="true", queue="bulk")
+    page.goto(f"{site.url}jobs?queue=bulk")
+    page.get_by_label("Choose many-0").check()
+    page.get_by_label("all that match").check()
+    page.get_by_role("button", name="Pause…").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Pause 3 jobs that match?")
+    dialog.get_by_role("button", name="Pause").click()
+    expect(toast(page)).to_contain_text("3 jobs paused")
+    assert [client.jobs.get(f"many-{number}").state for number in range(3)] == ["paused"] * 3

@@ -1,9 +1,12 @@
 """The page of a run."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from tokimori.clock import Moment
+from tokimori.errors import NotFound
+from tokimori.model.parents import ParentRun
 from tokimori.model.run import Run, asked_by, parents_of
 from tokimori.model.statistics import cost
 from tokimori.model.transitions import BEFORE_START, ENDS, STANDING_STILL, RunState
@@ -57,6 +60,7 @@ async def show(visit: Visit) -> Shown:
         "started": None if run.started is None else visit.time(run.started, zone),
         "ended": None if run.ended is None else visit.time(run.ended, zone),
         "late": _late(details),
+        "took": _took(details),
         "attempts": [_attempt(visit, each, zone) for each in details.attempts],
         "left_out": details.attempts_left_out,
         "number": number,
@@ -66,11 +70,21 @@ async def show(visit: Visit) -> Shown:
         "acts_here": _acts(run.state),
         "again": path("jobs", run.job_id) is not None and not details.is_job_deleted and run.state in ENDS,
         "parent": run.parent_id,
-        "parents": await service.runs.parents(run.id) if parents_of(run) else (),
+        "parents": await _parents(visit, run) if parents_of(run) else (),
         "retry_of": run.details.retry_of,
         "payload": run.payload,
         "result": run.result,
     }
+
+
+async def _parents(visit: Visit, run: Run) -> Sequence[ParentRun]:
+    """Return the parents of a run that the reader may see."""
+    seen = list[ParentRun]()
+    for each in await visit.service.runs.parents(run.id):
+        with suppress(NotFound):
+            await visit.service.runs.get(each.id)
+            seen.append(each)
+    return seen
 
 
 def _acts(state: RunState) -> Sequence[str]:
@@ -86,6 +100,13 @@ def _late(details: RunDetails) -> str:
     first = next((each.attempt.started for each in details.attempts if each.attempt.started is not None), None)
     late = 0 if first is None or details.attempts_left_out else first - first_due(details.run)
     return duration(late) if late >= 1_000_000 else ""
+
+
+def _took(details: RunDetails) -> str:
+    """Return how long an ended run took, from the first begin to the last end; empty if that is not known."""
+    first = next((each.attempt.started for each in details.attempts if each.attempt.started is not None), None)
+    is_known = first is not None and details.run.ended is not None and not details.attempts_left_out
+    return duration((details.run.ended or 0) - (first or 0)) if is_known and details.run.state in ENDS else ""
 
 
 def first_due(run: Run) -> Moment:
