@@ -41,6 +41,23 @@ def nightly(region: str, day: datetime | None = None) -> int:
     return len(region)
 
 
+def both(old: dict[str, object], new: dict[str, object]) -> dict[str, object]:
+    return {**old, **new}
+
+
+@app.job(unique="until_start", unique_by=lambda order, **_: order, merge=both, expires="1h")
+def remind(order: int, text: str = "") -> None:
+    print(order, text)
+
+
+def reminded() -> tokimori.Handle[None]:
+    remind.asked(unique="until_end", on_duplicate="refuse", expires=timedelta(hours=2)).enqueue(7)
+    try:
+        return remind.asked(on_duplicate="same").enqueue(7, text="soon")
+    except tokimori.Duplicate as other:
+        return remind.handle(str(other.value))
+
+
 @app.handler(re.compile(r"image\..*"))
 def draw(task: tokimori.Task, width: int = 80) -> None:
     task.log(task.data) if width else task.hold("no room")

@@ -31,7 +31,7 @@ from tokimori.apps.places import Places
 from tokimori.apps.program import become_node, name_of_module
 from tokimori.apps.routes import AppFunctions, checked
 from tokimori.apps.task import Task
-from tokimori.apps.unique import Merge
+from tokimori.apps.unique import Merge, UniqueBy
 from tokimori.apps.ways import Ways
 from tokimori.client.asynchronous import AsyncClient, Way
 from tokimori.client.client import Client
@@ -95,7 +95,7 @@ class DeclaredArguments(JobArguments, total=False):
     never_on: Errors | None
     backoff: Backoffs | None
     unique: Literal["until_start", "until_end"] | None
-    unique_by: Callable[..., object] | None
+    unique_by: UniqueBy | None
     on_duplicate: Literal["same", "refuse", "replace"] | None
     merge: Merge | None
     expires: Ahead | None

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from hashlib import sha256
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from msgspec import Struct
 
@@ -18,6 +18,18 @@ from tokimori.service.arguments import RequestArguments
 from tokimori.service.asking import MOST_TRIES
 from tokimori.service.requests import Became, OnDuplicate, read_request
 from tokimori.service.views.runs import RequestedRunView
+
+
+class ByFirst(Protocol):
+    """A function of the first argument and the others by name: so a type checker knows the parameters of a lambda."""
+
+    def __call__(self, first: Any, /, **others: Any) -> object:
+        """Return the key of a request; None: it is not unique."""
+        ...
+
+
+UniqueBy = ByFirst | Callable[..., object]
+"""A function of the arguments by name, which returns the key of a request; None: it is not unique."""
 
 Merge = Callable[[dict[str, Any], dict[str, Any]], Mapping[str, Any]]
 """A function of the arguments of the run that waits and of the new ones, by name, which returns those of both."""

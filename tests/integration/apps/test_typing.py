@@ -55,6 +55,10 @@ task.finnish()  # attr-defined reportAttributeAccessIssue,reportUnknownMemberTyp
 app.running(concurency=4)  # call-arg reportCallIssue
 app.job(retry_wait=[5])  # call-overload reportArgumentType
 app.job(payload=7)  # call-overload reportArgumentType
+app.job(unique="forever")  # call-overload reportArgumentType
+app.job(unique="until_end", unique_by=7)  # call-overload reportArgumentType
+app.job(unique="until_end", merge=len)  # call-overload reportArgumentType
+nightly.asked(on_duplicate="skip")  # arg-type reportArgumentType
 tokimori.Worker(app, config={"app.processes": 4})  # arg-type reportArgumentType
 with tokimori.open("memory:") as client, perfectsched.open("memory:") as schedules:
     client.jobs.add("hook", url="https://a.example", expect="200 OK")  # arg-type reportArgumentType
