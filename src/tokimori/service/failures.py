@@ -124,7 +124,8 @@ class RunFailures(RunBulk[M]):
                 if _is_of(run, wanted) and await jobs.admit(run):
                     is_cut = run.details.as_kept == LONG
                     cause = cause_in(await whole(self._store.list_runs, run) if is_cut else run) or "failed"
-                    causes.setdefault(cause, _Gathering(wanted)).add(run)
+                    gathered = causes.get(cause) or causes.setdefault(cause, _Gathering(wanted))
+                    gathered.add(run)
             await asyncio.sleep(0)
         return _answer(wanted, causes, looked, None if is_all else RunId(before))
 

@@ -77,11 +77,12 @@ def test_a_calendar_and_a_semaphore_are_made(page: Page, site: Site, client: Cli
     expect(page.get_by_role("heading", name="warehouse")).to_be_visible()
 
 
-def test_the_wall_says_when_nothing_comes(page: Page, site: Site, faults: list[str], tmp_path: Path) -> None:
+def test_the_wall_says_when_nothing_comes(page: Page, site: Site, client: Client, faults: list[str]) -> None:
     """Data that is old is not shown as if it were new."""
     page.goto(f"{site.url}wall")
     expect(page.locator("#live")).to_contain_text("live")
     page.route("**/wall", lambda route: route.abort())
+    client.jobs.add("news", noop=True)
     expect(page.locator("body.silent")).to_be_visible(timeout=PATIENCE)
     page.unroute("**/wall")
     expect(page.locator("body.silent")).to_have_count(0)

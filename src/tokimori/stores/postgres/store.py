@@ -33,7 +33,7 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
     """A `Store` in a PostgreSQL database. The server's clock is the store's; `clock` only dates migrations."""
 
     _due, _sources, _has_bytes = jobs.DUE, pruning.SOURCES_HERE, "position(%s::bytea IN {}) > 0"
-    _has_text = "strpos({}, %s) > 0"
+    _has_text, _scanned_id = "strpos({}, %s) > 0", "(id || '')"  # the whole table is read faster than by its index
 
     def __init__(self, address: PostgresAddress, clock: Clock) -> None:
         self._address, self._clock = address, clock

@@ -21,7 +21,7 @@ from tokimori.web.visit import Visit
 from tokimori.web.words import short
 
 SHOWN: Final = 100
-MOST_ASKED: Final = 10
+MOST_ASKED: Final = 5
 """So many thousands are looked through for words, which no store finds."""
 MOST_FAILED: Final = 200
 """So many of the newest failures are looked at for jobs that fail."""

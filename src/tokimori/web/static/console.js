@@ -52,7 +52,7 @@ async function refresh() {
     tellLive(true);
   } catch {
     if (mine !== newest) return;
-    fetched = performance.now();
+    [fetched, stale] = [performance.now(), true];
     tellLive(false);
   }
   busy = 0;
