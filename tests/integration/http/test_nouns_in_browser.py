@@ -1,7 +1,6 @@
 """Nouns of the page in a real browser: what teams need is made there, and found from the keyboard."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect

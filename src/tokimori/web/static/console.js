@@ -14,7 +14,7 @@ const toasts = document.getElementById("toasts");
 let timer = 0;
 let newest = 0; // the last refresh that began: older ones that come late are dropped
 let seen = { address: location.href.split("#")[0], tag: "" }; // what is shown, where the node gave it a tag
-let [fetched, pace, stale] = [-SOON, SOON, false]; // when it was, how long it is enough, and whether more has changed
+let [fetched, pace, stale, lively] = [-SOON, SOON, false, 0]; // when it was, how long it is enough, whether more has changed, and until when each change is shown soon
 let ahead = document.body.dataset.now - performance.timeOrigin - performance.getEntriesByType("navigation")[0].responseStart; // the node's clock
 let busy = 0; // the refresh that is asked for now
 let dialog = null;
@@ -63,7 +63,7 @@ const rest = () => (stale || main.querySelector("[data-grows]") ? 0 : main.query
 
 function soon(time = 0) {
   clearTimeout(timer);
-  const least = Math.min(pace, main.querySelector("[data-grows]") ? FOLLOWED : RARELY);
+  const least = performance.now() < lively ? SOON : Math.min(pace, main.querySelector("[data-grows]") ? FOLLOWED : RARELY);
   const wait = Math.max(time, fetched + least - performance.now(), 0);
   if (!document.hidden && !main.querySelector("[data-still]")) timer = setTimeout(refresh, wait); // nobody types there
 }
@@ -139,8 +139,7 @@ async function send(form, submitter) {
     dialog?.close();
     document.getElementById("chosen")?.reset();
     if (response.url !== location.href.split("#")[0]) history.pushState(null, "", response.url);
-    newest++;
-    seen.tag = "";
+    [newest, seen.tag, lively] = [newest + 1, "", performance.now() + TIMEOUT];
     show(fresh);
   } catch (fault) {
     tellFault(fault.message);
@@ -301,8 +300,8 @@ function count() {
   for (const each of main.querySelectorAll("[data-count]")) each.textContent = chosen ? `${chosen} chosen` : "Chosen";
 }
 
-function step(by) {
-  const all = rows();
+function step(by, heads) { // heads of groups are for arrows alone
+  const all = rows().filter((row) => heads || !row.querySelector(".grp"));
   const at = all.findIndex((row) => row.contains(document.activeElement));
   const row = all[Math.min(all.length - 1, Math.max(0, at < 0 ? 0 : at + by))];
   if (!row) return;
@@ -342,8 +341,8 @@ const aid = (use) => import(document.querySelector("[data-find]").dataset.find).
 function press(key) {
   if (Date.now() - went < 1500 && PLACES[key]) return document.querySelector(`.rail a[data-key="${PLACES[key]}"]`)?.click();
   went = key === "g" ? Date.now() : 0;
-  if (key === "j" || key === "ArrowDown") step(1);
-  else if (key === "k" || key === "ArrowUp") step(-1);
+  if (key === "j" || key === "ArrowDown") step(1, key !== "j");
+  else if (key === "k" || key === "ArrowUp") step(-1, key !== "k");
   else if (key === "ArrowLeft" || key === "ArrowRight") return aside(key === "ArrowLeft" ? -1 : 1);
   else if (key === "/") main.querySelector("[data-filter]")?.focus();
   else if (key === "f") main.querySelector("[data-tail]")?.click();
