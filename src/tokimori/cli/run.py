@@ -194,7 +194,7 @@ def _print_details(details: "RunDetails", reasons: "Sequence[Reason]") -> None:
             Id(each.attempt.node_id),
             At(each.attempt.started, zone),
             At(each.attempt.ended, zone),
-            *cost(each.attempt.cpu, each.attempt.memory),
+            *(said or None for said in cost(each.attempt.cpu, each.attempt.memory)),
             each.attempt.exit_code if each.attempt.signal is None else f"signal {each.attempt.signal}",
             each.attempt.error,
         )

@@ -6,7 +6,7 @@ from tests.unit.examples import NEW_YEAR, a_run
 from tokimori.clock import DAY, HOUR, SECOND, Moment
 from tokimori.model.retention import DailyCount
 from tokimori.model.run import Run
-from tokimori.model.statistics import DAYS, last_days, quantiles, statistics
+from tokimori.model.statistics import DAYS, cost, last_days, quantiles, seconds, size, statistics
 from tokimori.model.transitions import RunState
 
 
@@ -49,6 +49,25 @@ def test_lateness_is_that_of_first_attempts() -> None:
     found = statistics("job", [], [_ended(1, 5), _ended(100, 7, attempt=2)], "UTC")
     assert found.lateness is not None and found.duration is not None
     assert (found.lateness.most, found.duration.most, found.measured) == (1, 7, 2)
+
+
+def test_costs_are_of_attempts_of_which_they_are_known() -> None:
+    """Others count neither as nothing nor at all; in words they are short."""
+    runs = [_ended(0, 1, cpu=2_000_000, memory=3 * 2**20), _ended(0, 1, cpu=500_000), _ended(0, 1)]
+    found = statistics("job", [], runs, "UTC")
+    assert found.cpu is not None
+    assert (found.cpu.p50, found.cpu.p95, found.cpu.most, found.measured) == (0.5, 2.0, 2.0, 3)
+    assert found.memory is not None
+    assert (found.memory.p50, found.memory.p95) == (3 * 2**20, 3 * 2**20)
+    unknown = statistics("job", [], runs[2:], "UTC")
+    assert (unknown.cpu, unknown.memory) == (None, None)
+    assert cost(1_234_567, 5 * 2**29) == ("1.2 s", "2.5 GiB")
+    assert (cost(0, None), cost(None, 1), seconds(180.0), size(2**20)) == (
+        ("0 ms", ""),
+        ("", "0.0 MiB"),
+        "3.0 min",
+        "1.0 MiB",
+    )
 
 
 def test_hours_are_those_of_the_zone() -> None:

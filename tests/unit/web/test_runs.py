@@ -2,8 +2,9 @@ import re
 
 import pytest
 
-from tests.unit.service.world import World
+from tests.unit.service.world import NODE, World
 from tests.unit.web.conftest import Tab, add
+from tokimori.engine.settle import change_of
 from tokimori.model.outcome import Failed, RetryIn, Succeeded
 from tokimori.model.run import Output
 from tokimori.service import runs
@@ -75,6 +76,18 @@ async def test_a_page_of_a_run(world: World, tab: Tab) -> None:
     assert "second try" in page.text
     assert f"/runs/{run.id}?attempt=1" in page.links()
     assert "first try" in (await tab.show(f"/runs/{run.id}?attempt=1")).text
+
+
+async def test_an_attempt_says_what_it_cost(world: World, tab: Tab) -> None:
+    """Processors and memory, as far as they are known; a running one says nothing of it."""
+    await add(world)
+    run = await world.trigger("hello")
+    (claimed,) = await world.begin(1)
+    assert " CPU" not in (await tab.show(f"/runs/{run.id}")).text
+    now = world.clock.now()
+    change = change_of(claimed, Succeeded(0), owner=NODE, now=now, chance=0, started=now, cpu=1_200_000, memory=2**27)
+    await world.store.settle([change], NODE, now)
+    assert "1.2 s CPU, 128.0 MiB memory" in (await tab.show(f"/runs/{run.id}")).text
 
 
 async def test_the_waterfall_says_what_took_how_long(world: World, tab: Tab) -> None:

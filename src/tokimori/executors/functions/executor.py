@@ -181,7 +181,7 @@ class FunctionExecutor:
                 process.tell(attempt, signal)
         if task.timeout is not None:
             self._in(attempt, task.timeout, self._time_over)
-        if task.own_process and (task.max_cpu is not None or task.max_memory is not None):
+        if process.cell == OWN and (task.max_cpu is not None or task.max_memory is not None):
             attempt.before = 0.0 if (use := use_of(process.pid or 0)) is None else use[1].cpu
             self._in(attempt, CHECK_EVERY, self._check_use)
         if not self._begun:
