@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
@@ -13,7 +14,7 @@ from tokimori.apps.ways import Ways
 from tokimori.client.asynchronous import Act, Way
 from tokimori.client.facade import done
 from tokimori.clock import Moment, SystemClock
-from tokimori.errors import InvalidInput, NotFound, RunFailed, TokimoriError
+from tokimori.errors import InvalidInput, NotFound, Refused, RunFailed, TokimoriError
 from tokimori.model.ids import JobId, RunId, uuid7
 from tokimori.model.run import Step
 from tokimori.model.transitions import ENDS, RunState
@@ -43,6 +44,10 @@ class Requested(Protocol):
 
     def check_request(self, number: int, request: object) -> None:
         """Refuse a request with arguments that the function would not take."""
+        ...
+
+    def transaction(self) -> object:
+        """Return a connection in whose transaction it is to be requested; None: in none."""
         ...
 
     async def known(self, way: Way, job_id: str) -> None:
@@ -151,6 +156,9 @@ class RunFamily(Member[_T]):
         return tuple(steps)
 
     async def _enqueue(self, way: Way) -> "Handles[_T]":
+        if self._requests[0].function.transaction() is not None:
+            message = "a family can't be requested in a transaction of your own"
+            raise Refused(message, allowed="a request behind its end, such as `transaction.on_commit(family.enqueue)`")
         first, now = self._first(), SystemClock().now()
         later = [each for each in range(self._size) if each not in first]
         for number in first:
@@ -277,6 +285,19 @@ class Handles(tuple[Handle[Any], ...], Generic[_T]):
         left = _Left(timeout)
         found = [await each._result(way, left()) for each in self._last]
         return cast("_T", found[0] if len(found) == 1 else found)
+
+    def cancel(self, reason: str = "cancelled by hand") -> None:
+        """Cancel all its runs that are made and have not ended: what would have followed them is not made."""
+        done(self._cancel(self._last[0]._ways.blocking("`await handles.acancel(…)`"), reason))
+
+    async def acancel(self, reason: str = "cancelled by hand") -> None:
+        """Cancel all its runs, and hold up no event loop: see `cancel`."""
+        await self._cancel(self._last[0]._ways.awaiting, reason)
+
+    async def _cancel(self, way: Way, reason: str) -> None:
+        for each in self:
+            with suppress(NotFound):
+                await each._cancel(way, reason)
 
 
 class _Left:

@@ -112,6 +112,10 @@ class Requestable(Generic[_P, _R, _T]):
         """
         return self._asked({}).request(*args, **kwargs)
 
+    def transaction(self) -> object:
+        """Return a connection in whose transaction its requests are to be made; None: in none."""
+        return self._asks.transaction()
+
     async def known(self, way: Way, job_id: str) -> None:
         """Declare the job, if no node has done so yet."""
         await self._asks.ask(way, JobId(job_id), lambda way: way(lambda client: client.jobs.get(job_id)))

@@ -174,6 +174,7 @@ def _print_details(details: "RunDetails", reasons: "Sequence[Reason]") -> None:
             *([("beside", f"{found.details.beside}, which held its key")] if found.details.beside else []),
             *([("expires", local(found.details.expires, zone))] if found.details.expires else []),
             *([("parent run", found.parent_id)] if found.parent_id else []),
+            *(("then", f"{step.job}{' if it fails' if step.on_failure else ''}") for step in found.details.then),
             *([("concurrency key", found.concurrency_key)] if found.concurrency_key is not None else []),
             *(("why", told(reason)) for reason in reasons),
             *([("cancel asked for", found.cancel)] if found.cancel else []),

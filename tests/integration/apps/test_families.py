@@ -109,3 +109,13 @@ def test_a_family_that_cannot_be_is_refused(trial: Trial) -> None:
         trial.add.asked(key="k").request(1).then(trial.add.request()).enqueue()
     with pytest.raises(tokimori.InvalidInput):
         tokimori.all([])
+
+
+def test_a_family_is_cancelled_together(trial: Trial) -> None:
+    """Those of its runs that are made end, and what would have followed them is left out."""
+    first = trial.total.after("1h")
+    handles = tokimori.all([first.request([1]), first.request([2])]).then(trial.total.request()).enqueue()
+    assert [each.state for each in handles] == ["waiting"] * 3
+    handles.cancel("enough")
+    assert [each.refresh().state for each in handles[:2]] == ["cancelled"] * 2
+    assert handles[2].state == "skipped"

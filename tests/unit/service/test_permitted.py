@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -346,3 +347,48 @@ async def test_events_of_others_are_not_told(two: World, scope: Scope) -> None:
     assert {each.run.job_id for each in (await everything.events.read(start)).events} == {"mail-in", "other"}
     found = await acting(two, Role.READ, scope).events.read(start, state=["succeeded"])
     assert [each.run.job_id for each in found.events] == ["mail-in"]
+
+
+async def test_results_of_parents_are_told_within_the_scope(two: World) -> None:
+    """Of a parent that is not within it the run is named, and not its result: one has to ask who may read it."""
+    await two.add({"noop": True, "parents": [{"job": "other"}]}, "mail-child")
+    await two.work(*[Succeeded(None, '"secret"')] * 2)
+    (child,) = (await two.service.runs.list(job_id="mail-child")).runs
+    (told_all,) = await two.service.runs.parents(child.id)
+    (told_some,) = await acting(two, Role.READ, MAIL).runs.parents(child.id)
+    assert (told_all.result, told_all.left_out) == ('"secret"', None)
+    assert (told_some.result, told_some.left_out) == (None, f"tokimori run show {child.parent_id}")
+
+
+@SCOPES
+async def test_a_step_names_a_job_within_the_scope(two: World, scope: Scope) -> None:
+    """A request can't make a run of another job when its own ends, however deep it is named."""
+    service, step = acting(two, Role.OPERATE, scope), {"id": str(uuid4()), "job": "other"}
+    deep = {"id": str(uuid4()), "job": "mail-in", "then": [step]}
+    for then in ([step], [deep]):
+        with pytest.raises(Forbidden, match="then: 'other'"):
+            await service.jobs.trigger("mail-in", then=then)
+        with pytest.raises(Forbidden, match="then: 'other'"):
+            await service.jobs.trigger_many("mail-in", [{}, {"then": then}])
+    made = await service.jobs.trigger("mail-in", then=[{"id": str(uuid4()), "job": "mail-in"}])
+    assert [each.job for each in made.details.then] == ["mail-in"]
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        7,
+        [{"job": "mail-in"}],
+        [{"id": "x", "job": "mail-in"}],
+        [{"id": str(uuid4()), "job": "a b"}],
+        [{"id": str(uuid4()), "job": "mail-in", "payload": "{"}],
+        [{"id": str(uuid4()), "job": "mail-in", "joins": -1}],
+        [{"id": str(uuid4()), "job": "mail-in", "payload": '"' + "x" * 70_000 + '"'}],
+    ],
+)
+async def test_steps_that_cannot_be_are_refused(two: World, then: Any) -> None:
+    """With the field, before anything is made."""
+    with pytest.raises(InvalidInput, match=r"^(then|payload)"):
+        await two.service.jobs.trigger("mail-in", then=then)
+    with pytest.raises(NotFound):
+        await two.service.jobs.trigger("mail-in", then=[{"id": str(uuid4()), "job": "missing"}])
