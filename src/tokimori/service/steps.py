@@ -12,18 +12,20 @@ from tokimori.model.ids import JobId, RandomBytes, RunId, check_job_id, check_uu
 from tokimori.model.run import Step
 
 MOST_STEPS, MOST_BYTES = 500, 64 * 1024
-"""So many runs may follow one, and so many bytes may say which: a claim brings them with the run."""
+"""The most runs that may follow one, and the bytes that describe them: a claim brings them with the run."""
 _ALLOWED = (
     f"objects with id, job, payload, on_failure, joins and then: at most {MOST_STEPS} of them, {MOST_BYTES} bytes"
 )
 
 
 def read_steps(given: object) -> tuple[Step, ...]:
-    """Return the steps that a request says. Raises `InvalidInput`."""
+    """Return the steps of a request. Raises `InvalidInput`."""
     try:
         steps = msgspec.convert(given or (), tuple[Step, ...])
-    except (msgspec.ValidationError, RecursionError) as fault:
-        raise InvalidInput(f"then: {fault}", field="then", allowed=_ALLOWED) from None
+    except (msgspec.ValidationError, RecursionError):
+        raise InvalidInput(
+            "then: these are no steps", field="then", value=repr(given)[:200], allowed=_ALLOWED
+        ) from None
     every = list(all_in(steps))
     size = len(msgspec.json.encode(steps))
     if len(every) > MOST_STEPS or size > MOST_BYTES:

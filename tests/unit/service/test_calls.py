@@ -28,7 +28,7 @@ def sent(name: str, *args: object, **kwargs: object) -> tuple[list[object], dict
 
 def test_every_operation_is_offered_but_those_of_tables() -> None:
     """Who changes tables opens the store itself."""
-    assert table().keys() - offered().keys() == {"db.migrate", "db.sql", "db.check"}
+    assert table().keys() - offered().keys() == {"db.migrate", "db.retire", "db.sql", "db.check"}
 
 
 def test_every_result_can_be_read() -> None:
