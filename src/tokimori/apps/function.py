@@ -208,6 +208,18 @@ class Asking(Generic[_P, _T]):
             raise InvalidInput("payload: the arguments are the payload", field="payload", allowed="enqueue(arguments)")
         self._how = how
 
+    def asked(self, **how: Unpack[AskArguments]) -> "Asking[_P, _T]":
+        """Return the same request with these terms, too: `fn.after("10m").asked(key="order-17").enqueue(…)`."""
+        return Asking(self._of, self._arguments, self._asks, cast("AskArguments", {**self._how, **how}))
+
+    def at(self, when: Ahead) -> "Asking[_P, _T]":
+        """Return the same request at a moment."""
+        return self.asked(at=when)
+
+    def after(self, delay: Span) -> "Asking[_P, _T]":
+        """Return the same request in a while."""
+        return self.asked(at=timedelta(seconds=seconds_of("delay", delay)))
+
     @overload
     def request(self, *args: _P.args, **kwargs: _P.kwargs) -> FunctionRequest[_T]: ...
     @overload

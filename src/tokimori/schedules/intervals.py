@@ -131,7 +131,7 @@ _UNITS = {
     "week": Duration(0, 7, 0),
 }
 _GO_DURATION = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?\Z", re.ASCII)
-_ALLOWED = "every N seconds, minutes, hours, days or weeks; N is 1 or more"
+_ALLOWED = "every N seconds, minutes, hours, days or weeks, N is 1 or more; or every 90s, every 1h30m"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,10 @@ def every(n: int, unit: str, anchor: Moment, rules: ZoneRules) -> Every:
 
 
 def parse_every(text: str, anchor: Moment, rules: ZoneRules) -> Every:
-    """Read `every N units`. Raises `InvalidSchedule`."""
+    """Read `every N units`, and `every 90s` as `@every` does. Raises `InvalidSchedule`."""
+    rest = text.partition(" ")[2].strip()
+    if rest and _GO_DURATION.match(rest):
+        return parse_every_duration(rest, anchor, rules)
     found = _EVERY.match(text)
     if found is None:
         raise InvalidSchedule(f"every: {text!r} is not an interval", field="every", value=text, allowed=_ALLOWED)

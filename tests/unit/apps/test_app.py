@@ -146,7 +146,7 @@ def test_arguments_are_checked_where_they_are_asked_for() -> None:
     def job(number: int) -> None:
         pass
 
-    for ask in (job, job.at("2030-01-01T00:00:00Z"), job.asked(key="k")):
+    for ask in (job, job.at("2030-01-01T00:00:00Z"), job.asked(key="k"), job.asked(key="k").after("1m").at("2h")):
         with pytest.raises(InvalidInput, match=r"does not fit .*job\(number: int\)"):
             ask.enqueue("x")  # type: ignore[arg-type]
         with pytest.raises(InvalidInput, match="missing a required argument"):

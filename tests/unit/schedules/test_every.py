@@ -52,3 +52,11 @@ def test_an_impossible_interval_is_refused(text: str) -> None:
         parse_schedule(text)
     assert caught.value.field == "every"
     assert caught.value.allowed
+
+
+@pytest.mark.parametrize(
+    ("text", "same"), [("every 30s", "@every 30s"), ("every 1h30m", "every 90 minutes"), ("every  5m", "@every 5m")]
+)
+def test_short_units_may_stand_behind_every(text: str, same: str) -> None:
+    """As they do behind `@every`; nothing of the kind is read as another schedule."""
+    assert str(parse_schedule(text, zone="UTC", anchor=ANCHOR)) == str(parse_schedule(same, zone="UTC", anchor=ANCHOR))
