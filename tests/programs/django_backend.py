@@ -196,6 +196,8 @@ class BackendTest(unittest.TestCase):
         ):
             (error,) = backend.check()
         self.assertIn("tokimori.django", error.hint)
+        (error,) = TokimoriBackend("other", {"OPTIONS": {"atempts": 3}}).check()
+        self.assertIn("OPTIONS of the backend 'other': atempts", error.msg)
 
     def tearDown(self) -> None:
         connections.close_all()

@@ -30,6 +30,8 @@ from tokimori.errors import AlreadyExists, InvalidInput, NotFound
 from tokimori.executors.functions.wire import Declared
 from tokimori.model.ids import JobId, check_job_id
 from tokimori.model.transitions import ENDS, RunState
+from tokimori.service.definitions import definition_from
+from tokimori.service.given import job_fields
 from tokimori.service.views.runs import RunView
 
 _LATE = "django_tasks" in settings.INSTALLED_APPS or find_spec("django.tasks") is None  # it came with Django 6
@@ -77,10 +79,16 @@ class TokimoriBackend(_backends.BaseTaskBackend):  # type: ignore[misc,name-defi
 
     def check(self, **_: Any) -> list[Any]:
         """Return what is wrong with the settings."""
-        if apps.is_installed("tokimori.django"):
-            return []
-        hint = 'Add "tokimori.django" to INSTALLED_APPS: `manage.py tokimori worker` runs the tasks.'
-        return [checks.Error("tokimori.django is not installed.", hint=hint, id="tokimori.E001")]
+        found = []
+        if not apps.is_installed("tokimori.django"):
+            hint = 'Add "tokimori.django" to INSTALLED_APPS: `manage.py tokimori worker` runs the tasks.'
+            found.append(checks.Error("tokimori.django is not installed.", hint=hint, id="tokimori.E001"))
+        try:
+            definition_from(job_fields(spread({**self.options, "function": _OWNER})))
+        except InvalidInput as fault:
+            message = f"OPTIONS of the backend {self.alias!r}: {fault.message}"
+            found.append(checks.Error(message, hint=fault.allowed, id="tokimori.E002"))
+        return found
 
     def job_of(self, task: Any) -> JobId:
         """Return the id of the task's job, whose fields are known from now on."""

@@ -143,7 +143,7 @@ def test_the_command_line_is_that_of_the_project(project: Project) -> None:
     shown = project.manage("tokimori", "config", "show")
     assert "node.stop_grace" in shown
     assert "postgresql://" in shown
-    assert "nothing changes" in project.manage("tokimori", "app", "check")
+    assert "nothing changes" in project.manage("tokimori", "app", "check", "--settings=project.settings")
     settings = project.folder / "project/wrong.py"
     settings.write_text("from project.settings import *\nTOKIMORI = {'app': {'proceses': 2}}\n")
     wrong = project.environment | {"DJANGO_SETTINGS_MODULE": "project.wrong"}

@@ -28,7 +28,7 @@ def program(tmp_path: Path) -> Program:
 
 
 def test_what_a_deploy_would_change_is_shown(program: Program, tmp_path: Path) -> None:
-    """Before the first start all is new, then nothing; older code changes nothing, and code with a fault is named."""
+    """First all is new, then nothing; older code changes nothing until it is to count; a fault is named."""
     program("db", "migrate")
     assert program("app", "check", "shop:app") == "+ nightly: it is new\n+ sell: it is new\n"
     program.environment |= {"TOKIMORI_APP_LOAD": "shop:app", "TOKIMORI_APP_INCLUDE": str(tmp_path)}
@@ -40,6 +40,10 @@ def test_what_a_deploy_would_change_is_shown(program: Program, tmp_path: Path) -
     assert told[1].startswith("- sell: job sell is not declared by the app shop any more, and stays enabled")
     (tmp_path / "older.py").write_text(APP.replace("version=7", "version=6"))
     assert [each["mark"] for each in program.json("app", "check", "older.py:app")] == ["!"]
+    assert program("app", "version", "shop") == "shop 7\n"
+    assert program.json("app", "version", "shop", "6") == {"app": "shop", "version": "6"}
+    assert program.json("app", "check", "older.py:app") == []
+    assert program("app", "version", "other") == "other has no version: its jobs follow what starts last\n"
     (tmp_path / "wrong.py").write_text("import nowhere")
     ended = program.run("app", "check", "wrong:app")
     assert (ended.returncode, "'wrong:app' can't be loaded" in ended.stderr) == (2, True)

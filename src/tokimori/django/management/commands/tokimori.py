@@ -2,6 +2,7 @@
 
 import os
 import sys
+from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand
@@ -17,9 +18,12 @@ class ManageCommand(BaseCommand):  # type: ignore[misc]  # Django says no types
     help = "Tokimori: serve, worker, job list, run list, …"
 
     def run_from_argv(self, argv: list[str]) -> None:
-        """Be the program `tokimori`, all of whose options are its own."""
+        """Be the program `tokimori`, whose options are its own but `--settings` and `--pythonpath`."""
+        parser = ArgumentParser(add_help=False, allow_abbrev=False)
+        for name in ("--settings", "--pythonpath"):  # which Django has heeded by now
+            parser.add_argument(name)
         _prepare()
-        main(argv[2:])
+        main(parser.parse_known_args(argv[2:])[1])
 
     def handle(self, *args: Any, **_: Any) -> None:
         """Carry out a command line for `call_command("tokimori", "job", "list")`. Raises SystemExit if it fails."""
