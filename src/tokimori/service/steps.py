@@ -23,9 +23,7 @@ def read_steps(given: object) -> tuple[Step, ...]:
     try:
         steps = msgspec.convert(given or (), tuple[Step, ...])
     except (msgspec.ValidationError, RecursionError):
-        raise InvalidInput(
-            "then: these are no steps", field="then", value=repr(given)[:200], allowed=_ALLOWED
-        ) from None
+        raise InvalidInput("then: these are no steps", field="then", value=given, allowed=_ALLOWED) from None
     every = list(all_in(steps))
     size = len(msgspec.json.encode(steps))
     if len(every) > MOST_STEPS or size > MOST_BYTES:
