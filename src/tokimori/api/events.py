@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated
+from types import MappingProxyType
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 from starlette.requests import Request
@@ -32,6 +33,8 @@ HEARTBEAT = 15.0
 RETRY = 1.0
 """Seconds after which a stream tries again where the store does not answer."""
 DEFAULT_STREAMS = 250
+_NOW: Final = MappingProxyType({"cache-control": "no-store", "x-accel-buffering": "no"})
+"""Heads of a stream: no proxy keeps it, or waits for more of it."""
 
 
 class EventQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -154,7 +157,7 @@ class EventRoutes:
             message = f"{self._most} streams of events are open already"
             return refusal(503, "too_many", message, allowed="to ask later, or a larger `http.streams` of the node")
         content = _streamed(request, read, text, after, every)
-        return Followed(self._counted, content, headers={"cache-control": "no-store"}, media_type=STREAM)
+        return Followed(self._counted, content, headers=_NOW, media_type=STREAM)
 
     @contextmanager
     def _counted(self) -> Iterator[None]:

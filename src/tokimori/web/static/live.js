@@ -14,6 +14,7 @@ export function live({ root, wants, told, on, out }) {
   const channel = new BroadcastChannel(`tokimori ${root}`);
   const others = new Map(); // what other visible tabs show
   let [after, stream, waits, mine] = [sessionStorage.place ?? null, null, null, ""];
+  let held_up = false; // a proxy keeps what the node says: then it is asked again and again
 
   const concerns = (found) =>
     things(mine).some((each) => {
@@ -60,7 +61,7 @@ export function live({ root, wants, told, on, out }) {
   async function listen() {
     const [of, asked] = query();
     const { abort } = (stream = { abort: new AbortController(), of });
-    let timer = setTimeout(() => abort.abort(), BEAT);
+    let timer = setTimeout(() => ((held_up = true), abort.abort()), BEAT); // it says something at once
     try {
       const headers = { accept: "text/event-stream" };
       const response = await answer(`${root}/api/v2/notices?every=${EVERY}&${asked}`, { headers, signal: abort.signal });
@@ -93,7 +94,7 @@ export function live({ root, wants, told, on, out }) {
     if (!response.ok) throw new Error(response.statusText);
     const found = await response.json();
     const nouns = Object.fromEntries(found.notices.map(({ noun, ids }) => [noun, ids]));
-    hear({ up: true, place: found.after, found: { ...nouns, reload: found.reload || !after } });
+    (navigator.locks ? tell : hear)({ up: true, place: found.after, found: { ...nouns, reload: found.reload || !after } });
     await sleep(1000 * EVERY);
   }
 
@@ -105,7 +106,7 @@ export function live({ root, wants, told, on, out }) {
     while (!signal.aborted) {
       const [began, asked] = [performance.now(), query()[0]];
       try {
-        await step();
+        await (held_up ? look() : step());
         pause = SOONEST;
       } catch {
         const is_cut = signal.aborted || [...query()[0]].some((each) => !asked.has(each)); // for other things, or for good
