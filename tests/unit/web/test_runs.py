@@ -204,3 +204,16 @@ async def test_a_search_for_a_text_goes_on_to_older_runs(
     assert "looked for in 4 runs" in page.text
     more = next(link for link in page.links() if "before=" in link)
     assert first.id[-8:] in (await tab.show(more)).text
+
+
+async def test_a_run_shows_its_parents_and_what_follows_it(world: World, tab: Tab) -> None:
+    """The results of its parents, whatever stands in them, and the runs that were requested to follow it."""
+    await add(world, "first")
+    await add(world, "second", parents=[{"job": "first"}])
+    step = {"id": "01b8dac5-b400-7000-8000-000000000001", "job": "second", "on_failure": True}
+    run = await world.service.jobs.trigger("first", then=[step])
+    assert "Then second 00000001 if it fails" in (await tab.show(f"/runs/{run.id}")).text
+    await world.work(Succeeded(None, '"<b>42</b>"'))
+    (child,) = (await world.service.runs.list(job_id="second")).runs
+    page = await tab.show(f"/runs/{child.id}")
+    assert f'Results of parents succeeded first {run.id[-8:]} "<b>42</b>"' in page.text
