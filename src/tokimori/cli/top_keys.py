@@ -46,14 +46,15 @@ _OF_A_RUN = frozenset({Verb.CANCEL, Verb.RETRY})
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A run, a job or both, of a row. `runs`: the run has not ended."""
+    """A run, a job or both, of a row. `runs`: the run has not ended. `table` tells apart the rows of a job."""
 
     run: str | None
     job: str | None
     runs: bool = True
+    table: str = ""
 
     def __str__(self) -> str:
-        return f"{self.run or ''} {self.job or ''}"
+        return f"{self.run or ''} {self.job or ''} {self.table}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,11 +88,16 @@ async def _needs(service: "Service", held: "Sequence[Run]") -> Listing:
     found: list[Row] = []
     for job in (await service.jobs.list(state="parked", limit=_NEEDS)).jobs:
         cells = (StateCell("parked"), job.id, At(job.updated, ""), job.reason or "it failed too often")
-        found.append(Row(Subject(None, job.id), cells))
+        found.append(Row(Subject(None, job.id, table="needs"), cells))
     for alarm in await service.expectations.alarms(limit=_NEEDS):
-        said = "no good end in time" if alarm.last_good is None else "no good end in time since the last one"
+        said = "no good end in time"
         job_id = alarm.name if alarm.of_job else None
-        found.append(Row(Subject(None, job_id), (StateCell("overdue"), alarm.name, At(alarm.since, ""), said)))
+        found.append(
+            Row(
+                Subject(None, job_id, table=f"needs {alarm.name}"),
+                (StateCell("overdue"), alarm.name, At(alarm.since, ""), said),
+            )
+        )
     parked = {row.subject.job for row in found}
     for run in await _failing(service):
         if run.job_id not in parked:
@@ -157,8 +162,10 @@ def _progress(run: "Run") -> str:
 
 
 async def _next(service: "Service") -> Listing:
-    coming = await service.schedules.upcoming(_NEXT)
-    rows = [Row(Subject(None, job.id), (At(moment, job.definition.time_zone), job.id)) for job, moment in coming]
+    """Return the jobs that fire next, each once."""
+    first = {job.id: (job, at) for job, at in reversed(await service.schedules.upcoming(MOST))}
+    coming = sorted(first.values(), key=lambda each: each[1])[:_NEXT]
+    rows = [Row(Subject(None, job.id, table="next"), (At(at, job.definition.time_zone), job.id)) for job, at in coming]
     return Listing("next", ("DUE", "JOB"), rows)
 
 

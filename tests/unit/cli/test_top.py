@@ -188,6 +188,8 @@ async def test_views_show_what_the_page_shows(world: World) -> None:
     now = "\n".join(drawn(await look(world.service, State()), State()))
     assert "1 running run · 0 ready · 0 blocked · 0 held · " in now
     assert "failing  etl" in now
+    assert sum(line.startswith(">") for line in now.splitlines()) == 1
+    assert now.count(" in ") == 1  # each job is next once
     assert "connection refused" in now
     for view, wanted in (
         (View.JOBS, "Fr"),
