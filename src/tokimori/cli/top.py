@@ -131,7 +131,9 @@ class Watch:
     async def _press(self, key: str) -> None:
         seen = self._seen
         subjects = seen.subjects(self._state)
-        self._state, order = pressed(self._state, key, subjects, columns=seen.columns, log=seen.log)
+        self._state, order = pressed(
+            self._state, key, subjects, columns=seen.columns, log=seen.log if seen.is_of(self._state) else ()
+        )
         if order is not None:
             self._state = replace(self._state, told=await _carried_out(self._service, order))
             if self._looking is None:

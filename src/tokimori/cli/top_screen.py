@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tokimori.cli.output import printable
 from tokimori.cli.table import At, drawn
-from tokimori.cli.top_keys import VIEWS, State, Subject, chosen, matches
+from tokimori.cli.top_keys import VIEWS, State, Subject, View, chosen, matches
 from tokimori.clock import Moment
 from tokimori.logs.controls import visible
 
@@ -55,17 +55,26 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Findings of one look. The `first` fact is shown before all `facts`; `log` has the lines of the followed run."""
+    """Findings of one look at a view, or at the log of the row that is `followed`.
+
+    The `first` fact is shown before all `facts`.
+    """
 
     now: Moment
     first: str
     facts: Sequence[str] = ()
     tables: Sequence[Listing] = ()
     log: Sequence[str] = ()
+    view: View = View.NOW
+    followed: Subject | None = None
 
     def shown(self, state: State) -> list[Listing]:
         """Return the tables with the rows that the filter leaves, in the wanted order."""
-        return [_arranged(each, state) for each in self.tables]
+        return [_arranged(each, state) for each in self.tables] if self.is_of(state) else []
+
+    def is_of(self, state: State) -> bool:
+        """Return whether it is what the state wants to see: else that is still being looked for."""
+        return (self.view, self.followed) == (state.view, state.followed)
 
     def subjects(self, state: State) -> list[Subject]:
         """Return what may be chosen, in the order of the screen."""
@@ -121,6 +130,8 @@ def screen(console: "Console", seen: Content, state: State, height: int) -> str:
         _head(console, seen, state)
         if state.help:
             console.print(f"\n{HELP}", markup=False, no_wrap=True, overflow="ellipsis", crop=True)
+        elif not seen.is_of(state):
+            _print(console, "\n…")
         elif state.followed is not None:
             _log(console, seen, state, height - _FRAME - 1)
         else:

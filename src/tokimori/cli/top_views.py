@@ -40,7 +40,8 @@ async def look(service: "Service", state: State) -> Content:
     now, standing = await service.db.now(), await _standing(service)
     first, facts = _facts(standing)
     if state.followed is not None:
-        return Content(now, first, facts, log=await _log(service, state.followed.run or ""))
+        log = await _log(service, state.followed.run or "")
+        return Content(now, first, facts, (), log, state.view, state.followed)
     match state.view:
         case View.NOW:
             nodes = [node for node in await service.nodes.list() if node.state == "alive" and node.runs_jobs]
@@ -53,11 +54,11 @@ async def look(service: "Service", state: State) -> Content:
             ]
             return Content(now, first, [*facts, named], tables)
         case View.JOBS:
-            return Content(now, first, facts, [await _jobs(service, state.filter)])
+            return Content(now, first, facts, [await _jobs(service, state.filter)], view=state.view)
         case View.FAILURES:
-            return Content(now, first, facts, [await _failures(service)])
+            return Content(now, first, facts, [await _failures(service)], view=state.view)
         case View.PLAN:
-            return Content(now, first, facts, [await _plan(service, now)])
+            return Content(now, first, facts, [await _plan(service, now)], view=state.view)
 
 
 async def _standing(service: "Service") -> "dict[str, Sequence[Run]]":

@@ -200,6 +200,14 @@ async def test_views_show_what_the_page_shows(world: World) -> None:
         assert wanted in "\n".join(drawn(await look(world.service, state), state))
 
 
+def test_rows_of_one_view_are_never_those_of_another() -> None:
+    """Until the new view was looked at nothing can be chosen there, nor searched."""
+    seen = Content(NEW_YEAR, "", tables=[Listing("jobs", ("ID",), [Row(A, ("a",))])])
+    assert (seen.subjects(State()), seen.subjects(State(view=View.JOBS))) == ([A], [])
+    for state in (State(view=View.JOBS), State(followed=A)):
+        assert drawn(seen, state)[3] == "…"
+
+
 async def test_no_more_rows_are_asked_for_than_stated(world: World) -> None:
     """Of more jobs the first ones are shown, and the title says so; a filter looks at more of them."""
     for n in range(MOST + 5):
