@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from tokimori.errors import NotFound
 from tokimori.model.access_token import Role
 from tokimori.model.ids import RunId, check_uuid
-from tokimori.model.parents import ParentRun, parents_in, without_result
+from tokimori.model.parents import ParentRun, parents_in
 from tokimori.model.run import Run, parents_of
 from tokimori.ports.store import Store
 from tokimori.service.operation import M, Part, operation
@@ -50,6 +50,5 @@ class RunParents(Part[M]):
 
     @parents.within
     async def _parents_within(self, sight: Sight, run_id: str) -> list[ParentRun]:
-        """Return them without the results of those that are not in scope."""
-        found = await self.parents(run_id)
-        return [each if await sight.sees_run_id(each.id) else without_result(each) for each in found]
+        """Return those of them that are in scope."""
+        return [each for each in await self.parents(run_id) if await sight.sees_run_id(each.id)]
