@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
-from tokimori.web.words import duration
+from tokimori.web.words import duration, written
 
 _BASE, _HIGH, _WIDE = 116, 92, 0.72
 _BARS: Final = 96
@@ -44,8 +44,8 @@ def chart(bars: Sequence[Bar], usual: tuple[int, int] | None, marks: Sequence[Ma
     for number, mark in enumerate(marks):
         if 2 < mark.percent < 98:
             odd = " odd" if number % 2 else ""
-            drawn.append(f'<text class="m{odd}" x="{mark.percent:.2f}%" y="134">{escape(mark.says)}</text>')
-    picture = f'<svg width="100%" height="138" role="img" aria-label="{escape(says)}">{"".join(drawn)}</svg>'
+            drawn.append(f'<text class="m{odd}" x="{mark.percent:.2f}%" y="134">{written(mark.says)}</text>')
+    picture = f'<svg width="100%" height="138" role="img" aria-label="{written(says)}">{"".join(drawn)}</svg>'
     return Markup(f'<div class="chart">{picture}{_gutter(usual, top)}</div>')  # noqa: S704  numbers, texts escaped
 
 
@@ -59,7 +59,7 @@ def _y(length: int, top: int) -> float:
 
 def _drawn(bar: Bar, top: int) -> str:
     x = round(bar.place / _BARS * 100, 2)
-    title = f"<title>{escape(bar.says)}</title>"
+    title = f"<title>{written(bar.says)}</title>"
     if bar.length is None:
         return f'<rect class="f q" x="{x}%" y="{_BASE - 2}" width="{_WIDE}%" height="2">{title}</rect>'
     high = max(2.0, _BASE - _y(bar.length, top))
@@ -92,5 +92,5 @@ def _gutter(usual: tuple[int, int] | None, top: int) -> str:
         texts.append((rarely, f"95 %: {duration(usual[1])}"))
     if _BASE - middle >= 12:
         texts.append((_BASE, "0 s"))
-    said = "".join(f'<text y="{y + 4}">{escape(text)}</text>' for y, text in texts)
+    said = "".join(f'<text y="{y + 4}">{written(text)}</text>' for y, text in texts)
     return f'<svg width="84" height="138" aria-hidden="true">{said}</svg>'

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId
+from tokimori.web.words import written
 
 WIDE, HIGH, STEP, ROW, TOP = 178, 42, 228, 56, 24
 """Sizes of a node, how far columns and rows are from each other, and the place of a family's name."""
@@ -112,7 +113,7 @@ def picture(edges: Sequence[Edge], node_of: Callable[[JobId], Node], root: str) 
     drawn += [_node(node_of(job), spots[job], root) for job in jobs]
     said = f"{len(jobs)} jobs, from {columns[0][0]}"
     return Markup(  # noqa: S704  numbers, and texts that are escaped
-        f'<svg width="{wide}" height="{high}" role="group" aria-label="{escape(said)}">{"".join(drawn)}</svg>'
+        f'<svg width="{wide}" height="{high}" role="group" aria-label="{written(said)}">{"".join(drawn)}</svg>'
     )
 
 
@@ -125,7 +126,7 @@ def _edges(
         tone = node_of(edge.parent).tone
         taken = {"success": tone == "green", "failure": tone == "bad"}.get(edge.on.value, tone in ("green", "bad"))
         passed = _passed(edge.parent, edge.child, left // STEP, right // STEP)
-        says = f"<title>{escape(f'{edge.child} after {edge.parent}, on {edge.on}')}</title>"
+        says = f"<title>{written(f'{edge.child} after {edge.parent}, on {edge.on}')}</title>"
         way, at = f"M{x} {y}", (x, y)
         for over, down in [spots[each] for each in passed]:
             way += f"{_curve(at, (over, down + HIGH // 2))}h{WIDE}"
@@ -134,7 +135,7 @@ def _edges(
         yield f'<path class="s q{"" if taken else " dash"}" d="{way}">{says}</path>'
         yield f'<path class="f q" d="M{right} {end}l-6-3.5v7z"/>'
         if edge.on.value != "success":
-            yield f'<text class="e halo" x="{right - 8}" y="{end - 6}">on {escape(edge.on.value)}</text>'
+            yield f'<text class="e halo" x="{right - 8}" y="{end - 6}">on {written(edge.on.value)}</text>'
 
 
 def _curve(at: tuple[int, int], to: tuple[int, int]) -> str:
@@ -149,13 +150,13 @@ def _node(node: Node, spot: tuple[int, int], root: str) -> str:
     texts = (
         f'<rect class="node{" sel" if node.is_here else ""}" x="{x}" y="{y}" width="{WIDE}" height="{HIGH}" rx="6"/>'
         f'<rect class="f {node.tone}" x="{x}" y="{y}" width="4" height="{HIGH}" rx="2"/>'
-        f'<text class="k" x="{x + 13}" y="{y + 17}">{escape(name)}</text>'
-        f'<text class="{said}" x="{x + 13}" y="{y + 33}">{node.sign} {escape(node.word)}'
-        f'<tspan class="sub"> {escape(node.more)}</tspan></text>'
+        f'<text class="k" x="{x + 13}" y="{y + 17}">{written(name)}</text>'
+        f'<text class="{said}" x="{x + 13}" y="{y + 33}">{node.sign} {written(node.word)}'
+        f'<tspan class="sub"> {written(node.more)}</tspan></text>'
     )
-    title = f"<title>{escape(f'{node.id}: {node.word} {node.more}'.strip())}</title>"
+    title = f"<title>{written(f'{node.id}: {node.word} {node.more}'.strip())}</title>"
     inner = f"{title}{texts}"
     if node.to is None:
         return f"<g>{inner}</g>"
     soft = " data-soft" if "?" in node.to else ""  # it stays on this screen
-    return f'<a{soft} href="{escape(root + node.to)}">{inner}</a>'
+    return f'<a{soft} href="{written(root + node.to)}">{inner}</a>'

@@ -31,7 +31,7 @@ from tokimori.web.screens import plan
 from tokimori.web.screens.now import badges
 from tokimori.web.screens.registry import ACTS, RAIL, SCREENS, shows
 from tokimori.web.visit import EACH_JOB, Visit
-from tokimori.web.words import short
+from tokimori.web.words import harmless, short
 
 KINDS = {
     "console.css": "text/css",
@@ -85,7 +85,11 @@ class Page:
             address = self._address(part).encode()
             self._files[name] = self._files[name].replace(b'"./%b"' % part.encode(), b'"%b"' % address)
         self._templates = Environment(
-            loader=PackageLoader("tokimori.web"), autoescape=True, undefined=StrictUndefined, auto_reload=False
+            loader=PackageLoader("tokimori.web"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            auto_reload=False,
+            finalize=harmless,
         )
         self._templates.trim_blocks = self._templates.lstrip_blocks = True
         self._templates.globals |= {

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 from typing import Final, NamedTuple
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from tokimori.clock import HOUR, MINUTE, Moment
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
-from tokimori.web.words import duration
+from tokimori.web.words import duration, written
 
 BARS: Final = 20
 """The last runs of a job that its line shows."""
@@ -73,8 +73,8 @@ def histogram(numbers: Sequence[int], most: int, says: str) -> Markup:
         for place, number in enumerate(numbers)
         if number and (high := max(3, round(20 * number / max(most, 1))))
     ]
-    picture = f'<svg class="bars" width="{BARS_WIDE}" height="25" role="img" aria-label="{escape(says)}">'
-    base = f'<title>{escape(says)}</title><path class="hl" d="M0 24.5h{BARS_WIDE}"/>'
+    picture = f'<svg class="bars" width="{BARS_WIDE}" height="25" role="img" aria-label="{written(says)}">'
+    base = f'<title>{written(says)}</title><path class="hl" d="M0 24.5h{BARS_WIDE}"/>'
     return Markup(f"{picture}{base}{''.join(drawn)}</svg>")  # noqa: S704  numbers, and a text that is escaped
 
 
@@ -121,14 +121,14 @@ def strip(minutes: Sequence[Minute], now: Moment, marks: Sequence[Minute]) -> Ma
         kind = "f ok" if each.at <= now else "next"
         said = f"{each.clock} · {each.runs} {'firing' if each.runs == 1 else 'firings'}"
         said += f", {each.failed} failed" if each.failed else ""
-        drawn.append(_bar(kind, x, base - high, high, f"<title>{escape(said)}</title>"))
+        drawn.append(_bar(kind, x, base - high, high, f"<title>{written(said)}</title>"))
         if each.failed:
             red = round(each.failed * scale, 1)
             drawn.append(_bar("f bad", x, base - high, red))
     drawn += list(_told(minutes, since, scale, base))
     for number, each in enumerate(marks):
         odd = " odd" if number % 2 else ""
-        drawn.append(f'<text class="m{odd}" x="{_percent(each.at, since)}%" y="90">{escape(each.clock)}</text>')
+        drawn.append(f'<text class="m{odd}" x="{_percent(each.at, since)}%" y="90">{written(each.clock)}</text>')
     drawn.append(
         '<line class="s acc" x1="50%" x2="50%" y1="6" y2="92"/><text class="acc t" x="50.5%" y="14">now</text>'
     )
@@ -193,7 +193,7 @@ def waterfall(lanes: Sequence[Lane], first: Moment, last: Moment) -> Markup:
         drawn += [_stretch(each, first, span, 25 + 26 * row) for each in lane.spans]
     said = "; ".join(f"{lane.name}: {lane.end}" for lane in lanes)
     return Markup(  # noqa: S704  numbers, and texts that are escaped
-        f'<svg width="100%" height="{high}" role="img" aria-label="{escape(said)}">{"".join(drawn)}</svg>'
+        f'<svg width="100%" height="{high}" role="img" aria-label="{written(said)}">{"".join(drawn)}</svg>'
     )
 
 
@@ -201,12 +201,14 @@ def _stretch(each: Span, first: Moment, span: int, y: int) -> str:
     x, right = (round((at - first) / span * 100, 2) for at in (each.first, each.last))
     if each.dash:
         middle = round((x + right) / 2, 2)
-        says = f'<text class="m halo odd" x="{middle}%" y="{y + 3}">{escape(each.says)}</text>' if right - x > 8 else ""
+        says = (
+            f'<text class="m halo odd" x="{middle}%" y="{y + 3}">{written(each.says)}</text>' if right - x > 8 else ""
+        )
         return f'<line class="s q dash" x1="{x}%" x2="{right}%" y1="{y + 7}" y2="{y + 7}"/>{says}'
     width = max(right - x, 0.4)
     return (
         f'<rect class="f {each.tone}" x="{min(x, 99.6)}%" y="{y}" width="{width:.2f}%" height="14" rx="2">'
-        f"<title>{escape(each.says)}</title></rect>"
+        f"<title>{written(each.says)}</title></rect>"
     )
 
 

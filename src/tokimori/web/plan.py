@@ -7,14 +7,14 @@ from heapq import merge
 from itertools import chain, groupby, islice
 from typing import Final, NamedTuple
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from tokimori.clock import DAY, HOUR, MINUTE, SECOND, Moment
 from tokimori.schedules.counting import count_until
 from tokimori.schedules.days_off import DaysOff
 from tokimori.schedules.schedule import Schedule, each_moment
 from tokimori.schedules.zones import on_clocks, stretches_between, zone_info
-from tokimori.web.words import duration
+from tokimori.web.words import duration, written
 
 MOST_TICKS: Final = 120
 """A lane with more firings is drawn as a band."""
@@ -176,7 +176,7 @@ def picture(lanes: Sequence[Lane], window: Window) -> Markup:
     period = f"from {said(window.first, window)} to {said(window.last, window)}"
     label = f"Firings of {len(lanes)} lanes {period}; those to come are listed below"
     return Markup(  # noqa: S704  numbers, and texts that are escaped
-        f'<svg width="100%" height="{high}" role="img" aria-label="{escape(label)}">{"".join(drawn)}</svg>'
+        f'<svg width="100%" height="{high}" role="img" aria-label="{written(label)}">{"".join(drawn)}</svg>'
     )
 
 
@@ -197,13 +197,13 @@ def _shaded(lanes: Sequence[Lane], window: Window, high: int) -> Iterator[str]:
     long = [(tick.first, tick.last) for tick, _ in to_come(lanes) if tick.last - tick.first >= least]
     for first, last, most in collisions(long):
         says = f"{said(first, window)}: {most} long ones at once"
-        yield _rect("f amber soft", (first, last), window, (28, high - 28), f"<title>{escape(says)}</title>")
+        yield _rect("f amber soft", (first, last), window, (28, high - 28), f"<title>{written(says)}</title>")
     for first, last, says in jumps(window):
         x = window.percent(last)
         place, away = ("e", -4) if x > 80 else ("", 4)
         yield _rect("f violet soft", (first, last), window, (28, high - 28))
         yield f'<line class="s violet dash" x1="{x}%" x2="{x}%" y1="28" y2="{high}"/>'
-        yield f'<text class="violet t halo {place}" x="{x}%" dx="{away}" y="26">≈ {escape(says)}</text>'
+        yield f'<text class="violet t halo {place}" x="{x}%" dx="{away}" y="26">≈ {written(says)}</text>'
 
 
 def _scale(window: Window, high: int) -> Iterator[str]:
@@ -211,7 +211,7 @@ def _scale(window: Window, high: int) -> Iterator[str]:
         x = window.percent(at)
         place = "" if x < 2 else "e" if x > 97 else "m"
         yield f'<line class="hl" x1="{x}%" x2="{x}%" y1="22" y2="{high}"/>'
-        yield f'<text class="{place}" x="{x}%" y="14">{escape(says)}</text>' if says else ""
+        yield f'<text class="{place}" x="{x}%" y="14">{written(says)}</text>' if says else ""
 
 
 def _lane(lane: Lane, window: Window, y: int) -> Iterator[str]:
@@ -222,16 +222,16 @@ def _lane(lane: Lane, window: Window, y: int) -> Iterator[str]:
     x = window.percent(max(window.now, window.first))
     if lane.is_dense:
         yield _rect("next", (max(window.now, window.first), window.last), window, (y + 19, 5))
-        yield f'<text class="halo" x="{x}%" dx="6" y="{y + 14}">{escape(lane.says)}: {lane.number:,} to come</text>'
+        yield f'<text class="halo" x="{x}%" dx="6" y="{y + 14}">{written(lane.says)}: {lane.number:,} to come</text>'
     for tick in lane.ticks:
         if lane.is_dense and not tick.tone:
             continue
         tone = f"f {tick.tone}" if tick.tone else "next"
-        yield _rect(tone, (tick.first, tick.last), window, (y + 7, 15), f"<title>{escape(tick.says)}</title>")
+        yield _rect(tone, (tick.first, tick.last), window, (y + 7, 15), f"<title>{written(tick.says)}</title>")
         if tick.tone == "bad":
             yield _rect(tone, (tick.first, tick.last), window, (y + 24, 2))
     if lane.note:
-        yield f'<text class="amber t halo" x="{x}%" dx="6" y="{y + 18}">{escape(lane.note)}</text>'
+        yield f'<text class="amber t halo" x="{x}%" dx="6" y="{y + 18}">{written(lane.note)}</text>'
 
 
 def _rect(kind: str, span: tuple[int, int], window: Window, box: tuple[int, int], inner: str = "") -> str:

@@ -1,8 +1,13 @@
 """Moments and durations as people read them. Pure."""
 
+import re
 from datetime import datetime, timedelta
+from typing import Final, TypeVar
+
+from markupsafe import Markup, escape
 
 from tokimori.clock import SECOND, Moment
+from tokimori.logs.controls import visible
 from tokimori.schedules.zones import on_clocks
 
 
@@ -76,3 +81,24 @@ def short(run_id: str) -> str:
 
 def _local(moment: Moment, zone: str) -> datetime:
     return on_clocks(zone, moment)
+
+
+_T = TypeVar("_T")
+_UNSEEN: Final = re.compile("[\u061c\u200e\u200f\u2028\u2029\ufeff]")
+_ACCENT: Final = "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]"
+_PILE: Final = re.compile(f"({_ACCENT}{{3}}){_ACCENT}+")
+
+
+def harmless(value: _T) -> _T | str:
+    """Return a text as it is drawn: controls and marks that turn letters round written out, and piles of accents cut.
+
+    What is markup already, or is typed into a field, stays as it is.
+    """
+    if not isinstance(value, str) or isinstance(value, Markup) or (value.isascii() and value.isprintable()):
+        return value
+    return _PILE.sub(r"\1", visible(_UNSEEN.sub("", value)))
+
+
+def written(text: str) -> Markup:
+    """Return a text as part of a picture."""
+    return escape(harmless(text))
