@@ -25,6 +25,12 @@ async def slow(seconds: float) -> int:
     await asyncio.sleep(seconds)
     return (await flaky.aenqueue("inner")).attempt
 
+begun = []
+
+@app.job
+def nosy() -> None:
+    begun[0].pass_time(hours=1)
+
 @app.job
 async def any_way() -> int:
     async with anyio.create_task_group() as group:
@@ -32,9 +38,9 @@ async def any_way() -> int:
     return await anyio.to_thread.run_sync(lambda: 7)
 """
 TESTS = """
-import threading
-import pytest
-from shop import any_way, flaky, nightly, slow
+import asyncio, threading
+import pytest, tokimori
+from shop import any_way, begun, flaky, nightly, nosy, slow
 
 def test_days_pass(tokimori_rehearsal):
     tokimori_rehearsal.pass_time(days=30)
@@ -57,6 +63,18 @@ async def test_asyncio(tokimori_rehearsal):
     assert await handle.aresult() == 0
     assert await (await flaky.aenqueue("b")) == "b"
     assert len(tokimori_rehearsal.runs("flaky")) == 2
+
+@pytest.mark.asyncio
+async def test_asyncio_waits_for_many(tokimori_rehearsal):
+    handles = [await flaky.aenqueue(str(number)) for number in range(4)]
+    assert await asyncio.gather(*(each.aresult() for each in handles)) == list("0123")
+    await asyncio.to_thread(tokimori_rehearsal.pass_time, hours=1)
+    assert await tokimori.agather(handles) == list("0123")
+
+def test_a_function_moves_no_clock(tokimori_rehearsal):
+    begun.append(tokimori_rehearsal)
+    with pytest.raises(tokimori.RunFailed, match="can't let time pass"):
+        nosy.enqueue().result()
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
@@ -101,7 +119,7 @@ def test_tests_of_all_kinds_rehearse_the_app(tmp_path: Path) -> None:
     (tmp_path / "test_shop.py").write_text(TESTS)
     (tmp_path / "pytest.ini").write_text(SETTINGS)
     said = said_by_pytest(tmp_path, "--strict-markers")
-    assert "6 passed" in said, said
+    assert "8 passed" in said, said
 
 
 def test_who_has_no_jobs_pays_nothing(tmp_path: Path) -> None:
