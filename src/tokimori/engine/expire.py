@@ -19,7 +19,7 @@ from tokimori.ports.store import Runs
 KIND = "expiry"
 EVERY, SOONEST = 10.0, 0.2
 """Seconds from one look to the next, at most and at least. Which claimed run has expired its node sees by itself."""
-BATCH = 20
+BATCH = 50
 """Runs that one step ends at most, each in a transaction of its own."""
 _VERSION = 1
 """Version of each document: none is ever changed, and the same one may be written again."""

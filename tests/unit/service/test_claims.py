@@ -173,6 +173,19 @@ async def test_who_is_silent_loses_its_run(place: Place) -> None:
 
 
 @virtually
+async def test_no_worker_gets_what_has_expired(place: Place) -> None:
+    """A run whose request has expired ends as skipped when it is claimed, and the next one is given out then."""
+    job = (await place.ask("keeps")).job_id
+    late = await place.service.jobs.trigger(job, expires="2s", priority=9)
+    await let_pass(3)
+    assert await place.claims.claim(["resize"]) == []
+    (run,) = await place.claims.claim(["resize"])
+    assert (run.payload, (await place.run(late.id)).state) == ("keeps", RunState.SKIPPED)
+    assert "had not begun by" in str((await place.run(late.id)).error)
+    assert await place.store.attempts(RunId(late.id)) == []
+
+
+@virtually
 async def test_the_time_of_a_job_is_over_for_workers_too(place: Place) -> None:
     """Whoever takes longer than the job's time-out loses the run, however often it says that it lives."""
     await place.ask(timeout=20)

@@ -589,3 +589,18 @@ def test_every_cause_is_made_here_and_told_of() -> None:
     source, page = Path(__file__).read_text(), (ROOT / "docs/how-to/why.md").read_text()
     assert [cause for cause in Cause if f"Cause.{cause.name}" not in source] == []
     assert [cause for cause in Cause if f"| {cause} |" not in page] == []
+
+
+async def test_a_run_that_is_tried_again_says_who_holds_its_key(world: World) -> None:
+    """Begun, failed and tried again beside the run that was asked for since; of runs of other keys nothing is said."""
+    await world.add({"noop": True, "retry": {"attempts": 2, "delay": 60}}, "j")
+    first = await world.service.jobs.trigger("j", key="k", unique="until_start")
+    await world.work(Failed("again"))
+    assert Cause.BESIDE not in await of_run(world, first.id)
+    world.pass_seconds(1)
+    await world.service.jobs.trigger("j", key="other", unique="until_start")
+    second = await world.service.jobs.trigger("j", key="k", unique="until_start")
+    assert second.id != first.id
+    reason = (await of_run(world, first.id))[Cause.BESIDE]
+    assert second.id in reason.text and [each.run_id for each in reason.holders] == [second.id]
+    assert Cause.BESIDE not in await of_run(world, second.id)

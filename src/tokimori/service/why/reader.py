@@ -16,7 +16,7 @@ from tokimori.model.lanes import units_apart
 from tokimori.model.request import shared_prefix
 from tokimori.model.run import Run, Skip
 from tokimori.model.semaphores import KEY_LINE, is_rate_alone, semaphore_of, wanted
-from tokimori.model.transitions import BEFORE_START, RunState
+from tokimori.model.transitions import BEFORE_START, ENDS, RunState
 from tokimori.ports.documents import Documents
 from tokimori.ports.nodes import NodeRecord, Nodes
 from tokimori.ports.planning import Pausing
@@ -83,7 +83,8 @@ class WhyReader:
             return None
         newest = await self._store.list_runs(RunFilter(job_id=run.job_id, limit=MOST_READ, longest=0))
         same = (each for each in newest if each.id > run.id and shared_prefix(each) == shared_prefix(run))
-        return min((each for each in same if each.created < (run.ended or each.created + 1)), key=_id_of, default=None)
+        ended = run.ended if run.state in ENDS else None
+        return min((each for each in same if ended is None or each.created < ended), key=_id_of, default=None)
 
     async def of_job(self, job: Job) -> WhyReading:
         """Read everything that may hold the job, and the first of its newest unstarted runs."""
