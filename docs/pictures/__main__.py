@@ -8,8 +8,12 @@ from typing import Final
 
 from docs.pictures.browser import SECRET, served, take
 from docs.pictures.history import lived
+from docs.pictures.shrink import shrunk
 
 FOLDER: Final = Path("build/pictures")
+MANUAL: Final = Path(__file__).parent
+SHOWN: Final = tuple(f"{name}-1440-light" for name in ("now", "jobs", "run", "job-trends", "plan"))
+"""Pictures that README and the manual show, with few colours, beside this file."""
 SERVE: Final = "--serve"
 
 
@@ -28,6 +32,9 @@ async def main(arguments: Sequence[str]) -> int:
             say(f"{url}?secret={SECRET}")
             await asyncio.Event().wait()
     faults = await take(company, FOLDER, arguments, say)
+    for name in SHOWN:
+        if (taken := FOLDER / f"{name}.png").exists():
+            (MANUAL / taken.name).write_bytes(shrunk(taken.read_bytes()))
     for fault in faults:
         say(fault)
     await company.store.close()

@@ -17,9 +17,13 @@ def shrunk(png: bytes) -> bytes:
         counts.update(row[at : at + 3] for at in range(0, len(row), channels))
     palette = [colour for colour, _ in counts.most_common(MOST_COLOURS)]
     places = {colour: place for place, colour in enumerate(palette)}
+    near: dict[bytes, int] = {}  # colours that are alike go to the same one
     for colour in counts:
         if colour not in places:
-            places[colour] = min(range(len(palette)), key=lambda place: _distance(palette[place], colour))
+            like = bytes(value >> 3 for value in colour)
+            if like not in near:
+                near[like] = min(range(len(palette)), key=lambda place: _distance(palette[place], colour))
+            places[colour] = near[like]
     lines = (bytes(places[row[at : at + 3]] for at in range(0, len(row), channels)) for row in rows)
     body = zlib.compress(b"".join(b"\0" + line for line in lines), 9)
     head = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
