@@ -3,7 +3,7 @@
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 MOST_COLOURS = 256
 
@@ -15,7 +15,7 @@ def shrunk(png: bytes) -> bytes:
     counts = Counter[bytes]()
     for row in rows:
         counts.update(row[at : at + 3] for at in range(0, len(row), channels))
-    palette = [colour for colour, _ in counts.most_common(MOST_COLOURS)]
+    palette = _palette([colour for colour, _ in counts.most_common()])
     places = {colour: place for place, colour in enumerate(palette)}
     near: dict[bytes, int] = {}  # colours that are alike go to the same one
     for colour in counts:
@@ -29,6 +29,14 @@ def shrunk(png: bytes) -> bytes:
     head = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
     parts = ((b"IHDR", head), (b"PLTE", b"".join(palette)), (b"IDAT", body), (b"IEND", b""))
     return png[:8] + b"".join(_chunk(kind, data) for kind, data in parts)
+
+
+def _palette(often: Sequence[bytes]) -> Sequence[bytes]:
+    """Return the colours of the palette: the most frequent of each kind, as a rare sign keeps its own, and others."""
+    kinds: dict[bytes, bytes] = {}
+    for colour in often:
+        kinds.setdefault(bytes(value >> 5 for value in colour), colour)
+    return list(dict.fromkeys([*kinds.values(), *often]))[:MOST_COLOURS]
 
 
 def _distance(one: bytes, other: bytes) -> int:
