@@ -290,7 +290,11 @@ def _copy(source: Path, url: str, inside: frozenset[str], *, without_tokens: boo
     from tokimori.cli.db import copied
     from tokimori.client.snapshot import check_rows, check_schema, remove_database, write_snapshot
 
-    copy = source.with_name(f".{source.name}.{os.getpid()}.copy")
+    if len(inside) > 1:
+        message = f"file: it holds the installations {_named(inside)}: restore it as a file, and copy each from there"
+        raise Refused(message, field="file", value=str(source), allowed="a backup of one installation")
+    (own,) = inside
+    copy, query = source.with_name(f".{source.name}.{os.getpid()}.copy"), f"?namespace={own}" if own else ""
     try:
         write_snapshot(source, copy, replace=True)
         check_schema(copy, inside)
@@ -298,7 +302,7 @@ def _copy(source: Path, url: str, inside: frozenset[str], *, without_tokens: boo
         if without_tokens:
             _leave_out(copy, inside, _TOKENS)
         with copying_bar() as tell:
-            asyncio.run(copied(f"sqlite://{quote(str(copy))}", url, tell, still=True))
+            asyncio.run(copied(f"sqlite://{quote(str(copy))}{query}", url, tell, still=True))
     finally:
         remove_database(copy)
     return asyncio.run(_looked_at(url))

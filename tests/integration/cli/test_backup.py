@@ -173,6 +173,21 @@ def test_installations_that_share_a_file(program: Program) -> None:
     assert [each["id"] for each in program.json("job", "list", "--store", fresh)] == ["j"]
 
 
+def test_an_installation_with_a_namespace_goes_into_another_kind_of_store(program: Program, tmp_path: Path) -> None:
+    """Under whatever name that store is used; of a file that several share none is taken for the others."""
+    one, two = (f"sqlite://{program.database}?namespace={name}" for name in ("one", "two"))
+    url = redis.loans.url_of(tmp_path)
+    program("job", "add", "j", "--noop", "--store", one)
+    program("backup", "b.db", "--store", one)
+    program("job", "add", "k", "--noop", "--store", two)
+    program("backup", "both.db", "--store", one)
+    try:
+        assert "?namespace=one, ?namespace=two" in program.error("restore", "both.db", "--store", url)["message"]
+        assert "restored: 1 jobs" in program("restore", "b.db", "--store", url)
+    finally:
+        redis.loans.give_back(tmp_path)
+
+
 @pytest.mark.parametrize("form", ["sqlite:///{0}", "sqlite://{0}", "sqlite:{0}", "SQLITE:////{0}"])
 def test_every_form_of_a_url_names_the_same_file(program: Program, form: str) -> None:
     """For all that takes the URL of a store: with one slash or four, the scheme in capitals."""
