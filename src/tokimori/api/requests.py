@@ -37,7 +37,8 @@ class TriggerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `1h30m`) and `replace` let runs share the key. `unique` (`until_start` or `until_end`): so long there is one run of
     the key (without one: of the payload); `on_duplicate` is `same`, `refuse` (409, `duplicate`) or `replace`, which
     `in_place_of` (a run's id and its payload) makes safe. `expires`: a run that has not begun by then is skipped.
-    `traceparent` (W3C Trace Context) goes before the header of this name.
+    `traceparent` (W3C Trace Context) goes before the header of this name. `then` are runs
+    that follow: objects with a new UUID as `id`, `job`, and perhaps `payload`, `on_failure`, `joins` and `then`.
     """
 
     key: str | None = None

@@ -8,6 +8,7 @@ from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import JobState
 from tokimori.model.outcome import Failed, Outcome, Succeeded
 from tokimori.model.run import Details, Run, SkipReason, Step, parents_of
+from tokimori.model.transitions import RunState
 from tokimori.ports.store import Store
 from tokimori.ports.working import Claimed, Verdict
 
@@ -97,3 +98,19 @@ async def test_a_step_of_a_paused_job_is_skipped(store: Store, worker: Worker) -
     assert not await runs_of(store, "b")
     (skip,) = await store.skips(job.id)
     assert skip.reason is SkipReason.PAUSED
+
+
+async def test_a_step_takes_no_run_away(store: Store, worker: Worker) -> None:
+    """One that names a run which there is, live or ended, is not made: that run stays as it is."""
+    for name in "ab":
+        await add_job(store, name, max_running=0)
+    other = await add_job(store, "other", max_running=0)
+    live = await store.add_run(a_request(other), NOW)
+    await settle(store, worker, *await worker.claim(), result="7")
+    ended = await store.get_run(live.id)
+    waiting = await store.add_run(replace(a_request(other), due=later(900), state=RunState.WAITING), NOW)
+    named = [Step(id=each.id, job=JobId("b")) for each in (ended, waiting)]
+    await requested(store, *named)
+    await settle(store, worker, *await worker.claim(now=later(1)))
+    assert [await store.get_run(each.id) for each in (ended, waiting)] == [ended, waiting]
+    assert not await runs_of(store, "b")

@@ -93,7 +93,8 @@ class RunView(Outside, frozen=True, kw_only=True):
     after the attempt's end. `retry_of` is the run that this one repeats, `requested_by` the requester, and
     `traceparent` the requester's place in a trace. `unique` tells for how long it holds its key, `beside` the run that
     held it when this one repeated another. It does not begin after `expires`. `cause` is that of a failure, and
-    `cause_id` names it in filters. `cpu` (seconds) and `memory` (bytes) are the cost of the newest attempt.
+    `cause_id` names it in filters. `cpu` (seconds) and `memory` (bytes) are the cost of the newest attempt. `then` are
+    the steps that were requested to follow it.
     """
 
     SOURCES: ClassVar[Sources] = {

@@ -54,6 +54,8 @@ def _joined(tables: Tables, child: Child) -> Child | None:
 def _bear(tables: Tables, child: Child) -> None:
     job = child.follower.job
     reason = child.reason(has_room=tables.has_room(job, 1))
+    if child.step is not None and (child.step.id in tables.live or child.step.id in tables.history):
+        return  # it names a run that there is
     if reason is None:
         tables.add(child.run())
         return

@@ -125,10 +125,20 @@ async def bear(transaction: Transaction, children: Sequence[Child], settled: Ite
     arrivals, complete = await _arrive(transaction, joining) if joining else ([], [])
     born = [child for child in children if not child.joins] + complete
     reasons = await _reasons(transaction, born, Counter(run.incarnation for run in settled if run.state not in ACTIVE))
-    runs = [run_row(child.run()) for child, reason in zip(born, reasons, strict=True) if reason is None]
+    taken = await _taken(transaction, [child.step.id for child in born if child.step is not None])
+    made = [child.run() for child, reason in zip(born, reasons, strict=True) if reason is None]
+    runs = [run_row(run) for run in made if run.id not in taken]
     same = "ON DUPLICATE KEY UPDATE tokimori_runs.id = tokimori_runs.id"
     kept = insert("REPLACE", "tokimori_arrivals", ARRIVAL, [arrival_row(each) for each in arrivals])
     return [*insert("INSERT", "tokimori_runs", RUN, runs, same), *_skips(zip(born, reasons, strict=True)), *kept]
+
+
+async def _taken(transaction: Transaction, steps: Sequence[RunId]) -> set[RunId]:
+    """Return the steps that name runs which have ended."""
+    if not steps:
+        return set()
+    (found,) = await transaction.ask(sql("SELECT id FROM tokimori_history WHERE id IN (%s)", sorted(steps)))
+    return {run_id for (run_id,) in found.rows}
 
 
 async def _arrive(transaction: Transaction, joining: Sequence[Child]) -> tuple[list[Arrival], list[Child]]:

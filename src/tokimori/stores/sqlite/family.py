@@ -26,8 +26,9 @@ _NAMED = f"SELECT {STEP_FOLLOWER} FROM tokimori_jobs j WHERE j.id IN (SELECT val
 _ENDED = f"SELECT {rows.RUN} FROM tokimori_history WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
 _ADD = f"""
 INSERT INTO tokimori_runs ({rows.RUN}) SELECT {rows.marks(rows.RUN)} WHERE NOT EXISTS (
-    SELECT 1 FROM tokimori_history WHERE incarnation = ? AND origin = ? AND origin NOT LIKE 's:%')
-ON CONFLICT (incarnation, origin) DO NOTHING"""
+    SELECT 1 FROM tokimori_history WHERE incarnation = ? AND origin = ? AND origin NOT LIKE 's:%'
+    UNION ALL SELECT 1 FROM tokimori_history WHERE id = ?)
+ON CONFLICT DO NOTHING"""
 _SKIP = f"""
 INSERT INTO tokimori_skips (incarnation, {rows.SKIP}) VALUES (?, {rows.marks(rows.SKIP)})
 ON CONFLICT (incarnation, first) DO UPDATE SET last = excluded.last, count = count + 1, reason = excluded.reason"""
@@ -104,6 +105,6 @@ def _bear(db: sqlite3.Connection, child: Child) -> None:
     reason = child.reason(has_room=most is None or has_room(lines.count_active(db, incarnation), 1, most))
     if reason is None:
         run = child.run()
-        db.execute(_ADD, (*rows.run_row(run), run.incarnation, run.origin))
+        db.execute(_ADD, (*rows.run_row(run), run.incarnation, run.origin, run.id))
         return
     db.execute(_SKIP, (incarnation, *rows.skip_row(child_skip(child.parent, reason))))

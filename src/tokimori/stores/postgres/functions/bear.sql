@@ -87,7 +87,8 @@ BEGIN
             ELSE _child.parent::text END AS origin) o
         WHERE NOT EXISTS (
             SELECT FROM tokimori_history h
-            WHERE h.incarnation = _child.incarnation AND h.origin = o.origin AND h.origin NOT LIKE 's:%')
-        ON CONFLICT (incarnation, origin) DO NOTHING;
+            WHERE h.incarnation = _child.incarnation AND h.origin = o.origin AND h.origin NOT LIKE 's:%'
+            UNION ALL SELECT FROM tokimori_history h WHERE h.id = _child.step::uuid)
+        ON CONFLICT DO NOTHING;
     END LOOP;
 END $$;

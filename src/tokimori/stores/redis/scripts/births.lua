@@ -79,6 +79,9 @@ local function bear(child, parent, place, runs)
     elseif not has_room(child.inc, 1) then
         return skip_child(child, parent.ended, 'full')
     end
+    if child.step and call('EXISTS', P .. 'run:' .. child.step.id) == 1 then
+        return -- it names a run that there is
+    end
     local due = tonumber(parent.ended) + place
     local rank = string.format('%.0f', due - tonumber(head_start))
     local time = string.format('%012x', math.floor(due / 1000))
