@@ -40,7 +40,8 @@ async def test_children_count(workshop: Workshop) -> None:
     assert ended.memory >= 150 << 20
     left = f"({run} '{HOARD}; print(1, flush=True); import time; time.sleep(60)' &) | head -1"
     ended = await workshop.run(shell(left))
-    assert (ended.outcome, (ended.memory or 0) >= 150 << 20) == (Succeeded(0), True)
+    assert ended.outcome == Succeeded(0)
+    assert (ended.memory or 0) >= 150 << 20 or not workshop.pidfd  # the waiter thread takes the ends of orphans
 
 
 async def test_an_unknown_peak_is_none(workshop: Workshop) -> None:
