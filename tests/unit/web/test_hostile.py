@@ -14,7 +14,7 @@ from tokimori.errors import InvalidInput
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.run import Output
 from tokimori.web.screens.job import TABS
-from tokimori.web.screens.registry import SCREENS
+from tokimori.web.screens.registry import ACTS, SCREENS
 from tokimori.web.visit import Visit
 
 LONG: Final = 65_536
@@ -201,3 +201,29 @@ async def test_what_is_there_for_others_is_as_if_it_were_not(world: World) -> No
     for act in ("jobs.pause", "jobs.trigger", "queues.pause", "jobs.delete"):
         told = [(await tab.press(act, name, back="/jobs")).text for name in ("canary-late", "nobody-late")]
         assert told[0].replace("canary", "nobody") == told[1], act
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(300)
+async def test_no_form_makes_a_fault(world: World, tab: Tab) -> None:
+    """Whatever is sent by a form, for whichever thing, is done or refused in words; lone halves of letters too."""
+    await filled(world)
+    form, here = ("content-type", "application/x-www-form-urlencoded"), ("origin", "http://localhost")
+    values = (*ODD, *(text.encode()[:2_000] for text in HARM.values()))
+    for number, act in enumerate(ACTS.values()):
+        for value in values[number % 3 :: 3]:
+            on = (b"hello", value)[len(value) % 2]
+            fields = [("on", on), *((field.name, value) for field in act.fields), ("back", value)]
+            body = "&".join(f"{name}={quote_from_bytes(text)}" for name, text in fields).encode()
+            answer = await tab.ask(f"/do/{act.name}", "POST", form, here, body=body)
+            assert answer.status < 500, (act.name, value)
+            if answer.status == 303:
+                to = answer.headers["location"]
+                assert to.startswith("/") and not to.startswith(("//", "/\\")), (act.name, value)
+                answer = await tab.ask(to)
+                assert answer.status < 500, (act.name, value, to)
+            check_harmless(answer.body.decode(), f"{act.name} {value!r}")
+    json = ("content-type", "application/json")
+    for text in (rb'"\ud800"', rb'"a\u0000b"', b'"\xed\xa0\x80"', b"[" * 5_000, b"1" * 5_000, b"NaN"):
+        body = b'{"id": "odd", "command": "true", "name": ' + text + b"}"
+        assert (await tab.ask("/api/v2/jobs", "POST", json, here, body=body)).status in (201, 400, 422), text
