@@ -12,7 +12,7 @@ from tokimori.errors import NotFound, Refused
 from tokimori.model.dependents import Edge, root_of
 from tokimori.model.ids import JobId
 from tokimori.model.run import Run
-from tokimori.model.transitions import RunState
+from tokimori.model.transitions import ENDS, RunState
 from tokimori.service.graph import around, how
 from tokimori.web.addresses import path
 from tokimori.web.families import Node, families, picture
@@ -128,6 +128,8 @@ async def family_of(visit: Visit, run: Run) -> Family | None:
     nodes = {job: _node(visit, job, known.get(job), _to_run(known.get(job), job)) for edge in edges for job in edge[:2]}
     if not edges:
         return None
+    word = "not made" if run.state in ENDS else "not made yet"
+    nodes = {job: node if job in known else node._replace(word=word) for job, node in nodes.items()}
     return _family(edges, 0, {**nodes, run.job_id: nodes[run.job_id]._replace(is_here=True)})
 
 
