@@ -74,7 +74,7 @@ def why_not_last_night(hand: Hand, page: Page, client: Client) -> str:
 def why_failed(hand: Hand, page: Page, client: Client) -> str:
     """2: Why did it fail?"""
     hand.place("Failures")
-    hand.press(page.get_by_role("link", name=re.compile("^newest:")).first)
+    hand.press(page.locator("a[title^='The newest of these runs']").first)
     expect(run_page(page)).to_contain_text("All with this cause")
     return "connection refused: db-"
 
@@ -177,8 +177,7 @@ def see_a_family(hand: Hand, page: Page, client: Client) -> str:
     """12: See a family as a graph, of one run too."""
     hand.place("Graph")
     hand.press(page.locator(".plane").get_by_role("link", name="etl-load"))
-    page.wait_for_url("**/jobs/etl-load")
-    hand.press(page.get_by_role("table").get_by_role("link", name="run").first)
+    hand.press(page.get_by_role("complementary").get_by_role("link", name="Last run"))
     family = run_page(page).get_by_role("region", name="Family of this run")
     expect(family.get_by_role("link", name=re.compile("etl-extract.*succeeded"))).to_be_visible()
     expect(family.get_by_role("link", name=re.compile("etl-publish.*succeeded"))).to_be_visible()
@@ -255,7 +254,7 @@ def make_a_semaphore(hand: Hand, page: Page, client: Client) -> str:
 def link_to_a_line(hand: Hand, page: Page, client: Client) -> str:
     """18: Send a colleague a link to one line of one log."""
     hand.place("Failures")
-    hand.press(page.get_by_role("link", name=re.compile("^newest:")).first)
+    hand.press(page.locator("a[title^='The newest of these runs']").first)
     hand.press(run_page(page).get_by_role("link", name="1", exact=True))
     page.wait_for_url("**line=1#L1")
     expect(page.locator(".log .hit")).to_contain_text("connection refused")
