@@ -63,6 +63,13 @@ async def taken(store: Any, url: str, ledger: Ledger) -> None:
         ledger |= {int(moment): (int(units), int(total)) for moment, units, total in rows}
 
 
+async def watched(store: Any, url: str, ledger: Ledger, over: asyncio.Event) -> None:
+    """Look at the ledger again and again until it is over, whatever else is done meanwhile."""
+    while not over.is_set():
+        await taken(store, url, ledger)
+        await asyncio.sleep(LOOK)
+
+
 async def work(fleet: Fleet, rate: str) -> None:
     """Ask for all runs, trouble the nodes, and look at the ledger until all have ended."""
     ledger: Ledger = {}
@@ -76,10 +83,11 @@ async def work(fleet: Fleet, rate: str) -> None:
                 await service.jobs.trigger_many(queue, [{} for _ in range(AT_ONCE)])
         nodes = [fleet.start_node() for _ in range(2)]
         fleet.wait_until_up()
+        over = asyncio.Event()
+        watch = asyncio.create_task(watched(store, fleet.url, ledger, over))
         began, trouble = time.monotonic(), [2.0, 4.0, 12.0]
         while (await service.semaphores.get("api")).waiting or trouble or time.monotonic() < began + 15:
             assert time.monotonic() < began + 400, "some wait in vain"
-            await taken(store, fleet.url, ledger)
             if trouble and time.monotonic() > began + trouble[0]:
                 match trouble.pop(0):
                     case 2.0:
@@ -91,11 +99,12 @@ async def work(fleet: Fleet, rate: str) -> None:
                         await asyncio.to_thread(fleet.thaw, nodes[1])
             await asyncio.sleep(LOOK)
         for _ in range(300):
-            await taken(store, fleet.url, ledger)
             runs = [run for queue in QUEUES for run in await all_runs(store, JobId(queue))]
             if all(run.state is RunState.SUCCEEDED for run in runs):
                 break
             await asyncio.sleep(LOOK)
+        over.set()
+        await watch
     assert len(runs) == number
     assert {run.state for run in runs} == {RunState.SUCCEEDED}
     if not fleet.url.startswith("redis"):  # there a ledger at rest is forgotten, with its sum
