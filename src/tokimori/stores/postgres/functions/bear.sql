@@ -39,7 +39,7 @@ BEGIN
                 WITH ORDINALITY AS s (parent, id, job, payload, on_failure, joins, more, place)
             JOIN tokimori_history h ON h.id = s.parent AND h.id = ANY (_ended)
             JOIN tokimori_jobs j ON j.id = s.job
-            WHERE h.state = CASE WHEN s.on_failure THEN 'failed' ELSE 'succeeded' END) c
+            WHERE _steps IS NOT NULL AND h.state = CASE WHEN s.on_failure THEN 'failed' ELSE 'succeeded' END) c
         ORDER BY c.incarnation, join_key, c.parent, c.place
     LOOP
         _details := nullif('{' || substr(_child.more, 2) || '}', '{}');
