@@ -36,7 +36,7 @@ def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
             server.remove()
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 def test_an_older_node_goes_on_and_may_be_restarted(fleet: Fleet) -> None:
     """Both fire, claim, settle by their own text, edit and take over from each other: every occurrence is one run."""
     newer = programs.newer(fleet.folder / "newer")
