@@ -114,3 +114,16 @@ async def test_a_step_takes_no_run_away(store: Store, worker: Worker) -> None:
     await settle(store, worker, *await worker.claim(now=later(1)))
     assert [await store.get_run(each.id) for each in (ended, waiting)] == [ended, waiting]
     assert not await runs_of(store, "b")
+
+
+async def test_a_step_is_made_once_whatever_has_its_id(store: Store, worker: Worker) -> None:
+    """A run that fails, is repeated and fails again brings one run, also if that has ended meanwhile."""
+    for name in "ab":
+        await add_job(store, name, max_running=0)
+    for moment in (1, 2):
+        await requested(store, step(1, "b", on_failure=True))
+        ended = [each for each in await worker.claim(now=later(moment)) if each.run.job_id == "a"]
+        await settle(store, worker, *ended, outcome=Failed("no"))
+        for each in await worker.claim(now=later(moment)):
+            await settle(store, worker, each)
+        assert (await only(store, "b")).state is RunState.SUCCEEDED
