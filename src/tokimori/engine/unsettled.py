@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from types import MappingProxyType
 
+import msgspec
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
@@ -192,10 +193,13 @@ def lesser_forms(change: Change, fault: Exception) -> Iterator[Change]:
 
 def size_of(change: Change) -> int:
     """Return about how many bytes the change brings to the store beside its row."""
-    if change.output is None and change.result is None and change.details is None:
+    if change.output is None and change.result is None and change.details is None and not change.then:
         return 0
     output = 0 if change.output is None else len(change.output.head) + len(change.output.tail)
-    return output + len(change.result or "") + len(encode_details(change.details) or "")
+    steps = len(msgspec.json.encode(change.then)) if change.then else 0  # and each may get the result
+    return (
+        output + (1 + len(change.then)) * len(change.result or "") + len(encode_details(change.details) or "") + steps
+    )
 
 
 def key_of(change: Change) -> Key:

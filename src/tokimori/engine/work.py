@@ -14,7 +14,7 @@ from tokimori.model.attempt_notes import Notes, given_to, is_inherited, notes_ro
 from tokimori.model.ids import NodeId, RunId
 from tokimori.model.job import kills_on_lost_lease
 from tokimori.model.outcome import Expired, Released, RetryIn
-from tokimori.model.run import Output, Run, child_origin, expired, parents_of, shifted_times
+from tokimori.model.run import Output, Run, expired, joined_as, parents_of, shifted_times
 from tokimori.model.target import Http, Unreadable
 from tokimori.ports.executor import AttemptTask, Ended, Grew, Noted, Report, Started
 from tokimori.ports.nodes import StartedRun
@@ -352,7 +352,7 @@ def task_of(claimed: Claimed) -> AttemptTask | None:
     run, definition = claimed.run, claimed.definition
     if definition is None or isinstance(definition.target, Unreadable):
         return None
-    joined = "" if not run.details.parents else "runs" if run.origin == child_origin(run.id) else "jobs"
+    joined = joined_as(run)
     return AttemptTask(  # the first ones by position: Python gathers more than 15 keywords in a dictionary (0.6 µs)
         run.id,
         run.token,

@@ -44,6 +44,12 @@ def parents_of(run: "Run") -> tuple[RunId, ...]:
     return run.details.parents or alone
 
 
+def joined_as(run: "Run") -> str:
+    """Return how it gets the results of a join: as "runs" in a list, or by their "jobs"; empty for no join."""
+    is_listed = run.details.listed or run.origin == child_origin(run.id)
+    return "" if not run.details.parents else "runs" if is_listed else "jobs"
+
+
 _ASKED_BY = {"s:": "schedule", "b:": "backfill", "c:": "parent"}
 
 
@@ -83,9 +89,10 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     from a parent. `traceparent` is the place of the requester in a trace (`tokimori.model.trace`), `requested_by` the
     requester. `delay` is the microseconds from the last request to its due time, if the request named a delay.
     `unbegun` counts attempts that never began: their node released them. `cause` is that of the failure
-    (`tokimori.model.cause`). `parents` are the runs that a join has waited for, `then` the steps to follow. `unique` is
-    for how long it holds its key; `beside` is the run that held it when this one repeated another. `expires` is the
-    moment from which it may not begin. `as_kept` is the stored text, if another version wrote more than this one reads.
+    (`tokimori.model.cause`). `parents` are the runs that a join has waited for, whose results a repeated step gets as a
+    list (`listed`); `then` are the steps to follow. `unique` is for how long it holds its key; `beside` is the run that
+    held it when this one repeated another. `expires` is the moment from which it may not begin. `as_kept` is the stored
+    text, if another version wrote more than this one reads.
     """
 
     tzdata: str | None = None
@@ -102,6 +109,7 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     unbegun: int = 0
     cause: str | None = None
     parents: tuple[RunId, ...] = ()
+    listed: bool = False
     then: tuple[Step, ...] = ()
     unique: str | None = None
     beside: RunId | None = None

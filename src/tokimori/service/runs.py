@@ -13,7 +13,7 @@ from tokimori.model.access_token import Role
 from tokimori.model.attempt_notes import NUMBER, given_to, is_inherited, notes_in, payload_for, shown_of
 from tokimori.model.ids import JobId, RunId, check_job_id, check_uuid
 from tokimori.model.job import Job
-from tokimori.model.run import Attempt, Output, Run, parents_of
+from tokimori.model.run import Attempt, Output, Run, joined_as, parents_of
 from tokimori.model.sizes import check_reason
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
@@ -337,6 +337,7 @@ class Runs(RunFailures[M], RunParents[M]):
             message = f"the job of the run {old.id} was deleted, and {old.job_id!r} is another one"
             raise Refused(message, field="run", value=old.id, allowed=f"`tokimori job trigger {old.job_id}`")
         details = replace(run.details, retry_of=old.id, inherited=is_inherited(old), parents=parents_of(old))
+        details = replace(details, listed=joined_as(old) == "runs")
         if old.details.then:  # after a failure they are still to be made; else a new generation of them
             ended = old.state is RunState.SUCCEEDED
             then = anew(old.details.then, run.created, self._ground.random) if ended else old.details.then

@@ -44,10 +44,11 @@ class Rotation:
     def _become(self, url: str, now: float) -> None:
         if url == self._url:
             return
+        newest = self._address_of(url)  # first: of a file that is half written there is no place
         if _place_of(url) != _place_of(self._url):
             log.warning("the file names another store now: the one of before goes on until this program is restarted")
             return
-        self._url, self._known, self._until = url, (self._address_of(url), self._known[0]), now + HOLDS
+        self._url, self._known, self._until = url, (newest, self._known[0]), now + HOLDS
         log.info("the address of the store has changed: the one before it is tried for %d s more, too", HOLDS)
 
 

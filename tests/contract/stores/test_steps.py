@@ -127,3 +127,14 @@ async def test_a_step_is_made_once_whatever_has_its_id(store: Store, worker: Wor
         for each in await worker.claim(now=later(moment)):
             await settle(store, worker, each)
         assert (await only(store, "b")).state is RunState.SUCCEEDED
+
+
+async def test_a_step_follows_a_run_whose_job_is_deleted(store: Store, worker: Worker) -> None:
+    """It is no child of the job, but of the request: the run goes on, and so does its family."""
+    for name in "ab":
+        await add_job(store, name, max_running=0)
+    await requested(store, step(1, "b"))
+    claimed = await worker.claim()
+    await store.delete_job(JobId("a"), NOW)
+    await settle(store, worker, *claimed)
+    assert (await only(store, "b")).id == NUMBER.format(1)

@@ -69,6 +69,16 @@ async def test_a_join_gets_all_results_in_order(trial: Trial) -> None:
     assert await (await mixed.then(trial.total.request()).aenqueue()).aresult(timeout=60) == 12
 
 
+def test_a_join_that_is_repeated_gets_the_same_list(trial: Trial) -> None:
+    """By hand, and once more: also a run that failed, as its results are read anew."""
+    handles = tokimori.all([trial.add.request(n) for n in range(3)]).then(trial.total.request()).enqueue()
+    assert handles.result(timeout=60) == 6
+    again = trial.app.client.runs.retry(handles[-1].id)
+    assert trial.app.handle(again.id).result(timeout=60) == 6
+    once_more = trial.app.client.runs.retry(again.id)
+    assert trial.app.handle(once_more.id).result(timeout=60) == 6
+
+
 def test_a_failure_has_its_run_and_the_others_are_left_out(trial: Trial) -> None:
     """The run for a failure is made once, however many fail; what would have followed is skipped, and says why."""
     bad = tokimori.all([trial.add.request(n) for n in (-1, 1, -2)]).then(trial.total.request())

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from tests.unit.examples import NEW_YEAR, a_run
 from tokimori.engine.refusals import LONGEST_PAUSE, PATIENCE, blames_the_asked, pause_after
 from tokimori.engine.settle import change_of
-from tokimori.engine.unsettled import MOST_AT_ONCE, Unsettled, lesser_forms
+from tokimori.engine.unsettled import MOST_AT_ONCE, Unsettled, lesser_forms, size_of
 from tokimori.errors import SchemaMismatch, StoreError, StoreRefused, StoreTooSlow, StoreUnavailable
-from tokimori.model.ids import NodeId, RunId, Token
+from tokimori.model.ids import JobId, NodeId, RunId, Token
 from tokimori.model.outcome import Cancelled, Released, Succeeded
 from tokimori.model.run import Output
 from tokimori.model.transitions import RunState

@@ -4,6 +4,7 @@ import pytest
 
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput, StoreError
+from tokimori.stores.postgres.address import address_of
 from tokimori.stores.rotation import HOLDS, Rotation, by_newest
 
 OLD, NEW = "postgresql://ada:old@db/tokimori", "postgresql://bob:new@db/tokimori"
@@ -61,6 +62,13 @@ def test_what_is_no_new_password_is_left(url: str) -> None:
     """A file that can't be read, another server, another installation: a running node keeps its store."""
     scene = Scene()
     assert scene.after(2, url) == [OLD]
+
+
+def test_an_address_that_is_none_is_left() -> None:
+    """A file that is half written holds no URL: that is no error of whoever opens a connection."""
+    scene = Scene()
+    scene.rotation = Rotation(OLD, address_of, scene.read, scene)
+    assert scene.after(2, "postgresql://ada:old@db:x/tokimori") == [address_of(OLD)]
 
 
 async def test_the_one_before_is_tried_if_the_newest_is_refused() -> None:

@@ -107,15 +107,19 @@ async def lock_named(transaction: Transaction, steps: Mapping[RunId, Sequence[St
 def born_after(
     answer: Answer,
     runs: Iterable[Run],
+    settled: Iterable[Run] = (),
     steps: Mapping[RunId, Sequence[Step]] = NO_STEPS,
     named: Mapping[JobId, Follower] = NO_STEPS,
 ) -> list[Child]:
-    """Return the children of these runs, if these have ended, and their steps, with arrivals in one order."""
+    """Return the children of these runs, and the steps of the `settled` ones, whose jobs may be deleted, in one order.
+
+    Runs that have not ended have none.
+    """
     found: dict[JobId, list[Follower]] = {}
     for each in map(follower_of, answer.rows):
         found.setdefault(each.edge.parent, []).append(each)
-    ended = [run for run in runs if run.state in ENDS]
-    births = [child for run in ended for child in children_of(run, found.get(run.job_id, ()))]
+    births = [child for run in runs if run.state in ENDS for child in children_of(run, found.get(run.job_id, ()))]
+    ended = (run for run in settled if run.state in ENDS)
     return in_order([*births, *(child for run in ended for child in steps_after(run, steps.get(run.id, ()), named))])
 
 

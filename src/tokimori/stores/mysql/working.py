@@ -359,8 +359,9 @@ async def _write(transaction: Transaction, locked: _Locked, batch: _Batch, given
     freed = batch.freed
     childless = {change.run_id for change in batch.changes if change.childless}
     parents = [run for run in batch.runs.values() if run.incarnation in locked.jobs and run.id not in childless]
-    children = family.born_after(locked.children, parents, steps_in(batch.changes), locked.named)
-    born = await family.bear(transaction, children, batch.runs.values())
+    settled = batch.runs.values()
+    children = family.born_after(locked.children, parents, settled, steps_in(batch.changes), locked.named)
+    born = await family.bear(transaction, children, settled)
     writes = [*batch.writes(), *_give_back(given_back), *born]
     parks = sorted(batch.parks().items())
     if given_back or parks:
