@@ -196,10 +196,9 @@ def size_of(change: Change) -> int:
     if change.output is None and change.result is None and change.details is None and not change.then:
         return 0
     output = 0 if change.output is None else len(change.output.head) + len(change.output.tail)
-    steps = len(msgspec.json.encode(change.then)) if change.then else 0  # and each may get the result
-    return (
-        output + (1 + len(change.then)) * len(change.result or "") + len(encode_details(change.details) or "") + steps
-    )
+    steps = len(msgspec.json.encode(change.then)) if change.then else 0
+    results = (1 + len(change.then)) * len(change.result or "")  # each step may get it
+    return output + results + len(encode_details(change.details) or "") + steps
 
 
 def key_of(change: Change) -> Key:

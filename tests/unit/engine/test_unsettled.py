@@ -13,7 +13,7 @@ from tokimori.engine.unsettled import MOST_AT_ONCE, Unsettled, lesser_forms, siz
 from tokimori.errors import SchemaMismatch, StoreError, StoreRefused, StoreTooSlow, StoreUnavailable
 from tokimori.model.ids import JobId, NodeId, RunId, Token
 from tokimori.model.outcome import Cancelled, Released, Succeeded
-from tokimori.model.run import Output
+from tokimori.model.run import Output, Step
 from tokimori.model.transitions import RunState
 from tokimori.ports.working import LARGE, Change, Claimed
 
@@ -247,3 +247,11 @@ def test_a_batch_ends_where_it_is_large() -> None:
         batches.append([change.run_id for change in batch])
         unsettled.settled(batch)
     assert batches == [["0", "1"], ["2", "3", "4"]]
+
+
+def test_the_steps_of_a_change_count() -> None:
+    """Each may get the result, and has a text of its own."""
+    step = Step(id=RunId("s"), job=JobId("j"), payload="x" * 1000)
+    change = replace(a_change("1"), output=None, details=None, result=None)
+    assert size_of(change) == 0 and size_of(replace(change, then=(step,))) > 1000
+    assert size_of(replace(change, then=(step, step), result="y" * 9000)) > 3 * 9000 + 2 * 1000
