@@ -50,6 +50,13 @@ def token(client: Client) -> str:
     return client.tokens.create("colleague", "admin").text
 
 
+@pytest.fixture(autouse=True)
+def half_typed(page: Page, faults: list[str]) -> Iterator[None]:
+    """A preview of what is half typed is refused, which the browser tells as a fault."""
+    yield
+    faults[:] = [fault for fault in faults if "422" not in fault]
+
+
 @pytest.fixture
 def linked(page: Page, browser: Browser, token: str) -> Callable[[str], None]:
     """Check the link to what is open."""
