@@ -29,7 +29,8 @@ def read_steps(given: object) -> tuple[Step, ...]:
     if len(every) > MOST_STEPS or size > MOST_BYTES:
         raise InvalidInput(f"then: {len(every)} steps, {size} bytes", field="then", value=size, allowed=_ALLOWED)
     for step in every:
-        check_uuid(step.id, field="then.id")
+        if check_uuid(step.id, field="then.id") != step.id:  # by another spelling nobody would find the run
+            raise InvalidInput(f"then.id: {step.id!r}", field="then.id", value=step.id, allowed="a UUID in lower case")
         check_job_id(step.job, field="then.job")
         if step.payload is not None:
             check_json(step.payload)
