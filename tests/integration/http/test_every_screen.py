@@ -11,14 +11,12 @@ from playwright.sync_api import Browser, Page, ViewportSize
 import tokimori
 from tests.integration.cli.conftest import Program
 from tests.integration.http.company import PATIENCE, fill
-from tests.integration.http.site import Site, site_of
-from tests.integration.http.test_browser import browser
+from tests.integration.http.site import Site
 from tokimori.client.client import Client
 from tokimori.web.screens.job import TABS
 from tokimori.web.screens.registry import SCREENS
 
 pytestmark = pytest.mark.filterwarnings("ignore:a blocking call")  # Playwright has a loop in this thread
-__all__ = ("browser",)
 FINDINGS: Final = """axe.run({resultTypes: ["violations"]}).then(found =>
   found.violations.map(each => `${each.id}: ${each.nodes.map(node => node.html.slice(0, 150)).join(" ")}`))"""
 SCHEMES: Final = ("light", "dark")
@@ -26,19 +24,6 @@ SIZES: Final = (ViewportSize(width=1440, height=900), ViewportSize(width=390, he
 TWICE: Final = ViewportSize(width=720, height=450)
 """All that is seen of 1440 × 900 pixels at 200 %."""
 WILD: Final = "<b onclick=x>\u202etxt.exe " + "W" * 400
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
-    """One at home in a folder."""
-    return Program(tmp_path_factory.mktemp("screens"))
-
-
-@pytest.fixture(scope="module")
-def site(program: Program) -> Iterator[Site]:
-    """One for all tests here."""
-    with site_of(program) as site:
-        yield site
 
 
 @pytest.fixture(scope="module")

@@ -11,36 +11,15 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 import tokimori
 from tests.integration.cli.conftest import Program
+from tests.integration.http.conftest import PATIENCE
 from tests.integration.http.site import Site, site_of
-from tests.integration.http.test_browser import PATIENCE, browser
 from tokimori.client.client import Client
 
 pytestmark = pytest.mark.filterwarnings("ignore:a blocking call")  # Playwright has a loop in this thread
-__all__ = ("browser",)
 HIDE = """on => {
   Object.defineProperty(document, "hidden", { get: () => on, configurable: true });
   document.dispatchEvent(new Event("visibilitychange"));
 }"""
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
-    """One at home in a folder."""
-    return Program(tmp_path_factory.mktemp("live"))
-
-
-@pytest.fixture(scope="module")
-def site(program: Program) -> Iterator[Site]:
-    """One for all tests here: each has jobs of its own."""
-    with site_of(program) as site:
-        yield site
-
-
-@pytest.fixture(scope="module")
-def client(program: Program, site: Site) -> Iterator[Client]:
-    """A client of the same store."""
-    with tokimori.open(program.environment["TOKIMORI_STORE"]) as client:
-        yield client
 
 
 @pytest.fixture

@@ -1,38 +1,14 @@
 """Nouns of the page in a real browser: what teams need is made there, and found from the keyboard."""
 
-from collections.abc import Iterator
-
 import pytest
 from playwright.sync_api import Page, expect
 
-import tokimori
-from tests.integration.cli.conftest import Program
-from tests.integration.http.site import Site, site_of
-from tests.integration.http.test_browser import PATIENCE, browser, faults, page, toast
+from tests.integration.http.conftest import PATIENCE
+from tests.integration.http.site import Site
+from tests.integration.http.test_browser import toast
 from tokimori.client.client import Client
 
 pytestmark = pytest.mark.filterwarnings("ignore:a blocking call")  # Playwright has a loop in this thread
-__all__ = ("browser", "faults", "page")
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
-    """One at home in a folder."""
-    return Program(tmp_path_factory.mktemp("nouns"))
-
-
-@pytest.fixture(scope="module")
-def site(program: Program) -> Iterator[Site]:
-    """One for all tests here."""
-    with site_of(program) as site:
-        yield site
-
-
-@pytest.fixture(scope="module")
-def client(program: Program, site: Site) -> Iterator[Client]:
-    """A client of the same store."""
-    with tokimori.open(program.environment["TOKIMORI_STORE"]) as client:
-        yield client
 
 
 def test_a_token_is_made_for_a_team(page: Page, site: Site, client: Client, faults: list[str]) -> None:

@@ -11,27 +11,13 @@ from playwright.sync_api import Browser, Locator, Page, expect
 import tokimori
 from tests.integration.cli.conftest import Program
 from tests.integration.http.company import Hand, Keys, Mouse, check_link, fill
-from tests.integration.http.site import Site, site_of
-from tests.integration.http.test_browser import browser, faults, page, toast
+from tests.integration.http.site import Site
+from tests.integration.http.test_browser import toast
 from tokimori.client.client import Client
 
 pytestmark = pytest.mark.filterwarnings("ignore:a blocking call")  # Playwright has a loop in this thread
-__all__ = ("browser", "faults", "page")
 MOST_CLICKS: Final = 3
 MOST_STROKES: Final = 75
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
-    """One at home in a folder."""
-    return Program(tmp_path_factory.mktemp("tasks"))
-
-
-@pytest.fixture(scope="module")
-def site(program: Program) -> Iterator[Site]:
-    """One for all tasks."""
-    with site_of(program) as site:
-        yield site
 
 
 @pytest.fixture(scope="module")
