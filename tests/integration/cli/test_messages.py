@@ -83,8 +83,8 @@ def test_a_fault_is_told_so(program: Program, arguments: tuple[str, ...], code: 
         ),
         (
             "def schedule():\n    return 'every now and then'\n",
-            "line 2: 'every now and then' is not an interval. Allowed: every N seconds, minutes, hours, days or weeks; "
-            "N is 1 or more.",
+            "line 2: 'every now and then' is not an interval. Allowed: every N seconds, minutes, hours, days or weeks, "
+            "N is 1 or more; or every 90s, every 1h30m.",
         ),
         (
             "schedule = '5 5'\n",

@@ -141,7 +141,7 @@ def test_root_leaves_another_users_store_to_him(shown: Program) -> None:
     beside = database.parent / "t.db-journal"
     beside.touch()
     os.chown(beside, pwd.getpwnam("daemon").pw_uid, -1)
-    assert f"{beside} is somebody else's" in shown.error("job", "list")["message"]
+    assert f"{beside} belongs to another user" in shown.error("job", "list")["message"]
 
 
 def test_a_store_in_a_folder_that_all_may_write_is_refused(program: Program) -> None:

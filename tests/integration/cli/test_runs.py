@@ -209,7 +209,7 @@ def test_a_job_may_demand_a_report(served: Program) -> None:
 def test_a_run_that_waits_for_a_parked_job_says_so(served: Program) -> None:
     """Who waits for it is told while it waits, with the command that mends it; so is who asks for the next moments."""
     terms = ("--on-exhausted", "park", "--max-running", "1", "--schedule", "0 0 1 1 *")
-    served("job", "add", "breaks", *terms, "--command", "sleep 1; false")
+    served("job", "add", "breaks", *terms, "--command", "sleep 4; false")
     served("job", "trigger", "breaks")
     waiting = served.run("job", "trigger", "breaks", "--wait", "--timeout", "8")
     assert waiting.returncode == 2

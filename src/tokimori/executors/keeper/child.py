@@ -72,7 +72,7 @@ class Child:
         self.refusal: Refusal | None = None
         self.pidfd: int | None = None
         self.output = out
-        self.spent = Spent()
+        self.spent = Spent(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
         self.started = started
         self.ended = started
         self.status: int | None = None

@@ -3,14 +3,16 @@
 import ctypes
 import errno
 import os
-import resource
 import signal
 import time
 from collections.abc import Callable, Iterator, Set
 from contextlib import suppress
 from math import inf
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from resource import struct_rusage
 
 PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
@@ -202,12 +204,12 @@ class Spent:
 
     __slots__ = ("cpu", "floor", "memory")
 
-    def __init__(self) -> None:
+    def __init__(self, floor: int) -> None:
         self.cpu = 0
         self.memory: int | None = None
-        self.floor = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        self.floor = floor
 
-    def add(self, usage: resource.struct_rusage) -> None:
+    def add(self, usage: "struct_rusage") -> None:
         """Add what a process, and the children that it has waited for, have used (wait4(2))."""
         self.cpu += round((usage.ru_utime + usage.ru_stime) * 1_000_000)
         if usage.ru_maxrss > self.floor:

@@ -29,7 +29,9 @@ local WRITE = {
         add(born)
         if born.state == 'running' then
             later('SADD', P .. 'running:' .. born.inc, born.id)
-            later('HSET', P .. 'owned:' .. owner, born.id, '')
+            if owner then
+                later('HSET', P .. 'owned:' .. owner, born.id, '')
+            end
             if born.key then
                 later('SADD', P .. 'running:' .. born.inc .. ':' .. born.key, born.id)
             end
