@@ -24,7 +24,7 @@ test: .venv/.installed-dev  ## lint, then every test but the long proofs
 	@failed=0; \
 	$(MAKE) --no-print-directory --jobs --output-sync --keep-going lint coverage & others=$$!; \
 	$(MAKE) --no-print-directory .venv/.bytecode || failed=1; \
-	$(MAKE) --no-print-directory --output-sync unit & units=$$!; \
+	$(MAKE) --no-print-directory --jobs --output-sync unit & units=$$!; \
 	$(BIN)/pytest -q -n $$(($$(nproc) + 3)) --dist loadfile --no-loadscope-reorder -m "not prove" --ignore tests/unit || failed=1; \
 	wait $$units || { echo 'A unit test has failed: see above.'; failed=1; }; \
 	wait $$others || { echo 'A linter, or the coverage of the rules, has failed: see above.'; failed=1; }; \

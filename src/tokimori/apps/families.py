@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
@@ -72,6 +73,14 @@ class Member(Generic[_T]):
         raise NotImplementedError
 
 
+def _most_steps(edges: Sequence[Edge]) -> int:
+    """Return the largest number of steps that one run carries, as `_steps` writes them."""
+    steps = Counter[int]()
+    for edge in sorted(edges, key=lambda edge: edge.before, reverse=True):
+        steps[edge.before] += 1 + steps[edge.after]
+    return max(steps.values(), default=0)
+
+
 class RunFamily(Member[_T]):
     """Requests that follow each other: the run of each is made when those before it have succeeded.
 
@@ -88,6 +97,9 @@ class RunFamily(Member[_T]):
         if len(requests) > MOST_RUNS:
             message, allowed = f"requests: a family of {len(requests)} runs", f"at most {MOST_RUNS}"
             raise InvalidInput(message, field="requests", value=len(requests), allowed=allowed)
+        if (steps := _most_steps(edges)) > MOST_RUNS:
+            message = f"requests: {steps} steps follow one run: a run counts once for each way that leads to it"
+            raise InvalidInput(message, field="requests", value=steps, allowed=f"at most {MOST_RUNS}")
         self._requests, self._edges, self._last, self._failing = requests, edges, last, failing
 
     def family(self) -> "RunFamily[_T]":
