@@ -269,7 +269,7 @@ OTHERS_GUARDS = (
     Guard(
         EDITORS,
         "a store on which a node works is not replaced by a backup",
-        "cli/restore.py",
+        "service/copying.py",
         "before.get(node.id) != node.beat:",
         "node.beat < 0:",
         "tests/integration/cli/test_backup.py::test_a_backup_beside_a_node",

@@ -109,9 +109,9 @@ STORE_GUARDS: tuple[Guard, ...] = (
         ONCE,
         "a child of all of its parents waits for each of them",
         "test_dependents.py::test_a_child_waits_for_all_of_its_parents",
-        _rules("births.py", "complete = len(parents) >= child.follower.edge.joins", "complete = True"),
+        _rules("births.py", "complete = jobs != ALL_ARRIVED and len(jobs) >= child.joins", "complete = True"),
         _postgres("functions/*.sql", " OR cardinality(_arrived) < _child.joins", ""),
-        _redis("births.lua", "if call('SCARD', key) < child.joins then", "if false then"),
+        _redis("births.lua", "if call('SCARD', keys[1]) < child.joins then", "if false then"),
     ),
     *_everywhere(
         ONCE,
@@ -119,10 +119,14 @@ STORE_GUARDS: tuple[Guard, ...] = (
         "test_joins.py::test_a_join_that_is_complete_twice_has_one_skip",
         _rules(
             "births.py",
-            "if parents != ALL_ARRIVED:",
-            "if (parents := () if parents == ALL_ARRIVED else parents) is not None:",
+            "jobs = jobs if jobs == ALL_ARRIVED else tuple(sorted({*jobs, arrived}))",
+            "jobs = tuple(sorted({*(() if jobs == ALL_ARRIVED else jobs), arrived}))",
         ),
-        _postgres("functions/*.sql", "SET parents = '{*}' WHERE", "SET parents = '{}' WHERE"),
+        _postgres(
+            "functions/*.sql",
+            "UPDATE tokimori_arrivals SET parents = '{*}'",
+            "UPDATE tokimori_arrivals SET parents = '{}'",
+        ),
         _redis("births.lua", "    call('SADD', key, '*')\n", ""),
     ),
     *_everywhere(

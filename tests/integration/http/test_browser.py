@@ -74,6 +74,7 @@ def test_eighteen_jobs_are_in_view(page: Page, site: Site, client: Client) -> No
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.prove
 def test_no_screen_is_wider_than_its_window(page: Page, site: Site, client: Client) -> None:
     """From 320 to 1600 pixels nothing has to be scrolled to the side, whatever names are like; 720 is 1440 at 200 %."""
     long = "long" * 30
@@ -203,6 +204,7 @@ def test_a_refusal_is_shown(page: Page, site: Site, client: Client, faults: list
     faults.clear()
 
 
+@pytest.mark.prove
 def test_what_a_run_waits_for_is_seen(page: Page, site: Site, client: Client) -> None:
     """Who has its place, with a way to that run, and the command that mends it."""
     client.jobs.add("lasts", command="sleep 60", max_running=1)
@@ -237,6 +239,7 @@ def test_somebody_logs_in_with_a_token_and_out(browser: Browser, site: Site, cli
     client.tokens.revoke("eve")
 
 
+@pytest.mark.prove
 def test_the_page_below_a_prefix(browser: Browser, tmp_path: Path) -> None:
     """Through a proxy that takes the prefix away, from entering to logging out, nothing leads beside the prefix."""
     program, asked = Program(tmp_path), list[str]()
@@ -260,6 +263,7 @@ def test_the_page_below_a_prefix(browser: Browser, tmp_path: Path) -> None:
     assert len(asked) > 5 and not [each for each in asked if not each.startswith(f"http://{proxy}{PREFIX}/")]
 
 
+@pytest.mark.prove
 def test_a_node_that_is_gone_is_told(browser: Browser, tmp_path: Path) -> None:
     """The page stays, and says that the node does not answer."""
     program = Program(tmp_path)

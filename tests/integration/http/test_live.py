@@ -79,6 +79,7 @@ def test_only_what_shows_a_change_is_asked_for(context: BrowserContext, site: Si
         tab.close()
 
 
+@pytest.mark.prove
 def test_tabs_share_one_stream(context: BrowserContext, site: Site, client: Client) -> None:
     """One visible tab holds it for all; if it is hidden or closed another one goes on, and no change is lost."""
     first, of_first = shown(context, f"{site.url}jobs?q=shared")
@@ -108,6 +109,7 @@ def test_tabs_share_one_stream(context: BrowserContext, site: Site, client: Clie
         expect(second.locator('tr[data-key="job shared-c"]')).to_be_visible()
 
 
+@pytest.mark.prove
 def test_without_locks_a_tab_asks_by_itself(context: BrowserContext, site: Site, client: Client) -> None:
     """A plain address of another host gets no locks: a tab there asks again and again, and keeps no connection."""
     context.add_init_script("Object.defineProperty(navigator, 'locks', { value: undefined })")
@@ -116,6 +118,7 @@ def test_without_locks_a_tab_asks_by_itself(context: BrowserContext, site: Site,
     expect(tab.locator('tr[data-key="job alone"]')).to_be_visible()
 
 
+@pytest.mark.prove
 def test_output_grows_by_its_new_lines(context: BrowserContext, site: Site, client: Client, tmp_path: Path) -> None:
     """A tab that follows a run gets the new lines alone, and has them all; its time passes without being asked for."""
     go_on = tmp_path / "go-on"
@@ -134,6 +137,7 @@ def test_output_grows_by_its_new_lines(context: BrowserContext, site: Site, clie
     assert min(lines) < 10
 
 
+@pytest.mark.prove
 def test_a_lost_node_is_caught_up_with(browser: Browser, tmp_path: Path) -> None:
     """A tab says that its node is gone, and when it is back shows what has changed meanwhile."""
     program = Program(tmp_path)

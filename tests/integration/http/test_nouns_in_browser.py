@@ -34,6 +34,7 @@ def test_a_token_is_made_for_a_team(page: Page, site: Site, client: Client, faul
     faults.clear()
 
 
+@pytest.mark.prove
 def test_a_calendar_and_a_semaphore_are_made(page: Page, site: Site, client: Client) -> None:
     """By keyboard alone, from the palette; a receipt leads to each."""
     page.goto(site.url)
@@ -52,6 +53,7 @@ def test_a_calendar_and_a_semaphore_are_made(page: Page, site: Site, client: Cli
     expect(page.get_by_role("heading", name="warehouse")).to_be_visible()
 
 
+@pytest.mark.prove
 def test_the_wall_says_when_nothing_comes(page: Page, site: Site, client: Client, faults: list[str]) -> None:
     """Data that is old is not shown as if it were new."""
     page.goto(f"{site.url}wall")
@@ -64,6 +66,7 @@ def test_the_wall_says_when_nothing_comes(page: Page, site: Site, client: Client
     faults.clear()
 
 
+@pytest.mark.prove
 def test_trends_are_drawn_and_stay_when_the_page_is_refreshed(page: Page, site: Site, client: Client) -> None:
     """Curves within the policy of the page, from the table below them; another span draws them anew."""
     client.jobs.add("slower", command="true")
@@ -81,6 +84,7 @@ def test_trends_are_drawn_and_stay_when_the_page_is_refreshed(page: Page, site: 
     expect(page.locator(".trends canvas")).to_have_count(curves)
 
 
+@pytest.mark.prove
 def test_a_job_of_the_graph_opens_beside_it(page: Page, site: Site, client: Client) -> None:
     """A click opens it without another page, back closes it, and the address opens it again."""
     client.jobs.add("extract", command="true")

@@ -261,7 +261,7 @@ TASKS: Final[list[Callable[[Hand, Page, Client], str]]] = [
 ]
 
 
-QUICK: Final = (follow_a_log, pause_a_group, see_a_family, retry_a_cause, link_to_a_line)
+QUICK: Final = (link_to_a_line,)
 EACH: Final = [task if task in QUICK else pytest.param(task, marks=pytest.mark.prove) for task in TASKS]
 
 

@@ -36,6 +36,8 @@ BESIDE: Mapping[str, Mapping[str, object]] = {
     **{name: {"command": "true"} for name in ("env", "cwd", "user", "stdin", "shell_path")},
     "url": {},
     "command": {},
+    "max_cpu": {"command": "true"},
+    "max_memory": {"command": "true"},
     "runs_remaining": {"noop": True, "schedule": "@daily"},
     "max_waiting": {"noop": True, "max_running": 1},
 }

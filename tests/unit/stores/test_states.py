@@ -31,6 +31,7 @@ ANSWERS = {
     *(
         "added",
         "begun",
+        "changed",
         "deleted",
         "full",
         "gone",
@@ -46,7 +47,7 @@ ANSWERS = {
 }
 """What functions and scripts answer."""
 OTHERS = {*map(str, chain(On, Verdict)), KEY_LINE, *ANSWERS}
-FIELDS = {"limit", "weight", "priority", "incarnation", "g", "left", "smooth"}
+FIELDS = {"limit", "weight", "priority", "incarnation", "g", "job", "left", "smooth"}
 """Names in JSON, and what is greater than every run's id."""
 CATALOGUE = {"column", "fsync", "function", "index", "now", "off", "r", "table", "there"}
 """What statements on a server's own tables and settings say, and SQLite's word for its clock."""

@@ -9,7 +9,7 @@ from math import inf
 from typing import NamedTuple
 
 from . import other_user
-from .kernel import Spent, boottime, is_short, see, send
+from .kernel import Spent, boottime, is_short, peak, see, send
 from .output import Output
 from .surroundings import Begun, Surroundings
 from .wire import EndCause, Start
@@ -72,7 +72,7 @@ class Child:
         self.refusal: Refusal | None = None
         self.pidfd: int | None = None
         self.output = out
-        self.spent = Spent(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+        self.spent = Spent(peak())
         self.started = started
         self.ended = started
         self.status: int | None = None

@@ -195,6 +195,16 @@ def children(file: int) -> list[int]:
     return [int(pid) for pid in text.split()]
 
 
+def peak() -> int:
+    """Return the peak of this process's own memory in KiB; 0 if it can't be read.
+
+    `getrusage` would tell the larger one that the kernel has noted at our exec: that of the process which started us.
+    """
+    with suppress(OSError, ValueError, IndexError):
+        return int(Path("/proc/self/status").read_bytes().partition(b"VmHWM:")[2].split()[0])
+    return 0
+
+
 class Spent:
     """Cost of processes that were collected: microseconds of processors, and the bytes of the largest at its peak.
 
