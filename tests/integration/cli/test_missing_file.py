@@ -15,7 +15,7 @@ def test_a_node_ends_when_its_file_is_not_there_any_more(program: Program, tmp_p
     file, away = program.database, tmp_path / "away.db"
     program("job", "add", "other", "--", "true")
     file.rename(tmp_path / "other.db")
-    program("job", "add", "often", "--schedule", "@every 1s", "--", "true")
+    program("job", "add", "often", "--schedule", "@every 1s", "--max-running", "3", "--", "true")
     node = program.serve()
     try:
         program("job", "trigger", "often", "--wait")

@@ -10,6 +10,7 @@ from tokimori.errors import Bug
 from tokimori.model.job import JobState
 from tokimori.model.outcome import (
     Cancelled,
+    Expired,
     Failed,
     Hold,
     Lost,
@@ -83,6 +84,13 @@ def test_the_last_failure_keeps_the_moment() -> None:
     found = settle(a_run(failures=1), Failed("no", exit_code=3), TWICE, NOW, 0)
     assert (found.state, found.due, found.rank, found.failures) == (RunState.FAILED, NEW_YEAR, NEW_YEAR, 2)
     assert (found.error, found.exit_code) == ("no", 3)
+
+
+def test_a_run_that_expired_is_skipped_with_its_reason() -> None:
+    """It has not begun: it counts as no failure, and no retry follows; an order to cancel it wins."""
+    found = settle(a_run(), Expired("not begun by then"), TWICE, NOW, 0)
+    assert (found.state, found.failures, found.error) == (RunState.SKIPPED, 0, "not begun by then")
+    assert settle(a_run(cancel="by me"), Expired("late"), TWICE, NOW, 0).state is RunState.CANCELLED
 
 
 def test_an_attempt_that_asks_to_be_held_says_why() -> None:
