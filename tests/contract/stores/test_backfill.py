@@ -307,6 +307,7 @@ async def test_a_backfill_is_known_beside_more_runs_than_a_page_has(
     assert set((await nominals(store, "b:")).values()) == {1}
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("store", ["memory"], indirect=True)  # it is not asked for more, and they take seconds
 async def test_a_million_occurrences_are_looked_at_page_by_page(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The store is asked for the first ones before the others are reckoned: a look never holds the loop for long."""

@@ -73,6 +73,7 @@ def trial(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     trial = Trial(f"sqlite://{folder}/t.db" if loans is None else loans.url_of(folder))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TOKIMORI_STATE_DIR", str(folder / "state"))
+        patch.setenv("TOKIMORI_NODE_STOP_GRACE", "1")  # of a run that its test has left
         with trial.app.running():
             yield trial
     trial.app.client.close()
