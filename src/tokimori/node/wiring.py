@@ -48,7 +48,7 @@ from tokimori.ports.work_source import WorkSource
 from tokimori.randomness import Randomness
 from tokimori.service.builds import Builds
 from tokimori.service.claim_place import MOST_WAITING, ClaimPlace
-from tokimori.service.parents import parent_runs
+from tokimori.service.finding_runs import parent_runs
 from tokimori.service.reboot import trigger_reboot
 from tokimori.service.schema import StoreOnDemand, open_prepared
 from tokimori.service.secrets import Vault

@@ -104,7 +104,7 @@ class ClaimPlace:
     async def take(self, wish: WorkerWish) -> Sequence[ClaimedRun]:
         """See `Claims.claim`."""
         if again := self._hands.of_claim(wish.id, wish.access_token):
-            return [view_of(held) for held in again]
+            return [await view_of(held, self._store) for held in again]
         waits = wish.wait > 0
         self._check_room(waits=waits)
         if not waits:  # whoever does not wait is told how it is now
@@ -187,7 +187,7 @@ class ClaimPlace:
             taken = await self._take(wish)
             left = ends - self._clock.monotonic()
             if taken or left <= 0 or self._closed or not self._may_give():
-                return [view_of(held) for held in taken]
+                return [await view_of(held, self._store) for held in taken]
             await nap(bell, min(LEAST_NAP, left), min(LONGEST_NAP, left))
 
     async def _take(self, wish: WorkerWish) -> list[InHand]:

@@ -5,6 +5,10 @@ from msgspec import Struct
 from tokimori.clock import SECOND, Moment
 from tokimori.model.attempt_notes import payload_for
 from tokimori.model.ids import JobId, RunId, Token
+from tokimori.model.parents import text_of
+from tokimori.model.run import joined_as, parents_of
+from tokimori.ports.work_source import WorkSource
+from tokimori.service.finding_runs import parent_runs
 from tokimori.service.in_hand import InHand
 
 
@@ -41,16 +45,19 @@ class Heard(Struct, frozen=True, kw_only=True):
     cancel: str | None
 
 
-def view_of(held: InHand) -> ClaimedRun:
-    """Return the run as its worker sees it."""
+async def view_of(held: InHand, store: WorkSource) -> ClaimedRun:
+    """Return the run as its worker sees it. A join of steps without a payload gets the list of their results."""
     run, definition = held.claimed.run, held.claimed.definition
+    payload, joined = payload_for(run, definition), joined_as(run)
+    if payload is None and joined == "runs":
+        payload = text_of(await parent_runs(store, parents_of(run)), joined=joined)
     timeout = None if definition is None else definition.timeout
     return ClaimedRun(
         run_id=run.id,
         token=run.token,
         job_id=run.job_id,
         type="" if definition is None else definition.target.handler,
-        payload=payload_for(run, definition),
+        payload=payload,
         attempt=run.attempt,
         nominal=run.nominal,
         due=run.due,

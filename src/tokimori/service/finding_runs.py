@@ -8,10 +8,11 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from tokimori.clock import MILLISECOND, SECOND, Moment
-from tokimori.errors import InvalidInput, Refused
+from tokimori.errors import InvalidInput, NotFound, Refused
 from tokimori.model.attempt_notes import given_to
 from tokimori.model.cause import ID, cause_id, cause_in
 from tokimori.model.ids import JobId, RunId, check_job_id, check_uuid
+from tokimori.model.parents import ParentRun, parents_in
 from tokimori.model.request import AHEAD
 from tokimori.model.retention import first_id_at
 from tokimori.model.run import LONG, Run, brief, is_brief
@@ -19,6 +20,7 @@ from tokimori.model.transitions import RunState
 from tokimori.model.words import check_text
 from tokimori.ports.nodes import NodeRecord
 from tokimori.ports.store import RunFilter
+from tokimori.ports.work_source import WorkSource
 from tokimori.service.asking import checked
 from tokimori.service.finding import (
     MOST_JOBS,
@@ -219,6 +221,26 @@ async def all_whole(list_runs: ListRuns, runs: Iterable[Run]) -> list[Run]:
                 allowed="fewer of them, fewer jobs at a time (`limit`), or `GET /api/v2/runs`, which has pages",
             )
     return found
+
+
+_AT_ONCE = 50
+"""So many parents are read at a time: each may have some hundred KiB of texts."""
+
+
+async def parent_runs(store: WorkSource, ids: Sequence[RunId]) -> list[ParentRun]:
+    """Return the runs of these ids with their results (`MOST_RESULTS`). What is not kept any more is missing."""
+    found: list[Run] = []
+    for first in range(0, len(ids), _AT_ONCE):
+        some = await asyncio.gather(*(_known(store, each) for each in ids[first : first + _AT_ONCE]))
+        found += [run for run in some if run is not None]
+    return parents_in(found)
+
+
+async def _known(store: WorkSource, run_id: RunId) -> Run | None:
+    try:
+        return await store.get_run(run_id)
+    except NotFound:
+        return None
 
 
 def _size_of(run: Run) -> int:

@@ -1,37 +1,15 @@
 """Parents of runs, as the store knows them."""
 
-import asyncio
-from collections.abc import Sequence
-
-from tokimori.errors import NotFound
 from tokimori.model.access_token import Role
 from tokimori.model.ids import RunId, check_uuid
-from tokimori.model.parents import ParentRun, parents_in
-from tokimori.model.run import Run, parents_of
+from tokimori.model.parents import ParentRun
+from tokimori.model.run import parents_of
 from tokimori.ports.store import Store
+from tokimori.service.finding_runs import parent_runs
 from tokimori.service.operation import M, Part, operation
 from tokimori.service.sight import RUN, Sight
 from tokimori.service.views.outside import list_of
 from tokimori.service.views.runs import ParentRunView
-
-_AT_ONCE = 50
-"""So many of them are read at a time: each may have some hundred KiB of texts."""
-
-
-async def parent_runs(store: Store, ids: Sequence[RunId]) -> list[ParentRun]:
-    """Return the runs of these ids with their results (`MOST_RESULTS`). What is not kept any more is missing."""
-    found: list[Run] = []
-    for first in range(0, len(ids), _AT_ONCE):
-        some = await asyncio.gather(*(_known(store, each) for each in ids[first : first + _AT_ONCE]))
-        found += [run for run in some if run is not None]
-    return parents_in(found)
-
-
-async def _known(store: Store, run_id: RunId) -> Run | None:
-    try:
-        return await store.get_run(run_id)
-    except NotFound:
-        return None
 
 
 class RunParents(Part[M]):

@@ -1,6 +1,7 @@
 """Workers outside of nodes, on a memory store, in virtual time."""
 
 import asyncio
+import json
 import os
 from collections.abc import Awaitable, Callable
 from functools import wraps
@@ -34,6 +35,7 @@ from tokimori.service.timekeeping import Timekeeper
 
 PROGRAM = Program(host="h", boot_id="b", pid=1, version="0")
 UUID = "01a1fe76-c901-7d5c-b9f7-4e869d9c8e52"
+OTHER = "8f6b6d1e-7f1c-4b3e-9a36-0c5b2f0a9d11"
 
 
 class Place:
@@ -109,6 +111,24 @@ async def test_from_claim_to_finish(place: Place) -> None:
     output = await place.service.runs.output(run.run_id)
     assert output is not None
     assert output.head == b"hello"
+
+
+@virtually
+async def test_a_join_of_steps_gets_the_list_of_results(place: Place) -> None:
+    """Also if its worker asks again after a lost reply; and a step of its own payload gets that."""
+    jobs = place.service.jobs
+    for name in ("a", "b", "c"):
+        await jobs.add(name, function=name)
+    then = [{"id": UUID, "job": "b", "joins": 2}, {"id": UUID.replace("8e", "8f"), "job": "c", "payload": "7"}]
+    for _ in range(2):
+        await jobs.trigger("a", then=then)
+    for number in (1, 2):
+        (run,) = await place.claims.claim(["a"])
+        await place.claims.finish(run.run_id, run.token, result=number)
+    (joined,) = await place.claims.claim(["b"], id=OTHER)
+    assert joined.payload is not None and sorted(json.loads(joined.payload)) == [1, 2]
+    assert await place.claims.claim(["b"], id=OTHER) == [joined]
+    assert [run.payload for run in await place.claims.claim(["c"], limit=2)] == ["7"]
 
 
 @virtually
