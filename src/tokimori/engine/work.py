@@ -119,11 +119,11 @@ class Work:
         """Note that a claim failed: it may have been too large for the store."""
         self._most = max(1, self._most // 2)
 
-    def accept(self, claimed: Sequence[Claimed], owner: NodeId, now: Moment) -> None:
+    def accept(self, claimed: Sequence[Claimed], owner: NodeId, now: Moment, ahead: int = 0) -> None:
         """Take over the claimed runs. A run whose job is gone, or can't be read, is released at once.
 
         It may be claimed after a pause: else this node would claim it again and again, and nothing else. If payloads
-        are large, the next claim is smaller.
+        are large, the next claim is smaller. A run that has expired only because the clock may be `ahead` begins.
         """
         self.pace.claimed(now)
         size = sum(len(each.run.payload or "") for each in claimed)
@@ -135,7 +135,7 @@ class Work:
             self._owned[key] = run
             if run.definition is None or type(run.definition.target) is Unreadable:
                 self._hand_back(run, owner, now, RetryIn(UNREADABLE_WAIT))
-            elif run.run.details.expires is not None and (why := expired(run.run, now)) is not None:
+            elif run.run.details.expires is not None and (why := expired(run.run, Moment(now - ahead))):
                 self._hand_back(run, owner, now, Expired(why))
             else:
                 self._backlog.append(run)

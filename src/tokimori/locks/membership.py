@@ -134,6 +134,11 @@ class Membership:
         return self._timeline.since
 
     @property
+    def ahead(self) -> int:
+        """Return by how many microseconds the store's clock may be ahead, as it has leapt lately."""
+        return self._timeline.ahead(self._clock.monotonic())
+
+    @property
     def peers(self) -> Collection[NodeId]:
         """Return the other nodes and programs that live."""
         return self._watch.peers.keys()

@@ -37,6 +37,8 @@ class Lease(Struct, frozen=True):
 
 
 DISAGREEMENT = 5 * SECOND
+SURE = 3600.0
+"""Seconds after a leap of the store's clock for which it may be wrong: nothing expires by it that did not before."""
 AGREEING_TICKS = 3
 """Ticks in a row that have to agree after a jump of the store's clock before anything fires."""
 
@@ -44,13 +46,15 @@ AGREEING_TICKS = 3
 class Timeline(Struct, frozen=True):
     """The store's time `base` at the monotonic second `at`; `doubtful` is how many ticks have still to agree.
 
-    `since`: the monotonic second of the last disagreement.
+    `since`: the monotonic second of the last disagreement. `leapt`: by how many microseconds leaps have put it ahead, 0
+    if it is not; None before the first tick.
     """
 
     base: Moment
     at: float
     doubtful: int = 0
     since: float = 0
+    leapt: int | None = None
 
     def now(self, monotonic: float) -> Moment:
         """Return the corrected time."""
@@ -60,6 +64,10 @@ class Timeline(Struct, frozen=True):
     def trusted(self) -> bool:
         """Return whether occurrences may be decided by this time."""
         return self.doubtful == 0
+
+    def ahead(self, monotonic: float) -> int:
+        """Return by how many microseconds it may be ahead: it has leapt so far within the last hour."""
+        return (self.leapt or 0) if monotonic < self.since + SURE else 0
 
 
 def follow(timeline: Timeline, store_now: Moment, sent: float, received: float) -> Timeline:
@@ -74,8 +82,9 @@ def follow(timeline: Timeline, store_now: Moment, sent: float, received: float) 
     latest = store_now + round((received - sent) * SECOND)
     base, at = (timeline.base, timeline.at) if store_now <= known <= latest else (store_now, received)
     if not store_now - DISAGREEMENT <= known <= latest + DISAGREEMENT:
-        return Timeline(base, at, AGREEING_TICKS, received)
-    return Timeline(base, at, max(0, timeline.doubtful - 1), timeline.since)
+        leapt = 0 if timeline.leapt is None else max(0, timeline.ahead(received) + store_now - known)
+        return Timeline(base, at, AGREEING_TICKS, received, leapt)
+    return Timeline(base, at, max(0, timeline.doubtful - 1), timeline.since, timeline.leapt or 0)
 
 
 LATE_TICK = 1.0

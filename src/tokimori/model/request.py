@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from tokimori.clock import DAY, HOUR, MINUTE, Moment
 from tokimori.errors import Conflict
+from tokimori.model.document import Document
 from tokimori.model.ids import Lane, RunId
 from tokimori.model.retention import first_id_at
 from tokimori.model.run import Run
@@ -67,9 +68,9 @@ class Manner(Struct, frozen=True, kw_only=True):
     """Manner of a request.
 
     `forced`: even if its job is paused or parked. The rest concerns the newest run with the same key, as of now
-    (`spans_of_key`). `replaces`: if it has never started, it takes over the request, instead of a new run; with
-    `in_place_of` only if it is as expected. `since`: if it was made after that moment, it answers the request.
-    `unique`: while it holds the key, it answers the request, if it can't be replaced.
+    (`spans_of_key`; of the live ones if it is unique). `replaces`: if it has never started, it takes over the request,
+    instead of a new run; with `in_place_of` only if it is as expected. `since`: if it was made after that moment, it
+    answers the request. `unique`: while it holds the key, it answers the request, if it can't be replaced.
     """
 
     forced: bool = False
@@ -82,6 +83,11 @@ class Manner(Struct, frozen=True, kw_only=True):
     def shares_key(self) -> bool:
         """Return whether other runs of the key matter."""
         return self.replaces or self.since is not None or self.unique is not None
+
+    @property
+    def of_live(self) -> bool:
+        """Return whether only runs that have not ended matter: an older one may go on when a newer one has ended."""
+        return self.unique is not None
 
     @property
     def waits_for_end(self) -> bool:
@@ -160,6 +166,18 @@ def key_of_payload(payload: str | None) -> str:
 def never_started(run: Run) -> bool:
     """Return if no part of the run has been executed, and it is not held."""
     return not run.attempt and run.state in sources(RunMove.PUT_OFF)
+
+
+EXPIRY: Final = "expiry"
+"""Kind of the documents that stand for runs with `expires`: they are written with the run."""
+EXPIRY_VERSION: Final = 1
+"""Version of each: none is ever changed, and the same one may be written again."""
+
+
+def expiries_of(*runs: Run) -> list[Document]:
+    """Return the documents for those of these runs that expire, by name in the order of these moments."""
+    due = [(run.details.expires, run.id) for run in runs if run.details.expires is not None]
+    return [Document(kind=EXPIRY, name=f"{at:020d} {each}", text="", version=EXPIRY_VERSION) for at, each in due]
 
 
 PUT_OFF = ("state", "nominal", "due", "priority", "rank", "payload", "lane", "blocked_on", "details")

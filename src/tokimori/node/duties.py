@@ -28,7 +28,7 @@ def duties_of(
     random: RandomBytes,
     meter: Meter,
 ) -> tuple[Duty, ...]:
-    """Return the duties of one life of a node that begins at this second. Those that delete wait for a sure time."""
+    """Return the duties of one life of a node that begins at this second. Some wait for a sure time."""
     identity, steady = membership.identity, membership.steady
     chance = Random(int.from_bytes(random(8))).random  # noqa: S311  jitter, no secret
     deleting: tuple[Duty, ...] = (
@@ -40,6 +40,5 @@ def duties_of(
         Reaper(store, chance, meter),
         Reckoner(store, schedules),
         Rewinder(store, at, schedules, steady, random),
-        Expirer(store, at),
-        *(SureTime(duty, store, steady) for duty in deleting),
+        *(SureTime(duty, store, steady) for duty in (Expirer(store, at, lambda: membership.ahead), *deleting)),
     )

@@ -174,6 +174,11 @@ class Membership:
         return at - self._timeline.since
 
     @property
+    def ahead(self) -> int:
+        """Return by how many microseconds the store's clock may be ahead, as it has leapt lately."""
+        return self._timeline.ahead(self._clock.monotonic())
+
+    @property
     def has_lease(self) -> bool:
         """Return if the store has answered a beat lately: else the node begins nothing."""
         return self._lease.holds(self._clock.monotonic())

@@ -208,7 +208,7 @@ class Worker:
         self._meter.claimed(claimed)
         self._shortage.took(len(claimed))
         self.take_reports()  # what has ended before tells of the pace before
-        self.work.accept(claimed, node, self._membership.now)
+        self.work.accept(claimed, node, self._membership.now, self._membership.ahead)
         self._hand_back_unless(handlers)
         self.start_tasks()  # the store may still be busy with what ended before
         may_be_more = len(claimed) == asked.limit or is_cut(claimed)

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from tokimori.clock import Clock
+from tokimori.clock import Clock, Moment
 from tokimori.engine.look import Lookout
 from tokimori.engine.parkings import Parkings, tell_parked
 from tokimori.engine.refusals import RefusedRuns, blames_the_asked, raise_first, tell_refused
@@ -244,7 +244,7 @@ class ClaimPlace:
             with suppress(ClaimLost):
                 await self._settle(held, "unreadable", RetryIn(UNREADABLE_WAIT), "its job can't be read")
             return None
-        if (late := expired(claimed.run, held.since)) is not None:
+        if (late := expired(claimed.run, Moment(held.since - self._membership.ahead))) is not None:
             with suppress(ClaimLost):
                 await self._settle(held, "expired", Expired(late), late)
             return None

@@ -7,7 +7,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.engine.expire import note_expiry
 from tokimori.errors import InvalidInput, StoreUnavailable, TokimoriError
 from tokimori.model.ids import JobId, RandomBytes, RunId, check_job_id, check_uuid, uuid7
 from tokimori.model.job import Job
@@ -157,13 +156,9 @@ class RunRequests:
     async def keep(self, request: Request, run: Run) -> Asked:
         """Store the run, and return the outcome of the request."""
         await check_inherited(self._store, run.job_id, [run.payload])
-        await note_expiry(self._store, run)
         manner = manner_of(request, run.created)
         found = await retried(lambda: self._store.add_run(run, run.created, manner), StoreUnavailable)
-        asked = Asked(run=found, became=became(request, run.id, found))
-        if asked.became in (Became.REPLACED, Became.DEBOUNCED):
-            await note_expiry(self._store, found)
-        return asked
+        return Asked(run=found, became=became(request, run.id, found))
 
     async def keep_again(self, request: Request, run: Run, old: Run) -> Asked:
         """Keep a run that repeats another one. If a third one holds their key both go on, and that is noted."""
@@ -197,8 +192,6 @@ class RunRequests:
             return [await self._keep_one(job, *each, now) for each in batch]
         runs, origins = requested_runs(job, batch, self._random, now, self._caller.author)
         await check_inherited(self._store, job_id, [run.payload for run in runs])
-        for run in runs:
-            await note_expiry(self._store, run)
         found = await retried(lambda: self._store.add_runs(runs, now), StoreUnavailable)
         by_origin = {run.origin: kept for run, kept in zip(runs, found, strict=True)}
         return [by_origin[origin] for origin in origins]

@@ -5,14 +5,15 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from tests.contract.stores.actors import NOW, Worker, a_job, add_job, add_runs, later, state_of
+from tests.contract.stores.actors import NOW, Worker, a_job, a_request, add_job, add_runs, later, state_of
+from tests.contract.stores.test_pruning import expiry, prune
 from tests.contract.stores.test_shared_keys import all_runs, shared
 from tokimori.errors import Conflict
 from tokimori.model.dependents import On, Parent
 from tokimori.model.job import Job
 from tokimori.model.outcome import Failed, Lost
 from tokimori.model.policies import Retry
-from tokimori.model.request import InPlaceOf, Manner, Unique
+from tokimori.model.request import EXPIRY, InPlaceOf, Manner, Unique
 from tokimori.model.run import Details
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import Store
@@ -95,6 +96,58 @@ async def test_a_request_replaces_what_has_not_begun(store: Store, worker: Worke
     await store.promote(later(1), 10)
     await worker.claim(now=later(1))
     assert (await store.add_run(shared(job, now=later(2)), later(2), replacing(manner))).id != first.id
+
+
+async def test_a_run_that_goes_on_holds_its_key_again(store: Store, worker: Worker) -> None:
+    """When what was to replace it has ended, however often, it answers once more, until it has ended itself."""
+    job = await add_job(store)
+    first = await store.add_run(shared(job), NOW, END)
+    (claimed,) = await worker.claim()
+    for second in (1, 2):
+        other = await store.add_run(shared(job, now=later(second)), later(second), replacing(END))
+        assert other.id != first.id
+        await store.cancel_run(other.id, "no", later(second))
+        assert (await store.add_run(shared(job, now=later(3)), later(3), END)).id == first.id
+    third = await store.add_run(shared(job, now=later(4)), later(4), replacing(END))
+    fourth = await store.add_run(shared(job, now=later(5)), later(5), replacing(END))
+    assert third.id == fourth.id != first.id
+    await worker.settle(claimed, now=later(5))
+    assert (await store.add_run(shared(job, now=later(6)), later(6), END)).id == third.id
+    await store.cancel_run(third.id, "no", later(6))
+    assert (await store.add_run(shared(job, now=later(7)), later(7), END)).id not in {first.id, third.id}
+
+
+async def test_what_is_pruned_leaves_the_key_to_what_goes_on(store: Store, worker: Worker) -> None:
+    """The run that was to replace it is forgotten, and later it itself."""
+    job = await add_job(store)
+    old = replace(expiry(job, later(40 * 86_400)), keep_runs=0)
+    first = await store.add_run(shared(job), NOW, END)
+    (claimed,) = await worker.claim()
+    other = await store.add_run(shared(job, now=later(1)), later(1), replacing(END))
+    await store.cancel_run(other.id, "no", later(1))
+    assert await prune(store, old) and len(await all_runs(store)) == 1
+    assert (await store.add_run(shared(job, now=later(2)), later(2), END)).id == first.id
+    await worker.settle(claimed, now=later(3))
+    assert await prune(store, old) and not await all_runs(store)
+    third = await store.add_run(shared(job, now=later(4)), later(4), END)
+    assert third.id != first.id and [run.id for run in await all_runs(store)] == [third.id]
+
+
+async def test_what_expires_is_noted_with_the_run(store: Store) -> None:
+    """For each that is made, alone or with others, and for the new moment of one that is replaced; for no other one."""
+    job = await add_job(store)
+    facts = [Details(unique="until_end", expires=later(60 + n)) for n in range(4)]
+    first = await store.add_run(shared(job, details=facts[0]), NOW, END)
+    assert (await store.add_run(shared(job, details=facts[1]), NOW, END)).id == first.id
+    await store.add_run(shared(job, details=facts[2]), NOW, replacing(END))
+    plain = [replace(a_request(job), details=each) for each in (facts[3], Details(), facts[3])]
+    await store.add_runs(plain, NOW)
+    await store.add_runs(plain, NOW)
+    wanted = [(facts[0], first), (facts[2], first), (facts[3], plain[0]), (facts[3], plain[2])]
+    found = await store.list_documents(EXPIRY)
+    assert [each.name for each in found] == sorted(f"{each.expires:020d} {run.id}" for each, run in wanted)
+    for each in found:
+        await store.delete_document(EXPIRY, each.name, each.version)
 
 
 async def test_a_replacement_is_compared(store: Store, worker: Worker) -> None:

@@ -4,9 +4,10 @@ from msgspec.structs import replace
 
 from tests.unit.examples import NEW_YEAR, a_run, seconds
 from tests.unit.service.world import ON_DEMAND, World
-from tokimori.engine.expire import EVERY, KIND, Expirer
+from tokimori.engine.expire import EVERY, Expirer
 from tokimori.engine.work import Work
 from tokimori.model.ids import NodeId, RunId
+from tokimori.model.request import EXPIRY, expiries_of
 from tokimori.model.run import Details, expired, never_begun
 from tokimori.model.transitions import RunState
 from tokimori.ports.working import Claimed
@@ -31,19 +32,21 @@ async def test_runs_end_when_their_moment_has_come() -> None:
     )
     await expirer.step(NODE, seconds(5), 5)
     assert expirer.next_at == 5 + EVERY
-    assert await world.store.list_documents(KIND) == []
+    assert await world.store.list_documents(EXPIRY) == []
 
 
 async def test_what_has_no_run_is_forgotten() -> None:
-    """A request that another run answered has left its moment behind."""
+    """A request that another run answered leaves no moment behind; one without a run goes when its moment has come."""
     world = World()
     await world.add(ON_DEMAND, "j")
     first = await world.service.jobs.trigger("j", unique="until_end", expires="9s")
     again = await world.service.jobs.trigger("j", unique="until_end", expires="2s")
     assert again.id == first.id
-    assert len(await world.store.list_documents(KIND)) == 2
+    assert len(await world.store.list_documents(EXPIRY)) == 1
+    (gone,) = expiries_of(replace(a_run(), details=Details(expires=seconds(2))))
+    await world.store.put_document(gone, None)
     await Expirer(world.store, 0).step(NODE, seconds(3), 3)
-    assert len(await world.store.list_documents(KIND)) == 1
+    assert len(await world.store.list_documents(EXPIRY)) == 1
     assert (await world.store.get_run(first.id)).state is RunState.READY
 
 

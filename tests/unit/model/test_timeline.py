@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.unit.examples import NEW_YEAR, seconds
 from tokimori.clock import SECOND
-from tokimori.model.lease import AGREEING_TICKS, Timeline, follow
+from tokimori.model.lease import AGREEING_TICKS, SURE, Timeline, follow
 
 
 def test_time_goes_on_by_the_monotonic_clock() -> None:
@@ -42,6 +42,16 @@ def test_a_second_jump_starts_the_count_again() -> None:
     assert follow(timeline, seconds(6), 6.0, 6.0).trusted
 
 
+def test_a_leap_may_have_put_the_clock_ahead_for_an_hour() -> None:
+    """The sum of leaps while the node watches, without one that it began with; one back takes it away again."""
+    timeline, ahead = Timeline(NEW_YEAR, 0.0), []
+    for monotonic, store in [(0, 3600), (1, 3601), (2, 7202), (3, 9203), (4, 7204), (5, 5), (6, 3606)]:
+        timeline = follow(timeline, seconds(store), float(monotonic), float(monotonic))
+        ahead.append(timeline.ahead(monotonic) / SECOND)
+    assert ahead == [0, 0, 3600, 5600, 3600, 0, 3600]
+    assert (timeline.ahead(6 + SURE - 1), timeline.ahead(6 + SURE)) == (3600 * SECOND, 0)
+
+
 @given(st.lists(st.tuples(st.floats(0.1, 3), st.floats(-4, 4)), max_size=20))
 def test_small_errors_never_stop_firing(ticks: list[tuple[float, float]]) -> None:
     """A clock that is disciplined by less than 5 s between ticks is followed without a stop."""
@@ -59,7 +69,7 @@ def test_slow_replies_do_not_move_time() -> None:
     timeline = Timeline(NEW_YEAR, 0.0)
     for sent, read, received in [(1.0, 1.0, 1.004), (2.0, 2.3, 2.3), (3.0, 3.1, 4.9)]:
         timeline = follow(timeline, seconds(read), sent, received)
-    assert timeline == Timeline(NEW_YEAR, 0.0)
+    assert timeline == Timeline(NEW_YEAR, 0.0, leapt=0)
 
 
 def test_of_the_times_that_fit_the_earliest_is_taken() -> None:

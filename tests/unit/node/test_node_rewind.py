@@ -9,6 +9,8 @@ from tests.unit.node.world import World
 from tokimori.clock import MINUTE, SECOND, Moment
 from tokimori.model.ids import JobId
 from tokimori.model.policies import Misfire
+from tokimori.model.run import Details
+from tokimori.model.transitions import RunState
 
 LONG = 900.0
 """Seconds, in place of two days: over all of them nodes beat here."""
@@ -81,3 +83,25 @@ async def test_a_node_that_begins_when_the_clock_is_right_again_finds_what_is_ah
     assert job.next_due is not None
     assert job.next_due <= world.clock.now() + MINUTE
     assert job.version == (2 if wrong else 1)
+
+
+@pytest.mark.parametrize("claimed", [False, True])
+async def test_nothing_expires_by_a_clock_that_leaps(world: World, claimed: bool) -> None:
+    """Neither what stands still nor what is claimed; what expires by the old time too ends as skipped."""
+    job = await world.add("job", max_running=0, schedule=None)
+    await world.join()
+    await work(world, 10)
+    world.store_clock._offset = round(LONG * SECOND)
+    await work(world, 15)
+    state, now = RunState.READY if claimed else RunState.HELD, world.clock.now()
+    of_both = [
+        (await world.trigger(job, state=state, details=Details(expires=Moment(now + left * SECOND))))[0]
+        for left in (60, 5)
+    ]
+    await work(world, 0.5 if claimed else 30)
+    first, second = [(await world.run(each)).state for each in of_both]
+    assert first is (RunState.SUCCEEDED if claimed else RunState.HELD)
+    assert second is (RunState.SUCCEEDED if claimed else RunState.SKIPPED)
+    (late,) = await world.trigger(job, details=Details(expires=now))
+    await work(world, 5)
+    assert (await world.run(late)).state is RunState.SKIPPED

@@ -3,6 +3,9 @@
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
 
 from tests.unit.examples import NEW_YEAR, a_definition, a_job, seconds
 from tests.unit.virtual import Link, OffsetClock
@@ -184,8 +187,8 @@ class World:
         await self.store.add_jobs([job])
         return job
 
-    async def trigger(self, job: Job, n: int = 1, *, payload: str | None = None) -> list[RunId]:
-        """So many requested runs, ready now, in the order in which they are claimed."""
+    async def trigger(self, job: Job, n: int = 1, *, payload: str | None = None, **fields: Any) -> list[RunId]:
+        """So many requested runs, ready now, in the order in which they are claimed, with these facts."""
         ids = []
         for _ in range(n):
             now, run_id = self.clock.now(), RunId(uuid7(self.clock.now(), self.random))
@@ -203,7 +206,7 @@ class World:
                 created=now,
                 payload=payload,
             )
-            await self.store.add_run(run, now)
+            await self.store.add_run(replace(run, **fields), now)
             ids.append(run_id)
         return sorted(ids)
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import wraps
 from typing import Any
 
@@ -20,7 +20,7 @@ from tokimori.locks.program import Program
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.ids import RunId
 from tokimori.model.lease import DEAD_AFTER
-from tokimori.model.run import Run
+from tokimori.model.run import Run, Step
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.store import RunFilter
@@ -119,7 +119,10 @@ async def test_a_join_of_steps_gets_the_list_of_results(place: Place) -> None:
     jobs = place.service.jobs
     for name in ("a", "b", "c"):
         await jobs.add(name, function=name)
-    then = [{"id": UUID, "job": "b", "joins": 2}, {"id": UUID.replace("8e", "8f"), "job": "c", "payload": "7"}]
+    then: list[Step | Mapping[str, Any]] = [
+        {"id": UUID, "job": "b", "joins": 2},
+        {"id": UUID.replace("8e", "8f"), "job": "c", "payload": "7"},
+    ]
     for _ in range(2):
         await jobs.trigger("a", then=then)
     for number in (1, 2):

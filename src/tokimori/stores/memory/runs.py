@@ -15,6 +15,7 @@ from tokimori.model.request import (
     Manner,
     answers,
     check_in_place_of,
+    expiries_of,
     is_ahead,
     never_started,
     put_off,
@@ -42,7 +43,7 @@ def add_run(tables: Tables, run: Run, now: Moment, manner: Manner = PLAIN) -> Ru
     if lane is None:
         raise stopped(job.id, job.state)
     for span in spans_of_key(run) if manner.shares_key else ():
-        newest = _newest(tables, run, span)
+        newest = _newest(tables, run, span, manner)
         if newest is not None and answers(newest.run, run, manner):
             return newest.run
         if newest is not None and manner.replaces and never_started(newest.run):
@@ -54,6 +55,7 @@ def add_run(tables: Tables, run: Run, now: Moment, manner: Manner = PLAIN) -> Ru
     if not tables.has_room(job, 1):
         raise full(job.id, most_active(job.definition))
     tables.add(replace(run, lane=lane))
+    _note_expiry(tables, run)
     return tables.row(run.id).run
 
 
@@ -73,10 +75,19 @@ def _taken_over_by(tables: Tables, run: Run, manner: Manner, now: Moment) -> Run
     return tables.requests[run.id][0] if run.id in tables.requests else None
 
 
-def _newest(tables: Tables, run: Run, span: tuple[str, str]) -> RunRow | None:
+def _newest(tables: Tables, run: Run, span: tuple[str, str], manner: Manner) -> RunRow | None:
     """Return the newest run that shares the key, within this span of its origins."""
-    origins = [origin for life, origin in tables.origins if life == run.incarnation and span[0] <= origin < span[1]]
+    origins = [
+        origin
+        for (life, origin), known in tables.origins.items()
+        if life == run.incarnation and span[0] <= origin < span[1] and (known in tables.live or not manner.of_live)
+    ]
     return tables.row(tables.origins[run.incarnation, max(origins)]) if origins else None
+
+
+def _note_expiry(tables: Tables, run: Run) -> None:
+    for each in expiries_of(run):
+        tables.documents[each.kind, each.name] = each
 
 
 def _put_off(tables: Tables, row: RunRow, asked: Run, lane: Lane, now: Moment) -> Run:
@@ -84,6 +95,7 @@ def _put_off(tables: Tables, row: RunRow, asked: Run, lane: Lane, now: Moment) -
     freed.leave(turn_of(row.run, names_of(tables.job_of(row.run.incarnation))))
     tables.put(row, put_off(row.run, asked, lane))
     tables.requests[asked.id] = row.run.id, now
+    _note_expiry(tables, row.run)
     serve(tables, freed)
     return row.run
 

@@ -1,6 +1,6 @@
 """Requests, lists and orders of runs: statements on live and finished runs, attempts and outputs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import inf
 
 from msgspec.structs import replace
@@ -14,6 +14,7 @@ from tokimori.model.request import (
     Manner,
     answers,
     check_in_place_of,
+    expiries_of,
     is_ahead,
     never_started,
     put_off,
@@ -27,16 +28,17 @@ from tokimori.stores.mysql import ending, family, limits, lines
 from tokimori.stores.mysql.moves import check_moved
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, delete, insert, sql
-from tokimori.stores.rows import RUN, RUN_COLUMNS, run_columns, run_of, run_row, run_values
+from tokimori.stores.rows import DOCUMENT, RUN, RUN_COLUMNS, document_row, run_columns, run_of, run_row, run_values
 from tokimori.stores.rules.errors import full, no_job, stopped
 
 # Held alone: two requests of one key see each other, and nobody counts beside this one.
 _KEY_GATE = f"SELECT state, lane, most_active FROM tokimori_jobs {BY_KEY} WHERE incarnation = %s AND id = %s FOR UPDATE"
 # Ids are hexadecimal: `g` comes after all of them.
+_NEWEST_LIVE = f"""SELECT {RUN} FROM tokimori_runs WHERE incarnation = %s AND origin >= %s AND origin < %s
+        ORDER BY origin DESC LIMIT 1"""
 _NEWEST = f"""
 SELECT {RUN} FROM (
-    (SELECT {RUN} FROM tokimori_runs WHERE incarnation = %s AND origin >= %s AND origin < %s
-        ORDER BY origin DESC LIMIT 1)
+    ({_NEWEST_LIVE})
     UNION ALL
     (SELECT {RUN} FROM tokimori_history WHERE incarnation = %s AND request >= %s AND request < %s
         ORDER BY request DESC LIMIT 1)
@@ -66,7 +68,7 @@ async def add_in_manner(transaction: Transaction, run: Run, manner: Manner, now:
     if lane is None:
         raise stopped(run.job_id, state)
     for span in spans_of_key(run) if manner.shares_key else ():
-        newest = await _newest(transaction, run, span)
+        newest = await _newest(transaction, run, span, manner)
         if newest is not None and answers(newest, run, manner):
             return newest
         if newest is not None and manner.replaces and never_started(newest):
@@ -80,13 +82,18 @@ async def add_in_manner(transaction: Transaction, run: Run, manner: Manner, now:
     if limits.rooms_of(counted).get(run.incarnation, 1) < 1:
         raise full(run.job_id, most)
     added = replace(run, lane=lane)
-    await transaction.commit(*insert("INSERT", "tokimori_runs", RUN, [run_row(added)]))
+    await transaction.commit(*insert("INSERT", "tokimori_runs", RUN, [run_row(added)]), *_expiries(added))
     return added
 
 
-async def _newest(transaction: Transaction, run: Run, span: tuple[str, str]) -> Run | None:
+def _expiries(*runs: Run) -> Iterator[str]:
+    rows = [document_row(each) for each in expiries_of(*runs)]
+    return insert("INSERT", "tokimori_documents", DOCUMENT, rows, "ON DUPLICATE KEY UPDATE text = ''")
+
+
+async def _newest(transaction: Transaction, run: Run, span: tuple[str, str], manner: Manner) -> Run | None:
     place = (run.incarnation, *span)
-    (found,) = await transaction.ask(sql(_NEWEST, *place, *place))
+    (found,) = await transaction.ask(sql(_NEWEST_LIVE, *place) if manner.of_live else sql(_NEWEST, *place, *place))
     return run_of(found.rows[0]) if found.rows else None
 
 
@@ -103,6 +110,7 @@ async def _put_off(transaction: Transaction, newest: Run, asked: Run, lane: Lane
         sql(f"UPDATE tokimori_runs SET {assignments} WHERE id = %s", *values, after.id),
         sql("DELETE FROM tokimori_requests WHERE asked < %s", now - REMEMBERED),
         *insert("INSERT", "tokimori_requests", "id, run_id, asked", [(asked.id, after.id, now)]),
+        *_expiries(after),
     )
     await transaction.commit(*await lines.serve(transaction, left, writes, places))
     return after
@@ -136,6 +144,7 @@ async def add_runs(transaction: Transaction, runs: Sequence[Run], now: Moment) -
     births = [run_row(replace(run, lane=lane)) for run in runs if fits]
     *_, live, finished = await transaction.ask(
         *insert("INSERT", _LIVE, RUN, births, "ON DUPLICATE KEY UPDATE tokimori_runs.id = tokimori_runs.id"),
+        *_expiries(*(run for run in runs if fits)),
         _of_origins(_LIVE, "origin", job.incarnation, origins),
         _of_origins(_HISTORY, "request", job.incarnation, origins),
     )

@@ -68,8 +68,8 @@ scheduled:<inc>         set     those of them that its schedule made
                                 in: apply, prelude, turns
 origins:<inc>           hash    origin -> run; scheduled ones until their run ends, then fired_through guards them
                                 in: add_run, import_rows, prelude, prune, runs_of, turns
-newest:<inc>            hash    what the origins of a key of requests begin with -> its newest run
-                                in: add_run, prelude, prune
+newest:<inc>            hash    what the origins of a key of requests begin with -> its newest run, and those that lived
+                                when it was made; in: add_run, prelude
 request:<id>            string  the run that took over what a request asked for; for an hour; in: add_run
 attempts:<run>          hash    number -> an attempt, JSON; in: export_rows, import_rows, prune, runs.py, settle
 output:<run>:<attempt>  hash    size, head, tail, times; settled: it came with the attempt's end, and stays
@@ -134,9 +134,10 @@ dead_owners             set     dead nodes that own runs; in: bury, orphans, set
 pauses                  hash    queue, or * for everything -> a pause, JSON
                                 in: add_pause, delete_pause, planning.py, prelude
 document:<kind> <name>  hash    text, version
-                                in: delete_document, documents.py, import_rows, list_documents, prelude, put_document
+                                in: add_run, delete_document, documents.py, import_rows, list_documents, prelude,
+                                    put_document
 documents               zset    of each "kind name": by name, so that those of a kind stand together
-                                in: delete_document, import_rows, list_documents, put_document
+                                in: add_run, delete_document, import_rows, list_documents, put_document
 notices                 channel on which stores tell each other that there is news; in: connections.py
 """
 

@@ -9,12 +9,22 @@ from msgspec.structs import replace
 
 from tokimori.clock import MILLISECOND, Moment
 from tokimori.model.ids import Incarnation, JobId, RunId
-from tokimori.model.request import AHEAD, PLAIN, REMEMBERED, InPlaceOf, Manner, changed_meanwhile, shared_prefix
+from tokimori.model.request import (
+    AHEAD,
+    EXPIRY,
+    PLAIN,
+    REMEMBERED,
+    InPlaceOf,
+    Manner,
+    changed_meanwhile,
+    expiries_of,
+    shared_prefix,
+)
 from tokimori.model.run import Attempt, Output, Run, encode_details, may_hold, may_resume
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.ends import EndedRun, EndPlace, Ends
 from tokimori.ports.store import Most, RunFilter
-from tokimori.stores.redis.connections import RedisConnections
+from tokimori.stores.redis.connections import RedisConnections, document_key
 from tokimori.stores.redis.hashes import as_brief, listed_run, run_hash, run_of
 from tokimori.stores.redis.jobs import move_runs
 from tokimori.stores.rows import ENDED, names_of
@@ -39,7 +49,7 @@ async def _ask(db: RedisConnections, runs: Sequence[Run], manner: Manner) -> lis
     run, expected = runs[0], manner.in_place_of or InPlaceOf()
     answers = await db.run(
         "add_run",
-        runs=[born_map(replace(each, lane=None)) for each in runs],
+        runs=[{**born_map(replace(each, lane=None)), **_expiry(each)} for each in runs],
         prefix=shared_prefix(run),
         since=manner.since,
         ahead=run.created + AHEAD,
@@ -73,6 +83,12 @@ async def _ask(db: RedisConnections, runs: Sequence[Run], manner: Manner) -> lis
                 run_of(found) if found is not None else replace(each, lane=more[1])
                 for each, (found, *more) in zip(runs, answers, strict=True)
             ]
+
+
+def _expiry(run: Run) -> dict[str, str]:
+    """Return the key of the document for its moment, up to the id, if it expires."""
+    found = expiries_of(run)
+    return {"expiry": document_key(EXPIRY, found[0].name.removesuffix(run.id))} if found else {}
 
 
 def born_map(run: Run) -> dict[str, object]:

@@ -14,6 +14,7 @@ from tokimori.model.request import (
     Manner,
     answers,
     check_in_place_of,
+    expiries_of,
     is_ahead,
     never_started,
     put_off,
@@ -24,7 +25,7 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.store import Most, RunFilter
 from tokimori.stores.listing import listed
 from tokimori.stores.reading import GET_RUN
-from tokimori.stores.rows import RUN, marks, run_columns, run_of, run_row, run_values
+from tokimori.stores.rows import DOCUMENT, RUN, document_row, marks, run_columns, run_of, run_row, run_values
 from tokimori.stores.rules.errors import full, no_job, stopped
 from tokimori.stores.rules.lines import Freed, has_room
 from tokimori.stores.sqlite import lines
@@ -55,7 +56,7 @@ def add_run(db: Connection, run: Run, now: Moment, manner: Manner = PLAIN) -> Ru
     if lane is None:
         raise stopped(run.job_id, state)
     for span in spans_of_key(run) if manner.shares_key else ():
-        newest = _newest(db, run, span)
+        newest = _newest(db, run, span, manner)
         if newest is not None and answers(newest, run, manner):
             return newest
         if newest is not None and manner.replaces and never_started(newest):
@@ -68,6 +69,7 @@ def add_run(db: Connection, run: Run, now: Moment, manner: Manner = PLAIN) -> Ru
         raise full(run.job_id, most)
     added = replace(run, lane=lane)
     db.execute(f"INSERT INTO tokimori_runs ({RUN}) VALUES ({marks(RUN)})", run_row(added))
+    _note_expiry(db, run)
     return added
 
 
@@ -82,10 +84,16 @@ def _taken_over(db: Connection, run: Run) -> Run | None:
     return None
 
 
-def _newest(db: Connection, run: Run, span: tuple[str, str]) -> Run | None:
+def _note_expiry(db: Connection, run: Run) -> None:
+    for each in expiries_of(run):
+        statement = f"INSERT OR IGNORE INTO tokimori_documents ({DOCUMENT}) VALUES ({marks(DOCUMENT)})"
+        db.execute(statement, document_row(each))
+
+
+def _newest(db: Connection, run: Run, span: tuple[str, str], manner: Manner) -> Run | None:
     """Return the newest run that shares the key, within this span of its origins."""
     found: list[Run] = []
-    for table, indexed in zip((_LIVE, _HISTORY), _INDEXED, strict=True):
+    for table, indexed in list(zip((_LIVE, _HISTORY), _INDEXED, strict=True))[: 1 if manner.of_live else 2]:
         statement = f"""SELECT {RUN} FROM {table} WHERE incarnation = ? AND origin >= ? AND origin < ? AND {indexed}
             ORDER BY origin DESC LIMIT 1"""
         found += map(run_of, db.execute(statement, (run.incarnation, *span)))
@@ -100,6 +108,7 @@ def _put_off(db: Connection, known: Run, asked: Run, lane: Lane, now: Moment) ->
     db.execute(f"UPDATE tokimori_runs SET {assignments} WHERE id = ?", (*run_values(PUT_OFF)(after), known.id))
     db.execute("DELETE FROM tokimori_requests WHERE asked < ?", (now - REMEMBERED,))
     db.execute("INSERT INTO tokimori_requests (id, run_id, asked) VALUES (?, ?, ?)", (asked.id, known.id, now))
+    _note_expiry(db, after)
     lines.serve(db, freed)
     return after
 

@@ -23,5 +23,6 @@ BEGIN
     -- Read after the insert, which waits for a settle that moves a run of the same origin to the history.
     DELETE FROM tokimori_runs r USING tokimori_history h
     WHERE r.id = ANY (_added) AND h.incarnation = r.incarnation AND h.origin = r.origin AND h.origin NOT LIKE 's:%';
+    PERFORM tokimori_note_expiries(_id, _details);
     RETURN QUERY SELECT id, lane FROM tokimori_runs WHERE id = ANY (_added);
 END $$;

@@ -1,6 +1,6 @@
 -- A requested run is kept: 'made'. Or another one answers: one of the same origin, or that took over what this request
 -- asked for before ('known'); the newest of its key (whose origins begin with `_prefix`), if it was made after `_since`
--- or holds the key (`_held`, and no attempt unless `_begun`; 'known'), or has never started and `_replaces` ('replaced':
+-- or holds the key (`_held`, if it has not ended, and no attempt unless `_begun`; 'known'), or has never started and `_replaces` ('replaced':
 -- what it had of turns in lines goes to the next; 'changed' if one `_expects` another run or payload). Or the answer is
 -- why there is none: 'unknown', 'full', 'moving' where not all runs have followed a change of the job, which a forced one
 -- can't be told from, or the state of the job. `_lane` is that of a forced run where the job has none. The gate is held
@@ -54,6 +54,7 @@ BEGIN
             UNION ALL
             (SELECT id, origin, created, state, attempt FROM tokimori_history
             WHERE incarnation = _incarnation AND origin >= _prefix AND origin < _end AND origin NOT LIKE 's:%'
+                AND _held IS NULL
             ORDER BY origin DESC LIMIT 1)) n
         ORDER BY origin DESC LIMIT 1;
         IF run IS NOT NULL THEN
@@ -76,6 +77,7 @@ BEGIN
                 WHERE id = run;
                 DELETE FROM tokimori_requests WHERE asked < _forget;
                 INSERT INTO tokimori_requests (id, run_id, asked) VALUES (_id, run, _now);
+                PERFORM tokimori_note_expiries(ARRAY[run], ARRAY[_details]);
                 PERFORM tokimori_pass_on(_incarnation, _was.state, _was.concurrency_key, _was.blocked_on, _names);
                 answer := 'replaced';
                 RETURN;
@@ -92,6 +94,7 @@ BEGIN
         RETURN;
     END IF;
     INSERT INTO tokimori_runs ({BIRTH - lane}, lane) VALUES ({_BIRTH - lane}, _job.lane);
+    PERFORM tokimori_note_expiries(ARRAY[_id], ARRAY[_details]);
     answer := 'made';
     run := _id;
 END $$;

@@ -25,6 +25,13 @@ if not lane then
     return {{false, state}}
 end
 
+local function note_expiry(expiry, id)
+    if expiry then
+        call('HSET', P .. 'document:' .. expiry .. id, 'text', '', 'version', '1')
+        call('ZADD', P .. 'documents', 0, expiry .. id)
+    end
+end
+
 local function put_off(id, was)
     exit(id, born.inc, was.state, was.lane, was.constraint, was.key)
     make_way(born.inc, was.state, was.constraint, was.key)
@@ -43,11 +50,12 @@ local function put_off(id, was)
         call('HDEL', key, 'blocked_on')
     end
     enter(id, born.inc, 'waiting', lane, born.due)
+    note_expiry(born.expiry, id)
     call('SET', P .. 'request:' .. born.id, id, 'PX', ask.remembered)
     serve()
 end
 
-local newest, made_ahead = (ask.since or ask.held or ask.replaces) and call('HGET', P .. 'newest:' .. born.inc, ask.prefix), false
+local made_ahead, newest = false, (ask.since or ask.held or ask.replaces) and newest_of(born.inc, ask.prefix, ask.held)
 if newest then
     local key, was = P .. 'run:' .. newest, {}
     was.state, was.lane, was.attempt, was.created, was.constraint, was.key =
@@ -80,5 +88,6 @@ for _, n in ipairs(new) do
     each.lane, answers[n] = lane, {false, 'made', lane}
     each.row[#each.row + 1], each.row[#each.row + 2] = 'lane', lane
     add(each)
+    note_expiry(each.expiry, each.id)
 end
 return answers

@@ -48,7 +48,7 @@ local WRITE = {
             end
             if string.sub(ended.origin, 1, 2) ~= 's:' then
                 call('HSETNX', P .. 'origins:' .. ended.inc, ended.origin, ended.id)
-                note_newest(ended.inc, ended.origin, ended.id)
+                note_newest(ended.inc, ended.origin, nil, ended.id)
             end
         end
     end,

@@ -76,14 +76,34 @@ local function forget(id, inc, origin, state)
     end
 end
 
--- The newest of the runs that share a key has the greatest id, with which its origin ends.
-local function note_newest(inc, origin, id)
-    if string.sub(origin, 1, 2) == 'k:' then
-        local key, prefix = P .. 'newest:' .. inc, string.sub(origin, 1, -37)
-        if id > (call('HGET', key, prefix) or '') then
-            call('HSET', key, prefix, id)
+local function lives(id)
+    return not ENDS[call('HGET', P .. 'run:' .. id, 'state') or 'skipped']
+end
+
+-- Of the runs that share a key the newest, or the newest that lives.
+local function newest_of(inc, prefix, living)
+    for id in string.gmatch(call('HGET', P .. 'newest:' .. inc, prefix) or '', '%S+') do
+        if not living or lives(id) then
+            return id
         end
     end
+end
+
+-- The newest one has the greatest id, with which its origin ends; behind it stand those that live. One is gone, or new.
+local function note_newest(inc, origin, gone, new)
+    local key, prefix = P .. 'newest:' .. inc, string.sub(origin, 1, -37)
+    if string.sub(origin, 1, 2) ~= 'k:' then
+        return
+    end
+    local ids, kept = {new}, {}
+    for id in string.gmatch(call('HGET', key, prefix) or '', '%S+') do
+        ids[#ids + 1] = id ~= gone and id ~= new and id or nil
+    end
+    table.sort(ids, function(a, b) return a > b end)
+    for n, id in ipairs(ids) do
+        kept[#kept + 1] = (n == 1 or lives(id)) and id or nil
+    end
+    local _ = kept[1] and call('HSET', key, prefix, table.concat(kept, ' ')) or call('HDEL', key, prefix)
 end
 
 -- Whether so many more runs of a job may be active.

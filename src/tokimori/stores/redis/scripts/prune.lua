@@ -18,9 +18,7 @@ local function drop_run(job, id, inc, origin, attempt)
     if call('HGET', P .. 'origins:' .. inc, origin) == id then
         call('HDEL', P .. 'origins:' .. inc, origin)
     end
-    if string.sub(origin, 1, 2) == 'k:' and call('HGET', P .. 'newest:' .. inc, string.sub(origin, 1, -37)) == id then
-        call('HDEL', P .. 'newest:' .. inc, string.sub(origin, 1, -37))
-    end
+    note_newest(inc, origin, id)
 end
 
 -- From the newest run downwards. Those that live are no part of what the job keeps.

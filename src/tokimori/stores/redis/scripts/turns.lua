@@ -245,7 +245,7 @@ local function add(born)
         return
     end
     call('HSET', P .. 'run:' .. born.id, unpack(born.row))
-    note_newest(born.inc, born.origin, born.id)
+    note_newest(born.inc, born.origin, nil, born.id)
     later('ZADD', P .. 'runs', 0, born.id)
     later('ZADD', P .. 'runs:' .. born.job, 0, born.id)
     later('ZADD', P .. 'live', 0, born.id)
