@@ -12,6 +12,7 @@ TODAY = Path(tokimori.__file__).parent
 MARK = "by the newer text"
 """The result of each run that a node of the newer program settled on PostgreSQL."""
 _SETTLE = "stores/postgres/functions/settle.sql"
+_BYTECODE = {"PYTHONDONTWRITEBYTECODE": ""}
 MORE = """-- A column that the program of today knows nothing of.
 -- Nodes since schema {oldest} work on this one.
 
@@ -21,7 +22,7 @@ ALTER TABLE tokimori_jobs ADD COLUMN moon INTEGER NOT NULL DEFAULT 7;
 
 def newer(folder: Path) -> Path:
     """Make the copy in this folder: its stores with SQL have a newer schema, on which nodes of today may work."""
-    shutil.copytree(TODAY, folder / TODAY.name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(TODAY, folder / TODAY.name)  # with its bytecode, which else each process would make anew
     for migrations in (folder / TODAY.name / "stores").glob("*/migrations"):
         newest = len(list(migrations.glob("*.sql")))
         (migrations / f"{newest + 1:04}_more.sql").write_text(MORE.format(oldest=newest))
@@ -36,7 +37,7 @@ def newer(folder: Path) -> Path:
 
 def environment(program: Path | None) -> dict[str, str]:
     """The environment of that program, or of the one of today."""
-    return dict(os.environ) if program is None else os.environ | {"PYTHONPATH": str(program)}
+    return dict(os.environ) if program is None else os.environ | {"PYTHONPATH": str(program), **_BYTECODE}
 
 
 def say(program: Path | None, url: str, *words: str) -> str:

@@ -76,13 +76,14 @@ def announce(line: str) -> None:
 def is_for_one_reader(descriptor: int) -> bool:
     """Return whether the output goes to the user who has started this: to a terminal, or a program that reads it.
 
-    Files and the system's journal have other readers, later.
+    Files and the system's journal have other readers, later; so have the pipes of supervisord and of containers.
     """
     try:
         mode = os.fstat(descriptor).st_mode
     except OSError:
         return False
-    return os.isatty(descriptor) or stat.S_ISFIFO(mode)
+    kept = os.getpid() == 1 or "SUPERVISOR_ENABLED" in os.environ
+    return os.isatty(descriptor) or (stat.S_ISFIFO(mode) and not kept)
 
 
 def print_notice(line: str) -> None:

@@ -205,7 +205,7 @@ def run_node(settings: "Settings", tell: Callable[[str], None], read: Callable[[
                     tell,
                     SystemClock(),
                     joined,
-                    tells_secret=is_for_one_reader(STDOUT),
+                    tells_secret=is_for_one_reader(STDOUT) and not (settings.http.secret or settings.http.secret_file),
                     hide=log.hide,
                     again=lambda: read().settings,
                 )

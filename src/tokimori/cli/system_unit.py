@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _MARK = "# Made by `tokimori system install`. SHA-256 of what follows: "
 _SYSTEM = Path("/etc/systemd/system")
+_VARIABLES = "/etc/tokimori/environment"
+"""A file for variables, which root alone may read; it need not be there."""
 _LEEWAY = 30
 """Seconds more than the grace of a node until systemd kills it."""
 _NAME_ALLOWED = "letters, digits, . _ and -, beginning with a letter or a digit"
@@ -62,10 +64,10 @@ def install(*, whole: bool, run_as: str | None, name: str, only_print: bool) -> 
     user = (run_as or "tokimori") if whole else None
     loaded = load()
     text = unit_of(loaded.settings, _config(loaded.origins.values()), user)
+    _warn_of_variables(whole=whole)
     if only_print:
         print_text(text)
         return
-    _warn_of_variables()
     _check_ours(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -137,6 +139,7 @@ def unit_of(settings: "Settings", config: Path | None, user: str | None) -> str:
         "WatchdogSec=60",
         *((f"User={user}", *kept) if user else ()),
         *(f"Environment={_quoted(f'{name}={value}')}" for name, value in environment),
+        *((f"EnvironmentFile=-{_VARIABLES}",) if user else ()),
         f"ExecStart={_quoted(sys.executable.replace('$', '$$'))} -m tokimori serve",
         "# TERM goes to the node alone: its runs get node.stop_grace to finish, and it ends those that are left.",
         "KillMode=mixed",
@@ -169,7 +172,7 @@ def _config(origins: Iterable[str]) -> Path | None:
     return next((Path(each) for each in sorted(files)), None)
 
 
-def _warn_of_variables() -> None:
+def _warn_of_variables(*, whole: bool) -> None:
     """Warn that a unit has none of this shell's variables, and that everybody may read it: no place for a password."""
     given = options()
     if given.store is not None or given.semaphore_store is not None:
@@ -177,7 +180,8 @@ def _warn_of_variables() -> None:
         raise InvalidInput(message, field="store", allowed="a store that the configuration file names")
     told = {"TOKIMORI_STATE_DIR", "TOKIMORI_CONFIG_PATH"}
     if left := sorted(name for name in os.environ if name.startswith("TOKIMORI_") and name not in told):
-        print_notice(f"warning: the unit does not have {', '.join(left)}: say it in the configuration file")
+        where = f"the configuration file or {_VARIABLES}" if whole else "the configuration file"
+        print_notice(f"warning: the unit does not have {', '.join(left)}: say it in {where}")
 
 
 def _path(name: str, *, whole: bool) -> Path:

@@ -230,6 +230,9 @@ def test_a_unit_is_made_and_removed(machine: Machine) -> None:
     ended = machine.run("system", "install")
     assert "the unit does not have TOKIMORI_HTTP_PORT, TOKIMORI_STORE" in ended.stderr
     assert "systemctl --user enable --now tokimori" in ended.stdout
+    shown = machine.run("system", "install", "--system", "--print")
+    assert "say it in the configuration file or /etc/tokimori/environment" in shown.stderr
+    assert "EnvironmentFile=-/etc/tokimori/environment" in shown.stdout
     for name in ("TOKIMORI_HTTP_PORT", "TOKIMORI_STORE"):
         del machine.environment[name]
     assert f'"TOKIMORI_STATE_DIR={machine.state}"' in unit.read_text()

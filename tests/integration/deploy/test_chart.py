@@ -8,12 +8,12 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Hashable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from kubernetes_validate import validate
 
 from tests.integration.deploy.test_manifests import CHART, DEPLOY, VARIABLES, parsed
 from tests.programs.forked import ROOT
@@ -62,14 +62,14 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv = tmp_path_factory.mktemp("tools") / "venv"
     subprocess.run([sys.executable, "-m", "venv", venv], check=True)
     group = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]["deploy"]
-    pip = [venv / "bin/python", "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
+    pip = [str(venv / "bin/python"), "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
     subprocess.run([*pip, *group], check=True)
     return venv / "bin"
 
 
 def rendered(tools: Path, values: dict[str, Any]) -> list[Any]:
     """Return the objects that Helm makes of the chart, which it finds no fault with."""
-    command = [tools / "python", "-c", RENDER, CHART, json.dumps(values)]
+    command = [str(tools / "python"), "-c", RENDER, str(CHART), json.dumps(values)]
     found, texts = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     assert [each for each in found if each["severity"] > 1] == []  # 1 is advice: a chart may have an icon
     manifests = [text for name, text in texts.items() if name.endswith(".yaml")]
@@ -83,7 +83,7 @@ def rendered(tools: Path, values: dict[str, Any]) -> list[Any]:
 )
 def test_helm_makes_objects_of_kubernetes(tools: Path, values: dict[str, Any]) -> None:
     """Each fits its schema, finds what it names, and its pods run commands and settings that the program knows."""
-    objects = rendered(tools, values)
+    objects, validate = rendered(tools, values), import_module("kubernetes_validate").validate
     named = {(one["kind"], one["metadata"]["name"]) for one in objects} | {("Secret", "tokimori")}
     labels = [one["spec"]["template"]["metadata"]["labels"].items() for one in objects if one["kind"] == "Deployment"]
     for one in objects:
@@ -111,7 +111,7 @@ def test_helm_makes_objects_of_kubernetes(tools: Path, values: dict[str, Any]) -
 def test_helm_says_what_a_chart_lacks(tools: Path) -> None:
     """Without a store nothing is installed, and the message names the values."""
     done = subprocess.run(
-        [tools / "python", "-c", RENDER, CHART, "{}"], check=False, capture_output=True, text=True, timeout=60
+        [str(tools / "python"), "-c", RENDER, str(CHART), "{}"], check=False, capture_output=True, text=True, timeout=60
     )
     assert done.returncode != 0
     assert "store: the URL of a store, or existingSecret" in done.stderr
@@ -120,7 +120,7 @@ def test_helm_says_what_a_chart_lacks(tools: Path) -> None:
 def test_compose_reads_its_file(tools: Path, tmp_path: Path) -> None:
     """It asks for the secrets that are missing by their script, and then finds no fault, not even a warning."""
     shutil.copytree(DEPLOY, tmp_path / "deploy", ignore=shutil.ignore_patterns(".env"))
-    command = [tools / "docker-compose", "-f", "deploy/compose.yaml", "config", "--format", "json"]
+    command = [str(tools / "docker-compose"), "-f", "deploy/compose.yaml", "config", "--format", "json"]
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, check=False, capture_output=True, text=True)
     assert done.returncode != 0 and "run deploy/compose/secrets.sh" in done.stderr

@@ -108,6 +108,7 @@ def test_a_node_starts_from_files_alone_and_follows_them(program: Program, tmp_p
     }
     program("job", "add", "j", "--noop")
     with site_of(program) as site, Asking(site, ssl.create_default_context(cadata=old + new)) as asking:
+        assert site.secret == ""  # who has given a secret knows it: it is not printed
         until(lambda: asking.count > 5)
         assert served(site).split() == old.split()
         mount.put(files | {"secret": NEXT_SECRET, "tls.crt": new, "tls.key": new_key})

@@ -14,7 +14,20 @@ import pytest
 from tests.programs.forked import ROOT
 
 pytestmark = [pytest.mark.prove, pytest.mark.timeout(900)]
-PYTHONS = [each for each in ("python3.11", "python3.12", "python3.13") if shutil.which(each)]
+PYENV = Path.home() / ".pyenv/versions"
+"""Pythons that stand beside each other, none of which is the one that their names start."""
+PYTHONS = [
+    next((str(each) for each in PYENV.glob(f"{version}.*/bin/python3")), shutil.which(f"python{version}") or "")
+    for version in ("3.11", "3.12", "3.13")
+]
+LICENCES = """
+from importlib.metadata import distributions
+for each in distributions():
+    meta = each.metadata
+    named = [one for one in meta.get_all("Classifier", []) if one.startswith("License :: OSI Approved")]
+    said = meta["License-Expression"] or meta["License"] or " ".join(named)
+    print(each.name, said.partition(chr(10))[0], sep=": ")
+"""
 
 
 def build(folder: Path) -> dict[str, str]:
@@ -59,9 +72,9 @@ def test_both_hold_what_is_needed_and_no_more(dist: Path) -> None:
 
 
 @pytest.mark.parametrize("extra", ["", "[all]"])
-@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("python", filter(None, PYTHONS), ids=lambda each: each.split("/")[-3])
 def test_a_fresh_venv_runs_it(python: str, extra: str, dist: Path, tmp_path: Path) -> None:
-    """On each Python that is here a job is added and shown; what is uninstalled leaves nothing behind."""
+    """On each Python that is here a job is added and shown; each package says its licence, and none stays behind."""
     home = tmp_path / "venv"
     made = subprocess.run([python, "-m", "venv", str(home)], check=False, capture_output=True, text=True)
     if made.returncode or subprocess.run([python, "-c", "import ssl"], check=False, capture_output=True).returncode:
@@ -77,6 +90,10 @@ def test_a_fresh_venv_runs_it(python: str, extra: str, dist: Path, tmp_path: Pat
     subprocess.run([home / "bin/python", "-c", "import tokimori; tokimori.App; tokimori.open"], check=True)
     if extra:
         subprocess.run([home / "bin/python", "-c", "import asyncpg, asyncmy, redis, opentelemetry"], check=True)
+        said = subprocess.run([home / "bin/python", "-c", LICENCES], check=True, capture_output=True, text=True)
+        licences = dict(line.split(": ", 1) for line in said.stdout.splitlines())
+        assert len(licences) > 20
+        assert [name for name, licence in licences.items() if licence in ("", "UNKNOWN")] == []
         return
     packages = [
         line.split("==")[0]

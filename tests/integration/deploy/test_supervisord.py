@@ -99,3 +99,4 @@ def test_a_node_is_started_drained_and_started_again(program: Program, superviso
     until(lambda: nodes(program).count("alive") == 1)
     assert "stopped: tokimori (exit status 0)" in supervisor.log
     assert "SIGKILL; not expected" in supervisor.log
+    assert "secret=" not in (program.home / "tokimori.out.log").read_text()

@@ -105,6 +105,8 @@ class Reader:
     def __exit__(self, *_: object) -> None:
         for process, _log in reversed(self.started):
             self._stop(process)
+        for note in self.home.glob("*/.state/node.pid"):  # a page that was not read to its end leaves a node behind
+            self._run("tokimori system stop --now", note.parents[1])
 
     def read(self, page: Path) -> int:
         """Carry a page out, and return how many commands were typed."""

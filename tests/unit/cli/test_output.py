@@ -23,8 +23,9 @@ def test_no_job_writes_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out == "name:   a\\x1b[2J\\nb\nlonger: é\n"
 
 
-def test_what_goes_to_a_file_is_not_for_one_reader(tmp_path: Path) -> None:
-    """A terminal and a pipe are read by who started this; a file, the journal and what is closed are not."""
+def test_what_goes_to_a_file_is_not_for_one_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal and a pipe are read by who started this, unless supervisord keeps it; a file and a journal are not."""
+    monkeypatch.delenv("SUPERVISOR_ENABLED", raising=False)
     reading, writing = os.pipe()
     master, terminal = os.openpty()
     journal, other = socket.socketpair()
@@ -33,6 +34,8 @@ def test_what_goes_to_a_file_is_not_for_one_reader(tmp_path: Path) -> None:
     try:
         for_one = [is_for_one_reader(each) for each in (writing, terminal, file, journal.fileno(), nothing, 9_999)]
         assert for_one == [True, True, False, False, False, False]
+        monkeypatch.setenv("SUPERVISOR_ENABLED", "1")
+        assert (is_for_one_reader(writing), is_for_one_reader(terminal)) == (False, True)
     finally:
         for each in (reading, writing, master, terminal, file, nothing):
             os.close(each)
