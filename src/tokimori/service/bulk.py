@@ -256,7 +256,7 @@ async def _carried_out(
             except StoreError:
                 raise
             except TokimoriError as fault:
-                if isinstance(fault, Forbidden) and not done and not kept:
+                if isinstance(fault, Forbidden) and fault.field != "scope" and not done and not kept:
                     raise  # so are all others
                 kept[each.id] = fault.message
                 again.append(each)

@@ -23,7 +23,7 @@ from tokimori.service.family import check_inherited
 from tokimori.service.given import many
 from tokimori.service.ground import Caller, Ground
 from tokimori.service.requests import Asked, Became, Request, became, manner_of, read_request, requested_run
-from tokimori.service.steps import all_in
+from tokimori.service.steps import all_in, check_moment
 from tokimori.service.store_time import Now
 
 MOST_TOGETHER, MOST_CHARACTERS = 500, 2**18
@@ -145,12 +145,15 @@ class RunRequests:
         now = await self._now()
         job = await self._store.get_job(check_job_id(job_id))
         check_readable(job.definition)
-        await self._check_steps([request])
+        await self._check_steps([request], now)
         return request, job, requested_run(job, request, RunId(uuid7(now, self._random)), now, self._caller.author)
 
-    async def _check_steps(self, requests: Sequence[Request]) -> None:
-        """Raise `NotFound` for a step of a job that there is not."""
-        for job_id in sorted({step.job for request in requests for step in all_in(request.then)}):
+    async def _check_steps(self, requests: Sequence[Request], now: Moment) -> None:
+        """Raise `NotFound` for a step of a job that there is not, and `InvalidInput` for an id of another time."""
+        steps = [step for request in requests for step in all_in(request.then)]
+        for step in steps:
+            check_moment(step, now)
+        for job_id in sorted({step.job for step in steps}):
             await self._store.get_job(job_id)
 
     async def keep(self, request: Request, run: Run) -> Asked:
@@ -187,7 +190,7 @@ class RunRequests:
         now = await self._now()
         job = await self._store.get_job(job_id)
         check_readable(job.definition)
-        await self._check_steps([request for _, request in batch])
+        await self._check_steps([request for _, request in batch], now)
         if any(request.unique is not None for _, request in batch):
             return [await self._keep_one(job, *each, now) for each in batch]
         runs, origins = requested_runs(job, batch, self._random, now, self._caller.author)

@@ -346,9 +346,11 @@ class Runs(RunFailures[M], RunParents[M]):
 
     @retry.within
     async def _retry_within(self, sight: Sight, run_id: str, key: str | None = None, *, force: bool = False) -> Asked:
-        """Check that a new run may be requested of the job that has the id now."""
-        if not await sight.sees_id((await sight.run_of(run_id)).job_id):
+        """Check that a new run may be requested of the job that has the id now, and of those of the steps behind it."""
+        run = await sight.run_of(run_id)
+        if not await sight.sees_id(run.job_id):
             raise out_of_scope(f"id: {run_id!r}", run_id)
+        await sight.check_parents([{"then": run.details.then}])
         return await self.retry(run_id, key, force=force)
 
     @operation(Role.OPERATE, RUN, audit=OUTCOME, gives=RunView.made)

@@ -5,14 +5,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from tokimori.clock import Moment
+from tokimori.clock import DAY, HOUR, Moment, format_moment
 from tokimori.errors import InvalidInput
 from tokimori.model.attempt_notes import check_json
 from tokimori.model.ids import JobId, RandomBytes, RunId, check_job_id, check_uuid, uuid7
+from tokimori.model.retention import first_id_at
 from tokimori.model.run import Step
 
 MOST_STEPS, MOST_BYTES = 500, 64 * 1024
 """The most runs that may follow one, and the bytes that describe them: a claim brings them with the run."""
+_VERSION = 14
+"""Place of the version in a UUID."""
 _ALLOWED = (
     f"objects with id, job, payload, on_failure, joins and then: at most {MOST_STEPS} of them, {MOST_BYTES} bytes"
 )
@@ -38,6 +41,14 @@ def read_steps(given: object) -> tuple[Step, ...]:
             allowed = f"0..{MOST_STEPS}"
             raise InvalidInput(f"then.joins: {step.joins}", field="then.joins", value=step.joins, allowed=allowed)
     return steps
+
+
+def check_moment(step: Step, now: Moment) -> None:
+    """Refuse an id that does not say when it was made: runs are listed and pruned by that. Raises `InvalidInput`."""
+    earliest, latest = first_id_at(Moment(now - DAY)), first_id_at(Moment(now + HOUR))
+    if step.id[_VERSION] != "7" or not earliest < step.id < latest:
+        allowed = f"a UUID of version 7 made within the last day, or the next hour; it is {format_moment(now)} now"
+        raise InvalidInput(f"then.id: {step.id}", field="then.id", value=step.id, allowed=allowed)
 
 
 def all_in(steps: Iterable[Step]) -> Iterator[Step]:

@@ -35,6 +35,8 @@ from tokimori.service.timekeeping import Timekeeper
 
 PROGRAM = Program(host="h", boot_id="b", pid=1, version="0")
 UUID = "01a1fe76-c901-7d5c-b9f7-4e869d9c8e52"
+NEW = "01b8dac5-b400-7d5c-b9f7-4e869d9c8e52"
+"""Made when the clock begins."""
 OTHER = "8f6b6d1e-7f1c-4b3e-9a36-0c5b2f0a9d11"
 
 
@@ -120,8 +122,8 @@ async def test_a_join_of_steps_gets_the_list_of_results(place: Place) -> None:
     for name in ("a", "b", "c"):
         await jobs.add(name, function=name)
     then: list[Step | Mapping[str, Any]] = [
-        {"id": UUID, "job": "b", "joins": 2},
-        {"id": UUID.replace("8e", "8f"), "job": "c", "payload": "7"},
+        {"id": NEW, "job": "b", "joins": 2},
+        {"id": NEW.replace("8e", "8f"), "job": "c", "payload": "7"},
     ]
     for _ in range(2):
         await jobs.trigger("a", then=then)

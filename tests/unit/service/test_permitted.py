@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
@@ -12,7 +11,7 @@ from tests.unit.service.world import NODE, World
 from tokimori.errors import Forbidden, InvalidInput, NotFound, Refused
 from tokimori.model.access_token import EVERYTHING, Role, Scope
 from tokimori.model.calendar import Calendar
-from tokimori.model.ids import NodeId, PermitId
+from tokimori.model.ids import NodeId, PermitId, uuid7
 from tokimori.model.outcome import Succeeded
 from tokimori.ports.semaphores import UnitWish
 from tokimori.service.operation import Member
@@ -362,14 +361,14 @@ async def test_results_of_parents_are_told_within_the_scope(two: World) -> None:
 @SCOPES
 async def test_a_step_names_a_job_within_the_scope(two: World, scope: Scope) -> None:
     """A request can't make a run of another job when its own ends, however deep it is named."""
-    service, step = acting(two, Role.OPERATE, scope), {"id": str(uuid4()), "job": "other"}
-    deep = {"id": str(uuid4()), "job": "mail-in", "then": [step]}
+    service, step = acting(two, Role.OPERATE, scope), {"id": uuid7(NEW_YEAR, bytes), "job": "other"}
+    deep = {"id": uuid7(NEW_YEAR, bytes), "job": "mail-in", "then": [step]}
     for then in ([step], [deep]):
         with pytest.raises(Forbidden, match="then: 'other'"):
             await service.jobs.trigger("mail-in", then=then)
         with pytest.raises(Forbidden, match="then: 'other'"):
             await service.jobs.trigger_many("mail-in", [{}, {"then": then}])
-    made = await service.jobs.trigger("mail-in", then=[{"id": str(uuid4()), "job": "mail-in"}])
+    made = await service.jobs.trigger("mail-in", then=[{"id": uuid7(NEW_YEAR, bytes), "job": "mail-in"}])
     assert [each.job for each in made.details.then] == ["mail-in"]
 
 
@@ -379,10 +378,10 @@ async def test_a_step_names_a_job_within_the_scope(two: World, scope: Scope) -> 
         7,
         [{"job": "mail-in"}],
         [{"id": "x", "job": "mail-in"}],
-        [{"id": str(uuid4()), "job": "a b"}],
-        [{"id": str(uuid4()), "job": "mail-in", "payload": "{"}],
-        [{"id": str(uuid4()), "job": "mail-in", "joins": -1}],
-        [{"id": str(uuid4()), "job": "mail-in", "payload": '"' + "x" * 70_000 + '"'}],
+        [{"id": uuid7(NEW_YEAR, bytes), "job": "a b"}],
+        [{"id": uuid7(NEW_YEAR, bytes), "job": "mail-in", "payload": "{"}],
+        [{"id": uuid7(NEW_YEAR, bytes), "job": "mail-in", "joins": -1}],
+        [{"id": uuid7(NEW_YEAR, bytes), "job": "mail-in", "payload": '"' + "x" * 70_000 + '"'}],
     ],
 )
 async def test_steps_that_cannot_be_are_refused(two: World, then: Any) -> None:
@@ -390,4 +389,4 @@ async def test_steps_that_cannot_be_are_refused(two: World, then: Any) -> None:
     with pytest.raises(InvalidInput, match=r"^(then|payload)"):
         await two.service.jobs.trigger("mail-in", then=then)
     with pytest.raises(NotFound):
-        await two.service.jobs.trigger("mail-in", then=[{"id": str(uuid4()), "job": "missing"}])
+        await two.service.jobs.trigger("mail-in", then=[{"id": uuid7(NEW_YEAR, bytes), "job": "missing"}])
