@@ -31,6 +31,7 @@ _PATHS: Final[Mapping[str, tuple[Schema, str, object]]] = {
     "run_id": (_RUN, "a UUID", "01a1fe76-c901-7d5c-b9f7-4e869d9c8e52"),
     "attempt": ({"type": "integer", "minimum": 1, "maximum": 2**31 - 2}, "the number of an attempt", 1),
     "node_id": (_RUN, "a UUID", "01a1fe76-c901-7d5c-b9f7-4e869d9c8e53"),
+    "cause": ({"type": "string"}, "the id of a cause, or its text", "exit 1: connection refused"),
     "topic": ({"type": "string", "pattern": _TOPIC}, TOPIC_ALLOWED, "orders"),
     "queue": ({"type": "string", "pattern": _WORD}, WORD_ALLOWED, "mail"),
     "name": ({"type": "string", "pattern": _WORD}, WORD_ALLOWED, "holidays"),

@@ -18,9 +18,10 @@ from tokimori.model.transitions import STANDING_STILL, RunState
 from tokimori.service.arguments import FailureFilters, RunFilters
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.failures import MOST_BUCKETS
+from tokimori.service.mutes import USUAL
 from tokimori.service.reasons import Why
 from tokimori.service.runs import MOST_ATTEMPTS
-from tokimori.service.views.failures import FailuresView
+from tokimori.service.views.failures import FailuresView, MuteView
 from tokimori.service.views.runs import AttemptView, OutputView, ParentRunView, RunDetailsView, RunView
 from tokimori.service.waits import LONGEST_WAIT
 
@@ -119,6 +120,13 @@ class RetryRunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     force: bool = False
 
 
+class MuteRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """For how long a cause is muted, at most 90 days, and why."""
+
+    lasts: float | str = USUAL
+    reason: str | None = None
+
+
 class RunRoutes:
     """The part of the API for runs."""
 
@@ -127,7 +135,7 @@ class RunRoutes:
 
     def operations(self) -> Sequence[Operation]:
         """Return the operations of this part."""
-        every, run = "/api/v2/runs", "/api/v2/runs/{run_id}"
+        every, run, cause = "/api/v2/runs", "/api/v2/runs/{run_id}", "/api/v2/failures/{cause}"
         return [
             Operation("run_list", "GET", every, self.list, list[RunView], answered=(_LOOKED,), asked=_ASKED),
             Operation(
@@ -143,6 +151,11 @@ class RunRoutes:
                 example={"job_id": "nightly-report", "key": "order-17"},
             ),
             Operation("run_failures", "GET", "/api/v2/failures", self.failures, FailuresView, large=True),
+            Operation("run_mutes", "GET", "/api/v2/failures/mutes", self.mutes, list[MuteView]),
+            Operation(
+                "run_mute", "POST", f"{cause}/mute", self.mute, MuteView, example={"lasts": "7d", "reason": "known"}
+            ),
+            Operation("run_unmute", "POST", f"{cause}/unmute", self.unmute, MuteView | None, example={}),
             Operation("run_show", "GET", run, self.show, RunView),
             Operation("run_why", "GET", f"{run}/why", self.why, Why),
             Operation("run_parents", "GET", f"{run}/parents", self.parents, list[ParentRunView]),
@@ -195,6 +208,20 @@ class RunRoutes:
         """
         found = await self._service(request).runs.failures(**filters_of(query, FailureFilters))
         return answer(FailuresView.made(found))
+
+    async def mutes(self, request: Request) -> Response:
+        """Return the causes of failures that are muted."""
+        return answer([MuteView.made(each) for each in await self._service(request).runs.mutes()])
+
+    async def mute(self, request: Request, body: MuteRequest) -> Response:
+        """Mute a cause of failures, by its id, for everybody and for a while."""
+        runs = self._service(request).runs
+        return answer(MuteView.made(await runs.mute(request.path_params["cause"], body.lasts, body.reason)))
+
+    async def unmute(self, request: Request) -> Response:
+        """Mute a cause no longer; what was muted, or null."""
+        found = await self._service(request).runs.unmute(request.path_params["cause"])
+        return answer(None if found is None else MuteView.made(found))
 
     async def add(self, request: Request, body: RunRequest) -> Response:
         """Ask for a run of a job, now or at a moment."""

@@ -32,6 +32,9 @@ run = Group(
     nouns={
         "list": ("tokimori.cli.run_list:list_runs", "List runs, newest first; --watch goes on."),
         "failures": ("tokimori.cli.run_failures:failures", "Show failed runs by their cause: how often, where, when."),
+        "mute": ("tokimori.cli.run_failures:mute", "Mute a cause of failures for a while, for everybody."),
+        "unmute": ("tokimori.cli.run_failures:unmute", "Mute a cause of failures no longer."),
+        "mutes": ("tokimori.cli.run_failures:mutes", "List the causes of failures that are muted."),
         "logs": ("tokimori.cli.run_logs:logs", "Print what a run wrote; -f goes on until its end."),
         "report": ("tokimori.cli.run_report:report", "Report, from within a run, how it ended."),
         "bulk": ("tokimori.cli.many:bulk_runs", "Give one order for all runs that filters find, after a look at them."),
@@ -40,8 +43,8 @@ run = Group(
         "why": ("tokimori.cli.why:why_run", "Say what keeps a run from starting, and the command that mends it."),
     },
     sections={
-        "Look": ("list", "show", "parents", "logs", "why", "failures"),
-        "Order": ("cancel", "restart", "signal", "hold", "resume", "retry", "bulk"),
+        "Look": ("list", "show", "parents", "logs", "why", "failures", "mutes"),
+        "Order": ("cancel", "restart", "signal", "hold", "resume", "retry", "bulk", "mute", "unmute"),
         "From within a run": ("report",),
     },
     examples=(

@@ -1,5 +1,6 @@
 """`tokimori run failures`"""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -7,16 +8,18 @@ import click
 from tokimori.cli.command import Command, options
 from tokimori.cli.completing import job_ids
 from tokimori.cli.moment import AGO, past_or_none
-from tokimori.cli.output import print_json, print_notice
+from tokimori.cli.output import local, print_json, print_lines, print_notice
 from tokimori.cli.session import in_service
 from tokimori.cli.table import At, Short, print_table
 
 if TYPE_CHECKING:
+    from tokimori.model.mute import Mute
     from tokimori.service.failures import FoundFailures
     from tokimori.service.service import Service
 
-_COLUMNS = ("COUNT", "CAUSE", "JOBS", "FIRST", "LAST", "WHEN", "RUN", "ID")
-_SPARE = ("FIRST", "ID", "WHEN", "JOBS")
+_COLUMNS = ("COUNT", "CAUSE", "MUTED", "JOBS", "FIRST", "LAST", "WHEN", "RUN", "ID")
+_COLUMNS_OF_MUTES = ("ID", "CAUSE", "UNTIL", "BY", "REASON")
+_SPARE = ("FIRST", "ID", "WHEN", "JOBS", "MUTED")
 _BARS = " ▁▂▃▄▅▆▇█"
 
 
@@ -57,6 +60,7 @@ def failures(*, since: str | None, until: str | None, before: str | None, **trai
         (
             each.count,
             each.cause,
+            "" if each.muted is None else At(each.muted.until, zone),
             ", ".join(each.jobs) + (f" and {each.more_jobs} more" if each.more_jobs else ""),
             At(each.first, zone),
             At(each.last, zone),
@@ -69,6 +73,56 @@ def failures(*, since: str | None, until: str | None, before: str | None, **trai
     print_table(_COLUMNS, rows, spare=_SPARE)
     if found.next is not None:
         print_notice(f"{found.looked:,} failed runs were looked at; go on with --before {found.next}")
+
+
+_cause = click.argument("cause")
+
+
+@click.command("mute", cls=Command, examples=(("run mute 3f2a9b1c04de --for 2d --reason 'mended on Monday'", ""),))
+@_cause
+@click.option("--for", "lasts", metavar="LENGTH", default="7d", show_default=True, help="At most 90 days.")
+@click.option("--reason", metavar="TEXT", help="Shown to everybody.")
+def mute(cause: str, *, lasts: str, reason: str | None) -> None:
+    """Mute a cause of failures, by the id that `run failures` shows: for a while it counts with what needs nobody."""
+
+    async def act(service: "Service") -> "tuple[str, Mute]":
+        return service.time_zone, await service.runs.mute(cause, lasts, reason)
+
+    zone, found = in_service(act)
+    _print_mute(found, f"muted until {local(found.until, zone)}: {found.cause}")
+
+
+@click.command("unmute", cls=Command)
+@_cause
+def unmute(cause: str) -> None:
+    """Mute a cause of failures no longer."""
+    found = in_service(lambda service: service.runs.unmute(cause))
+    _print_mute(found, f"{cause} was not muted" if found is None else f"not muted any more: {found.cause}")
+
+
+@click.command("mutes", cls=Command)
+def mutes() -> None:
+    """List the causes of failures that are muted: until when, by whom and why."""
+    from tokimori.service.views.failures import MuteView
+
+    async def act(service: "Service") -> "tuple[str, Sequence[Mute]]":
+        return service.time_zone, await service.runs.mutes()
+
+    zone, found = in_service(act)
+    if options().as_json:
+        print_json([MuteView.made(each) for each in found])
+        return
+    rows = [(each.id, each.cause, At(each.until, zone), each.by, each.reason) for each in found]
+    print_table(_COLUMNS_OF_MUTES, rows, spare=("ID",))
+
+
+def _print_mute(found: "Mute | None", text: str) -> None:
+    from tokimori.service.views.failures import MuteView
+
+    if options().as_json:
+        print_json(None if found is None else MuteView.made(found))
+    else:
+        print_lines(text)
 
 
 def _drawn(histogram: tuple[int, ...]) -> str:

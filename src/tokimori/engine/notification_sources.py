@@ -10,11 +10,13 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment, format_moment
 from tokimori.errors import InvalidInput, NotFound
-from tokimori.model.cause import cause_in
+from tokimori.model.cause import cause_id, cause_in
 from tokimori.model.document import Document
 from tokimori.model.expectation import ALARM_KIND, Alarm, AlarmKind, decode_alarm
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import Job
+from tokimori.model.mute import KIND as MUTE
+from tokimori.model.mute import MOST_MUTED, decode_mute
 from tokimori.model.notification import Occasion, shortened
 from tokimori.model.notifier import PREFIX, NotifyOn, is_notifier, name_of, quiet_until
 from tokimori.model.notifying import (
@@ -175,7 +177,23 @@ class NotifyReader:
         place = ends.rest if ends.rest is not None and len(final) == len(ends.found) else max(place, EndPlace(bound))
         told = {run_id: written for run_id, written in told.items() if written >= place.written}
         read = replace(state, written=place.written, tie=place.tie, told=told, troubles=newest_of(troubles))
-        return NotifyReading(state=read, happened=await self._with_causes(happened), more=not is_all and bool(final))
+        told_of, muted = await self._unmuted(await self._with_causes(happened), now)
+        kept = {name: each for name, each in read.troubles.items() if name in state.troubles or name not in muted}
+        read = replace(read, troubles=kept)
+        return NotifyReading(state=read, happened=told_of, more=not is_all and bool(final))
+
+    async def _unmuted(self, happened: Happened, now: Moment) -> tuple[Happened, Collection[JobId]]:
+        """Return the events but for failures with a cause that is muted, and the jobs of these: they recover unsaid."""
+        if not any(occasion.cause for occasion, _ in happened):
+            return happened, ()
+        documents = await self._store.list_documents(MUTE, after="", limit=MOST_MUTED)
+        muted = {each.name for each in documents if decode_mute(each.text).until > now}
+        is_told = [
+            occasion.event is not NotifyOn.FAILURE or cause_id(occasion.cause or "") not in muted
+            for occasion, _ in happened
+        ]
+        told = [each for each, told in zip(happened, is_told, strict=True) if told]
+        return told, {each[0].job_id for each, told in zip(happened, is_told, strict=True) if not told}
 
     async def _with_causes(self, happened: Happened) -> Happened:
         """Return the events with a cause for each failure that has notifiers."""

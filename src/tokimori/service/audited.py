@@ -5,11 +5,13 @@ from contextlib import suppress
 from functools import partial, wraps
 from typing import Any, Final, NamedTuple
 
+from tokimori.clock import format_moment
 from tokimori.errors import InvalidInput, NotFound, StoreError
 from tokimori.model.audit_changes import OF_A_JOB
 from tokimori.model.build import Upload
 from tokimori.model.job import Definition, Job
 from tokimori.model.lanes import queue_of
+from tokimori.model.mute import Mute
 from tokimori.model.run import Run
 from tokimori.service.audit import Audit, record
 from tokimori.service.deleting import DeletedJobs
@@ -237,6 +239,8 @@ def _outcome(result: object, kwargs: Mapping[str, object]) -> object:
             return {"run": result.run.id, "became": result.became}
         case Job():
             return {"job": result.id}
+        case Mute():
+            return {"cause": result.cause, "until": format_moment(result.until), "reason": result.reason}
         case Upload():
             return {"uploads": result.digest}
         case list():

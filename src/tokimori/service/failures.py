@@ -13,17 +13,17 @@ from tokimori.model.access_token import Role
 from tokimori.model.cause import cause_id, cause_in, last_line
 from tokimori.model.ids import JobId, RunId, check_job_id, check_uuid
 from tokimori.model.job import Job
+from tokimori.model.mute import Mute
 from tokimori.model.retention import first_id_at
 from tokimori.model.run import LONG, Run
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import RunFilter, Store
+from tokimori.ports.store import RunFilter
 from tokimori.service.arguments import FailureFilters
 from tokimori.service.asking import checked, known_job
-from tokimori.service.bulk import RunBulk
 from tokimori.service.finding import MOST_JOBS, JobOf, JobsOfRuns, SeesRun, Traits, search_of
 from tokimori.service.finding_runs import whole
 from tokimori.service.given import moment_of
-from tokimori.service.ground import Caller, Ground
+from tokimori.service.mutes import RunMutes
 from tokimori.service.operation import M, operation
 from tokimori.service.sight import OPEN, Sight, jobs_within
 from tokimori.service.views.failures import FailuresView
@@ -41,7 +41,7 @@ class FailureCause(Struct, frozen=True, kw_only=True):
     """Failures with one cause. `id` is its name in filters.
 
     `jobs` are those with most failures, and `more_jobs` counts the others. `histogram` counts failures in equal parts
-    of the period. `sample` is the newest failed run, and `line` the last line of its error.
+    of the period. `sample` is the newest failed run, and `line` the last line of its error. `muted`: it is muted.
     """
 
     id: str
@@ -54,6 +54,7 @@ class FailureCause(Struct, frozen=True, kw_only=True):
     histogram: tuple[int, ...]
     sample: RunId
     line: str
+    muted: Mute | None = None
 
 
 class FoundFailures(Struct, frozen=True, kw_only=True):
@@ -82,12 +83,8 @@ class _Wanted(Traits, frozen=True, kw_only=True):
     before: RunId | None = None
 
 
-class RunFailures(RunBulk[M]):
+class RunFailures(RunMutes[M]):
     """Operations on failed runs."""
-
-    _store: Store
-    _ground: Ground
-    _caller: Caller
 
     @operation(Role.READ, OPEN, gives=FailuresView.made)
     async def failures(self, **filters: Unpack[FailureFilters]) -> FoundFailures:
@@ -110,6 +107,18 @@ class RunFailures(RunBulk[M]):
 
     async def _found(self, filters: FailureFilters, job_of: JobOf, sees: SeesRun | None) -> FoundFailures:
         wanted = _checked(filters, await self._ground.now(), self._caller.time_zone)
+        found, muted = _answer(wanted, *await self._gathered(wanted, job_of, sees)), await self._muted()
+        return replace(found, causes=tuple(replace(each, muted=muted.get(each.id)) for each in found.causes))
+
+    async def _cause_of(self, wanted: str, since: Moment) -> str | None:
+        period = _Wanted(since=since, until=Moment(await self._ground.now() + 1), buckets=1)
+        causes = (await self._gathered(period, self._known, None))[0]
+        return next((cause for cause in causes if cause_id(cause) == wanted), None)
+
+    async def _gathered(
+        self, wanted: _Wanted, job_of: JobOf, sees: SeesRun | None
+    ) -> tuple[dict[str, "_Gathering"], int, RunId | None]:
+        """Return the failures by cause, how many failed runs were read, and where to go on, if that was not all."""
         causes = dict[str, _Gathering]()
         before, looked = min([first_id_at(wanted.until), *([wanted.before] if wanted.before else [])]), 0
         oldest, jobs = first_id_at(Moment(max(0, wanted.since - _LONGEST_RUN))), JobsOfRuns(job_of, wanted, sees)
@@ -127,7 +136,7 @@ class RunFailures(RunBulk[M]):
                     gathered = causes.get(cause) or causes.setdefault(cause, _Gathering(wanted))
                     gathered.add(run)
             await asyncio.sleep(0)
-        return _answer(wanted, causes, looked, None if is_all else RunId(before))
+        return causes, looked, None if is_all else RunId(before)
 
 
 class _Gathering:

@@ -134,7 +134,7 @@ async def _asked(each: Operation, world: World, door: Asker) -> Answer:
         await world.service.jobs.delete("nightly-report")
         await world.service.calendars.delete("holidays")
     names = {"job_id": "nightly-report", "queue": "mail", "name": "holidays", "run_id": run}
-    names |= {"node_id": node, "topic": "orders"}
+    names |= {"node_id": node, "topic": "orders", "cause": "exit 1: no luck"}
     if each.id.startswith("task_"):
         names |= {"name": "ping_google", "number": "0", "digest": await built(world)}
     path = each.path.format(**names) + ("?" + urlencode(each.asked, doseq=True) if each.asked else "")

@@ -15,10 +15,12 @@ from tokimori.clock import Moment
 from tokimori.engine.notification_sources import EVERY, PAGE, KnownJobs
 from tokimori.engine.notifications import ASIDE, IDLE, SOON, Messenger
 from tokimori.errors import StoreUnavailable
+from tokimori.model.cause import cause_id
 from tokimori.model.document import Document
 from tokimori.model.expectation import ALARM_KIND, Alarm, AlarmKind, encode_alarm
 from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, RunId
 from tokimori.model.job import Job, JobState
+from tokimori.model.mute import Mute, encode_mute
 from tokimori.model.notifier import Notifier, NotifyOn, notifier_id
 from tokimori.model.notifying import KIND, MOST_IDS, NAME, SUCCESSES
 from tokimori.model.policies import OnExhausted
@@ -262,6 +264,31 @@ async def test_one_cause_is_one_notification(world: World) -> None:
     assert [(each["count"], each["subject"]) for each in told] == [(500, "500 runs have failed"), (1, "a has failed")]
     assert len(told[0]["runs"]) == 5
     assert "and 495 more" in told[0]["text"]
+
+
+async def test_a_muted_cause_is_told_to_nobody_until_it_is_over(world: World) -> None:
+    """Neither is the recovery from it; other causes are, and what was told before is told to be over."""
+    await world.tell()
+    for name in ("a", "b", "c"):
+        await world.add(name, notify=ON_FAILURE)
+    await world.end("c", error="disk full")
+    await world.step()
+    now = world.clock.now()
+    mute = Mute(id=cause_id("failed: disk full"), cause="failed: disk full", since=now, until=Moment(now + 60_000_000))
+    await world.store.put_document(Document(kind="mute", name=mute.id, text=encode_mute(mute), version=1), None)
+    for name, error in (("a", "disk full"), ("b", "no route"), ("c", "disk full")):
+        await world.end(name, error=error)
+    await world.step()
+    for name in ("a", "c"):
+        await world.end(name, RunState.SUCCEEDED)
+    await world.step()
+    assert sorted(each["subject"] for each in await world.told()) == [
+        *("b has failed", "c has failed", "c has recovered")
+    ]
+    await world.step(60)
+    await world.end("a", error="disk full")
+    await world.step()
+    assert "a has failed" in [each["subject"] for each in await world.told()]
 
 
 async def test_many_notifications_at_once_become_few(world: World) -> None:

@@ -7,16 +7,17 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.service.world import NODE, World
-from tokimori.clock import Moment
+from tokimori.clock import DAY, Moment
 from tokimori.engine.settle import change_of
-from tokimori.errors import InvalidInput, NotFound
+from tokimori.errors import Forbidden, InvalidInput, NotFound, Refused
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.cause import cause_id
 from tokimori.model.ids import RunId
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.run import Output
 from tokimori.ports.nodes import Beat, StartedRun
-from tokimori.service import failures, finding_runs, run_ids
+from tokimori.service import failures, finding_runs, mutes, run_ids
+from tokimori.service.audited import audited
 from tokimori.service.permitted import permitted
 from tokimori.service.sight import Access
 
@@ -71,6 +72,57 @@ async def test_failures_are_those_in_scope(world: World, runs: list[str]) -> Non
     assert (cause.count, cause.jobs, cause.sample) == (1, ("c",), runs[2])
     with pytest.raises(NotFound):
         await mine.runs.failures(job_id="a")
+
+
+async def test_a_cause_is_muted_for_a_while_for_everybody(world: World, runs: list[str]) -> None:
+    """An id or a text names it; the answers say until when, by whom and why, and the audit log keeps it."""
+    muting = audited(world.service.acting_as("ann")).runs
+    muted = await muting.mute(cause_id(REFUSED), "2d", "on Monday")
+    assert (muted.cause, muted.by, muted.until - muted.since) == (REFUSED, "ann", 2 * DAY)
+    one, other = (await world.service.runs.failures()).causes
+    assert (one.muted, other.muted) == (muted, None) and list(await world.service.runs.mutes()) == [muted]
+    (entry,) = [each.entry for each in await world.service.audit.list()]
+    assert (entry.who, entry.what, entry.of) == ("ann", "runs.mute", f"mute {cause_id(REFUSED)}")
+    assert "on Monday" in str(entry.after)
+    again = await muting.mute(REFUSED, 60)
+    assert [each.until for each in await world.service.runs.mutes()] == [again.until]
+    world.pass_seconds(61)
+    assert (await world.service.runs.failures()).causes[0].muted is None
+    assert list(await world.service.runs.mutes()) == [] and await muting.unmute(REFUSED) is None
+    await muting.mute(REFUSED)
+    assert (await muting.unmute(cause_id(REFUSED))) is not None and list(await world.service.runs.mutes()) == []
+
+
+async def test_so_many_causes_are_muted_at_most(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are over make room; lengths and causes have bounds, and an unknown id is no cause."""
+    monkeypatch.setattr(mutes, "MOST_MUTED", 2)
+    muting = world.service.runs
+    for cause in ("exit 1: one", "exit 1: two"):
+        await muting.mute(cause, "1h")
+    with pytest.raises(Refused, match="2 causes are muted"):
+        await muting.mute("exit 1: three")
+    world.pass_seconds(3601)
+    await muting.mute("exit 1: three")
+    documents = await world.store.list_documents("mute", after="", limit=10)
+    assert [each.name for each in documents] == [cause_id("exit 1: three")]
+    for cause, lasts in (("", "1h"), ("x" * 201, "1h"), ("a\0", "1h"), ("exit 1: one", "91d"), ("exit 1: one", 0)):
+        with pytest.raises(InvalidInput):
+            await muting.mute(cause, lasts)
+    with pytest.raises(NotFound, match="no failure of 30 days"):
+        await muting.mute("0123456789ab")
+
+
+async def test_a_mute_tells_a_reader_of_some_queues_no_cause_of_others(world: World, runs: list[str]) -> None:
+    """What everybody sees is muted by those who may see everything; a cause of another queue is an id alone."""
+    await world.service.runs.mute("exit 4: no space left", reason="secret plan")
+    await world.service.runs.mute(REFUSED, reason="known")
+    mine = permitted(world.service, Access(author="t", role=Role.ADMIN, scope=Scope(queues=("mail",)))).runs
+    assert "space" not in str(await mine.mutes()) and "plan" not in str(await mine.mutes())
+    (cause,) = (await mine.failures()).causes
+    assert cause.muted is not None and cause.muted.reason == "known"
+    for act in (mine.mute, mine.unmute):
+        with pytest.raises(Forbidden):
+            await act(REFUSED)
 
 
 async def test_so_many_failures_are_looked_at(world: World, runs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

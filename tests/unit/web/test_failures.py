@@ -62,6 +62,23 @@ async def test_the_jobs_of_a_cause_are_paused_at_once(world: World, tab: Tab) ->
     await tab.show(re.sub("since=[^&]*", "since=soon", link), 422)
 
 
+async def test_a_muted_cause_stands_below_and_needs_nobody(world: World, tab: Tab) -> None:
+    """It says until when and why, its job is not counted as failing, and one press ends it."""
+    await add(world)
+    await _fail(world, "hello", "no luck", 2)
+    await add(world, "other")
+    await _fail(world, "other", "quota is exhausted")
+    first, second = (await tab.show("/failures")).keys("cause")
+    told = await tab.press("runs.mute", "exit 1: no luck", back="/failures", lasts="2d", reason="on Monday")
+    assert "“exit 1: no luck” is muted until" in told.text
+    page = await tab.show("/failures")
+    assert page.keys("cause") == [second, first]
+    assert "Muted for everybody" in page.text and "on Monday" in page.text and "Unmute" in page.text
+    assert "1 failing" in (await tab.show("/")).text and "hello" not in (await tab.show("/jobs?state=failing")).text
+    await tab.press("runs.unmute", "exit 1: no luck", back="/failures")
+    assert "Muted" not in (await tab.show("/failures")).text
+
+
 async def test_a_reader_sees_the_failures_of_his_queue_alone(world: World) -> None:
     """No count, no job and no picture says anything of another queue; what he may not do is not offered."""
     await add(world, "mine", queue="mine")

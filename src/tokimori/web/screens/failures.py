@@ -10,14 +10,17 @@ from tokimori.errors import NotFound
 from tokimori.logs.controls import visible
 from tokimori.model.cause import ID, last_line
 from tokimori.model.ids import JobId
+from tokimori.model.mute import Mute
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.failures import FailureCause
+from tokimori.service.mutes import USUAL
+from tokimori.service.service import Service
 from tokimori.web.addresses import address, path
 from tokimori.web.doing import MOST_CHOSEN
 from tokimori.web.filters import chips, typed, words
 from tokimori.web.pictures import histogram
 from tokimori.web.run_rows import is_stock
-from tokimori.web.screen import Screen, Shown
+from tokimori.web.screen import Act, Field, Given, Receipt, Screen, Shown
 from tokimori.web.screens import jobs, runs
 from tokimori.web.times import Time
 from tokimori.web.visit import Visit
@@ -62,6 +65,8 @@ class CauseRow(NamedTuple):
     pause: str
     line: str = ""
     """The last line of the newest of these runs that says something."""
+    muted: str = ""
+    """Until when the cause is muted, by whom and why."""
 
 
 async def show(visit: Visit) -> Shown:
@@ -77,8 +82,9 @@ async def show(visit: Visit) -> Shown:
     causes = [each for each in found.causes if _has(each, looked)]
     most = max((number for each in causes for number in each.histogram), default=1)
     lines = {each.id: await _line(visit, each) for each in causes}
+    rows = [_row(visit, each, most, span, since)._replace(line=lines[each.id]) for each in causes]
     return {
-        "causes": [_row(visit, each, most, span, since)._replace(line=lines[each.id]) for each in causes],
+        "causes": sorted(rows, key=lambda row: row.muted != ""),
         "found": found,
         "span": span,
         "spans": [
@@ -120,6 +126,7 @@ def _has(cause: FailureCause, looked: Sequence[str]) -> bool:
 
 def _row(visit: Visit, cause: FailureCause, most: int, span: Span, since: Moment) -> CauseRow:
     kept = [(name, value) for name in NAMES for value in visit.all(name)]
+    muted, end = cause.muted, None if cause.muted is None else visit.time(cause.muted.until)
     made = format_moment(Moment(min(since, cause.first - DAY)))
     asked = [("cause", cause.id), ("since", format_moment(since)), *kept, ("back", visit.here)]
     said = f"{cause.count} in {span.says}"
@@ -134,7 +141,44 @@ def _row(visit: Visit, cause: FailureCause, most: int, span: Span, since: Moment
         sample=path("runs", cause.sample),
         retry=address("/failures/retry", asked),
         pause=address("/failures/pause", asked),
+        muted="" if muted is None or end is None else f"until {end.text} ({end.away}){_by(muted)}",
     )
+
+
+def _by(muted: Mute) -> str:
+    return f"{f' by {muted.by}' if muted.by else ''}{f': {muted.reason}' if muted.reason else ''}"
+
+
+async def _mute(service: Service, cause: str, given: Given) -> Receipt:
+    muted = await service.runs.mute(cause, given.get("lasts", USUAL), given.get("reason"))
+    return Receipt(f"“{muted.cause}” is muted until {format_moment(muted.until)}")
+
+
+async def _unmute(service: Service, cause: str, given: Given) -> Receipt:
+    return Receipt(f"“{cause}” {'was not muted' if await service.runs.unmute(cause) is None else 'counts again'}")
+
+
+_LASTS: Final = Field("lasts", "For", "such as 12h, 7d or 2w; at most 90 days", must=True)
+_MUTED: Final = "Until then it needs nobody, and notifiers tell nothing of it: for everybody. Runs and retries go on."
+
+
+async def _usual(_: Service, __: str) -> Given:
+    return {"lasts": USUAL}
+
+
+ACTS: Final = (
+    Act(
+        "runs.mute",
+        "Mute",
+        "muted",
+        _mute,
+        (_LASTS, Field("reason", "Reason", "shown to everybody")),
+        _MUTED,
+        undo="runs.unmute",
+        fill=_usual,
+    ),
+    Act("runs.unmute", "Unmute", "unmuted", _unmute),
+)
 
 
 async def ask(visit: Visit) -> Shown:

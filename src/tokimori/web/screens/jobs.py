@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from tokimori.errors import NotFound
 from tokimori.model.attempt_notes import check_json
+from tokimori.model.cause import cause_id, cause_in
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import Run
@@ -124,7 +125,8 @@ async def runs_in(service: Service, *states: RunState, limit: int = MOST_LISTED)
 
 
 async def failing(service: Service) -> dict[JobId, Run]:
-    """Return the jobs whose newest end is a failure, with that run, of the newest failures."""
+    """Return the jobs whose newest end is a failure, with that run, of the newest failures; muted causes are none."""
+    muted = {each.id for each in await service.runs.mutes()}
     failed = (await service.runs.list(state="failed", limit=MOST_FAILED, longest=LONGEST_SAID)).runs
     newest: dict[JobId, Run] = {}
     for each in await service.runs.summaries(failed):
@@ -137,7 +139,7 @@ async def failing(service: Service) -> dict[JobId, Run]:
             ended = next((run for run in runs if run.state in (RunState.SUCCEEDED, RunState.FAILED)), None)
             if ended is None or ended.state is RunState.FAILED:
                 found[job_id] = newest[job_id]
-    return found
+    return {job_id: run for job_id, run in found.items() if cause_id(cause_in(run) or "") not in muted}
 
 
 def _has(job: Job, looked: Sequence[str]) -> bool:

@@ -39,7 +39,7 @@ _NOUNS: Final = (
     *(nodes, notifiers, channels, tokens, secrets, audit),
 )
 ACTS: Final[Mapping[str, Act]] = MappingProxyType(
-    {act.name: act for each in (jobs.ACTS, runs.ACTS, *(each.ACTS for each in _NOUNS)) for act in each}
+    {act.name: act for each in (jobs.ACTS, runs.ACTS, failures.ACTS, *(each.ACTS for each in _NOUNS)) for act in each}
 )
 SCREENS: Final[tuple[Screen, ...]] = (
     *now.SCREENS,
