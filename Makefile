@@ -145,7 +145,8 @@ clean:  ## remove what was built, tested and cached; .tokimori/ and its jobs sta
 	@touch $@
 
 .venv-bench/.installed: pyproject.toml benchmarks/requirements.txt | .venv-bench/bin/python
-	.venv-bench/$(PIP) --constraint requirements-dev.lock --requirement benchmarks/requirements.txt --editable .
+	@grep -v ^python-dateutil requirements-dev.lock > .venv-bench/constraints.txt  # Celery pins an older one
+	.venv-bench/$(PIP) --constraint .venv-bench/constraints.txt --requirement benchmarks/requirements.txt --editable .
 	@.venv-bench/bin/python -m tests.servers
 	@touch $@
 

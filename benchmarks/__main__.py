@@ -14,6 +14,7 @@ from benchmarks.workloads import (
     door_creates,
     drain,
     functions,
+    handles,
     idle,
     lateness,
     next_fire,
@@ -45,6 +46,8 @@ WORKLOADS: Sequence[Workload] = (
     door_creates.WORKLOAD,
     door_beside_slow.WORKLOAD,
     rates.WORKLOAD,
+    handles.HANDLES,
+    handles.ENQUEUED,
 )
 
 

@@ -18,6 +18,12 @@ def burn(seconds: float) -> None:
     burn_cpu(seconds)
 
 
+@app.job()
+def moment(number: int) -> float:
+    """Return the moment at which it ends."""
+    return time.time()
+
+
 def burn_cpu(seconds: float) -> None:
     """So many seconds of CPU of the calling thread."""
     end = time.thread_time() + seconds

@@ -35,6 +35,12 @@ await main({
     return () => boss.stop();
   },
 
+  async enqueuer(url) {
+    const boss = await started(url);
+    await boss.createQueue(QUEUE);
+    return (number) => boss.send(QUEUE, { number });
+  },
+
   called: () => count,
   done: "SELECT NOT EXISTS (SELECT FROM pgboss.job WHERE state <> 'completed') AS done",
 });

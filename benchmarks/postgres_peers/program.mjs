@@ -9,11 +9,19 @@ const LOOK_EVERY = 20;
 
 // `fill URL RUNS` stores due no-ops; `drain URL RUNS` prints the seconds in which a worker ends
 // them, and the seconds of CPU that its process spends on it.
+// `enqueue URL RUNS AT_ONCE` prints the seconds in which so many callers ask for the runs, each by a call of its own.
 // `drain` gets a function that answers when so many no-ops have been called and its tables say that all have ended.
-export async function main({ fill, drain, called, done }) {
-  const [verb, url, runs] = process.argv.slice(-3);
+export async function main({ fill, drain, called, done, enqueuer }) {
+  const from = process.argv.findIndex((word) => ["fill", "drain", "enqueue"].includes(word));
+  const [verb, url, runs, atOnce] = process.argv.slice(from);
   if (verb === "fill") {
     await fill(url, Number(runs));
+  } else if (verb === "enqueue") {
+    const enqueue = await enqueuer(url);
+    await ask(enqueue, 100, Number(atOnce));
+    const began = performance.now();
+    await ask(enqueue, Number(runs), Number(atOnce));
+    console.log((performance.now() - began) / 1000);
   } else {
     const began = performance.now();
     const cpu = process.cpuUsage();
@@ -24,6 +32,14 @@ export async function main({ fill, drain, called, done }) {
     await stop();
   }
   process.exit(0);
+}
+
+async function ask(enqueue, runs, callers) {
+  let next = 0;
+  const call = async () => {
+    while (next < runs) await enqueue(next++);
+  };
+  await Promise.all(Array.from({ length: callers }, call));
 }
 
 // While no-ops are still called nobody is disturbed by a query.

@@ -13,7 +13,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from celery import Celery
-from celery.signals import worker_ready
 from celery.worker import WorkController
 from redis.asyncio import Redis
 
@@ -60,8 +59,8 @@ class CeleryPeer:
             without_gossip=True,
             without_mingle=True,
             without_heartbeat=True,
+            ready_callback=lambda _: self._called.begin(),
         )
-        worker_ready.connect(lambda **_: self._called.begin(), weak=False)
         thread = threading.Thread(target=worker.start, daemon=True)
         thread.start()
         yield

@@ -46,7 +46,7 @@ class Shelf:
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks come at once."""
-    for name in ("FIRST_LOOK", "LOOKS", "LOOKS_AT_MARK"):
+    for name in ("FIRST_LOOK", "LOOKS", "LOOKS_AT_MARK", "KEENLY"):
         monkeypatch.setattr(waits, name, 0.0)
 
 
@@ -118,3 +118,15 @@ async def test_a_program_that_stops_keeps_nobody_waiting(monkeypatch: pytest.Mon
     await until(lambda: bool(shelf.looks))
     stops = True
     assert (await asked).state is RunState.RUNNING
+
+
+async def test_a_new_wait_is_looked_at_keenly_where_a_mark_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quick run's result is there soon on a store with a mark; later its looks come as rarely as others."""
+    monkeypatch.setattr(waits, "LOOKS_AT_MARK", 3600.0)
+    shelf = Shelf(tells=False, marks=True)
+    these = Waits(shelf)
+    asked = asyncio.create_task(these.ended(RunId("a"), 20))
+    await until(lambda: bool(shelf.looks))
+    shelf.ended.add(RunId("a"))
+    assert (await asked).state is RunState.SUCCEEDED
+    assert these._between(tells=False, keen=False) == 3600.0

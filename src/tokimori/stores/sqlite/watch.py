@@ -59,8 +59,8 @@ class Inotify:
         self._told.set()
 
 
-INTERVAL = 0.1
-"""Seconds between looks, at least."""
+INTERVAL, REPORTED = 0.1, 0.025
+"""Seconds between looks, at least: where the log is looked at, and where the system reports its writes."""
 LONGEST = 5.0
 """Seconds between looks, at most."""
 
@@ -86,7 +86,7 @@ class FileWatch:
             if await self._look():
                 await self._written(stamp, armed=armed)
                 await self._look()
-            await asyncio.sleep(INTERVAL)
+            await asyncio.sleep(REPORTED if armed else INTERVAL)
 
     async def _written(self, stamp: object, *, armed: bool) -> None:
         """Wait until the log has another stamp, or for the longest time between looks."""
