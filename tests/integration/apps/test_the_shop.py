@@ -166,7 +166,7 @@ def check(shop: Shop) -> None:
         runs = {job: runs_of(job) for job in ("order", "bill", "pack")}
         kept = {(run.id, n) for each in runs.values() for run in each for n in range(1, run.attempt + 1)}
     assert {run.state for each in runs.values() for run in each} == {"succeeded"}
-    seconds = sorted(run.nominal // 1_000_000 for run in runs["order"])
+    seconds = sorted(int(run.nominal.timestamp()) for run in runs["order"])
     assert seconds == list(range(seconds[0], seconds[-1] + 1))
     assert [number for (number,) in shop.asked("SELECT number FROM orders ORDER BY number")] == seconds
     assert [number for (number,) in shop.asked("SELECT number FROM bills ORDER BY number")] == seconds
