@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from docs.made.markdown import REFERENCE, code, table, text
+from tokimori.model.audit_changes import BECAME, PARTS_OF_SETS
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.service.operation import MADE, Operation, members_in
 from tokimori.service.service import PARTS
@@ -20,6 +21,7 @@ BESIDE = {
     "node.resumed": "a node was told to take runs again",
     "node.stopped": "a node was told to stop",
     "changes.left_out": "a program that opens the store changed more than is recorded one by one",
+    "audit.*": "all else in the audit log, by its method, for who may read that: `audit.jobs.request`",
     "gap": "in a stream alone: some events before the next one are not kept any more",
 }
 
@@ -30,7 +32,7 @@ def page() -> str:
 
 
 def declared() -> Mapping[str, list[str]]:
-    """Return the events that operations declare, each with the operations that make it."""
+    """Return the events that operations declare, or a set makes of its parts, each with the operations that make it."""
     found: dict[str, list[str]] = {}
     for part in PARTS:
         for name, each in members_in(part).items():
@@ -38,6 +40,9 @@ def declared() -> Mapping[str, list[str]]:
                 became = ("added", "changed") if each.event == MADE else (each.event,)
                 for event in became:
                     found.setdefault(f"{each.of or part.word}.{event}", []).append(f"{part.noun}.{name}")
+    for kind in ("job", *PARTS_OF_SETS.values()):
+        for event in BECAME.values():
+            found.setdefault(f"{kind}.{event}", []).append("sets.apply")
     return found
 
 

@@ -9,10 +9,10 @@ from msgspec import Struct
 from tokimori.clock import Moment
 from tokimori.model.audit import Entry, decode_entry, written_at
 
-_PARTS: Final[Mapping[str, str]] = MappingProxyType(
+PARTS_OF_SETS: Final[Mapping[str, str]] = MappingProxyType(
     {"calendars": "calendar", "queues": "queue", "semaphores": "semaphore"}
 )
-_BECAME: Final[Mapping[str, str]] = MappingProxyType({"added": "added", "changed": "changed", "removed": "deleted"})
+BECAME: Final[Mapping[str, str]] = MappingProxyType({"added": "added", "changed": "changed", "removed": "deleted"})
 OF_A_JOB: Final = frozenset({"job", "task", "expectation"})
 """Kinds whose names are ids of jobs."""
 
@@ -77,8 +77,8 @@ def _one(entry: Entry) -> _Told:
 def _applied(entry: Entry) -> Iterator[_Told]:
     """Yield the changes by a set, or an import: jobs by what became of them, and resources likewise."""
     after: Mapping[str, Any] = entry.after if isinstance(entry.after, dict) else {}
-    for kind, names in (("job", after), *((kind, after.get(part, {})) for part, kind in _PARTS.items())):
-        for became, event in _BECAME.items():
+    for kind, names in (("job", after), *((kind, after.get(part, {})) for part, kind in PARTS_OF_SETS.items())):
+        for became, event in BECAME.items():
             for name in names.get(became, ()):
                 yield f"{kind}.{event}", kind, name
     if "left_out" in after:
