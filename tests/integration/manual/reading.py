@@ -21,7 +21,7 @@ from tests.programs.forked import BARE, PROGRAM, ROOT
 PATIENCE = 60.0
 LASTING = re.compile(r"(tokimori (serve|worker)|uvicorn)\b(?!.*--help)")
 """Commands that go on until they are stopped."""
-READING = re.compile(r"\b(list|show|logs|status|next|why|curl|alarms|cat)\b")
+READING = re.compile(r"\b(list|show|logs|status|next|why|curl|alarms|cat|ping)\b")
 """Commands that a reader types again if the answer is not there yet."""
 CHANGING = (
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?"), "TIME"),
