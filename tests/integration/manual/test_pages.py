@@ -79,7 +79,7 @@ def servers(name: str, database: str, program: Path) -> Iterator[dict[str, str]]
         copy = str(free_port())
         stack.callback(subprocess.run, ["redis-cli", "-p", copy, "shutdown", "nosave"], capture_output=True)
         for store in (database, others.make("tokimori"), keys.url()):
-            command = [program, "--store", store, "job", "add", "nightly-report", "--noop"]
+            command = [str(program), "--store", store, "job", "add", "nightly-report", "--noop"]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         others.make("restored")
         yield {
