@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -25,3 +26,15 @@ def test_the_manual_is_built_without_a_warning(tmp_path: Path) -> None:
     found = {each["location"].partition("#")[0] for each in index["docs"]}
     pages = {str(page.relative_to(ROOT / "docs").with_suffix(".html")) for page in (ROOT / "docs").rglob("*.md")}
     assert found == {page.replace("README.html", "index.html") for page in pages}
+
+
+def test_each_page_is_linked_from_another() -> None:
+    """Who reads plain files finds each page without the tree of the site."""
+    pages = {page.resolve(): page.read_text() for page in (ROOT / "docs").rglob("*.md")}
+    linked = {
+        (page.parent / link).resolve()
+        for page, text in pages.items()
+        for link in re.findall(r"\]\(([^)#\s]+\.md)", text)
+        if (page.parent / link).resolve() != page
+    }
+    assert sorted(set(pages) - linked) == [(ROOT / "docs/index.md").resolve()]
