@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId, Lane, RunId
 from tokimori.model.job import most_active
-from tokimori.model.request import PLAIN, REMEMBERED, InPlaceOf, Manner, changed_meanwhile, shared_prefix, spans_of_key
+from tokimori.model.request import REMEMBERED, InPlaceOf, Manner, changed_meanwhile, shared_prefix, spans_of_key
 from tokimori.model.run import Run
 from tokimori.ports.store import Most, RunFilter
 from tokimori.stores.listing import RUNNING, listed
@@ -49,11 +49,7 @@ _ADD = f"SELECT added::text, added_lane FROM tokimori_add_runs({parameters(_ADDE
 _ASK = f"SELECT answer, run::text FROM tokimori_ask_run({', '.join(f'${n}' for n in range(1, len(_ASKED) + 12))})"
 
 
-async def add_run(db: PostgresConnections, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
-    return await _ask_run(db, run, manner, now) if manner != PLAIN else (await add_runs(db, [run], now))[0]
-
-
-async def _ask_run(db: PostgresConnections, run: Run, manner: Manner, now: Moment) -> Run:
+async def add_run(db: PostgresConnections, run: Run, manner: Manner, now: Moment) -> Run:
     born, expected = replace(run, lane=run.lane if manner.forced else None), manner.in_place_of or InPlaceOf()
     ((answer, answered_by),) = await db.rows(
         _ASK,
@@ -77,7 +73,7 @@ async def _ask_run(db: PostgresConnections, run: Run, manner: Manner, now: Momen
             return existing(await _answered_by(db, run), no_job(run.job_id))
         case "moving":
             await move_runs(db, run.incarnation, count())
-            return await _ask_run(db, run, manner, now)
+            return await add_run(db, run, manner, now)
         case "changed":
             raise changed_meanwhile()
         case "full":

@@ -8,7 +8,9 @@ from typing import Any
 
 from tokimori.clock import Clock, Moment
 from tokimori.errors import StoreError
-from tokimori.model.ids import RunId
+from tokimori.model.ids import Incarnation, JobId, RunId
+from tokimori.model.job import Job
+from tokimori.model.request import PLAIN, Manner
 from tokimori.model.run import Run
 from tokimori.ports.nodes import Beat, NodeRecord, Pulse
 from tokimori.ports.outside import Outside
@@ -22,6 +24,7 @@ from tokimori.stores.postgres.function_set import known_functions
 from tokimori.stores.reading import TableReader
 from tokimori.stores.rows import BIRTH, OUTSIDE_ADD, OUTSIDE_KNOWN, Row
 from tokimori.stores.server_store import NotifyingStore, forwarded
+from tokimori.stores.together import Together
 
 _WHERE = """SELECT CAST(pg_postmaster_start_time() AS text), CAST(current_database() AS text),
 CAST(CAST(to_regclass('tokimori_jobs') AS oid) AS text)"""
@@ -43,6 +46,10 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
         hearing = None if address.pooled else lambda heard: hear(address, name, heard)
         notices = Notices(lambda words: notify(self.db, address, f"{name} {words}"), hearing)
         super().__init__(address.name, self._connections, notices)
+        self._job_reads, self._births = (
+            Together(self._read_job),
+            Together(self._bear, lambda run: len(run.payload or "")),
+        )
 
     def _connections(self, most: int) -> PostgresConnections:
         return PostgresConnections(self._address, most, self._functions, self._make_functions)
@@ -93,10 +100,26 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
     family, finish_moves = forwarded(jobs.family), forwarded(jobs.finish_moves)
     replace_job, delete_job = telling(forwarded(jobs.replace_job)), telling(forwarded(jobs.delete_job))
     add_pause, promote = forwarded(planning.add_pause), forwarded(planning.promote)
-    add_run, add_runs = telling(forwarded(runs.add_run)), telling(forwarded(runs.add_runs))
+    add_runs = telling(forwarded(runs.add_runs))
     list_runs, last_runs, runs_of = forwarded(runs.list_runs), forwarded(runs.last_runs), forwarded(runs.runs_of)
     _cancel_run, _hold_run = forwarded(runs.cancel_run), forwarded(runs.hold_run)
     due, _apply, outdated = forwarded(planning.due), forwarded(planning.apply), forwarded(planning.outdated)
+
+    async def get_job(self, job_id: JobId) -> Job:
+        return await self._job_reads(job_id, None)
+
+    async def _read_job(self, job_id: JobId, callers: Sequence[None]) -> Sequence[Job]:
+        job = await super().get_job(job_id)
+        return [job] * len(callers)
+
+    @telling
+    async def add_run(self, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
+        if manner != PLAIN:
+            return await runs.add_run(self.db, run, manner, now)
+        return await self._births(run.incarnation, run)
+
+    async def _bear(self, _: Incarnation, born: Sequence[Run]) -> Sequence[Run]:
+        return await runs.add_runs(self.db, born, born[-1].created)
 
     async def register(self, node: NodeRecord) -> None:
         await nodes.register(self.db, node)
