@@ -1,10 +1,23 @@
-"""Strangers take turns with the engine, which works in the same loop: however much comes at once, runs are not late."""
+"""Turns: strangers take them with the engine, which works in the same loop: whatever comes at once, runs are not late.
+Callers that wait for the store take theirs together.
+"""
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from math import inf
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
+
+from tokimori.errors import StoreUnavailable
+
+_K = TypeVar("_K", bound=Hashable)
+_V = TypeVar("_V")
+_R = TypeVar("_R")
+
+SIDE_BY_SIDE = 2
+"""So many statements of one key are under way; whoever comes then waits for one to end."""
+MOST, MOST_CHARACTERS = 100, 2**18
+"""So many calls share a statement, or those with so long values."""
 
 
 class TurnStep:
@@ -80,3 +93,78 @@ class TurnsOfReaders:
                 self._waiting.append(reader)
         if self._waiting:
             self._step.later(self._go_on)
+
+
+class _Line(Generic[_V, _R]):
+    """Calls of one key."""
+
+    def __init__(self) -> None:
+        self.under_way = 0
+        self.waiting = deque[tuple[_V, asyncio.Future[_R]]]()
+
+    def take(self, length: Callable[[_V], int]) -> list[tuple[_V, asyncio.Future[_R]]]:
+        """Take the next ones that go together; a caller that has given up is left out."""
+        taken, characters = list[tuple[_V, asyncio.Future[_R]]](), 0
+        while self.waiting and len(taken) < MOST and (not taken or characters < MOST_CHARACTERS):
+            value, answer = self.waiting.popleft()
+            if not answer.done():
+                taken.append((value, answer))
+                characters += length(value)
+        return taken
+
+
+class Together(Generic[_K, _V, _R]):
+    """`act` with a key and some values, called by many with one value each.
+
+    Its work for a value begins after the call with it. If it refuses several, each is tried alone.
+    """
+
+    def __init__(
+        self, act: Callable[[_K, Sequence[_V]], Awaitable[Sequence[_R]]], length: Callable[[_V], int] = lambda _: 0
+    ) -> None:
+        self._act, self._length = act, length
+        self._lines: dict[_K, _Line[_V, _R]] = {}
+        self._tasks = set[asyncio.Task[None]]()
+
+    async def __call__(self, key: _K, value: _V) -> _R:
+        """Return the answer for this value, or raise what `act` raises."""
+        line = self._lines.setdefault(key, _Line())
+        if line.under_way == SIDE_BY_SIDE:
+            answer: asyncio.Future[_R] = asyncio.get_running_loop().create_future()
+            line.waiting.append((value, answer))
+            return await answer
+        line.under_way += 1
+        try:
+            return (await self._act(key, [value]))[0]
+        finally:
+            self._go_on(key, line)
+
+    def _go_on(self, key: _K, line: _Line[_V, _R]) -> None:
+        """Give the place to those who wait, or free it."""
+        if batch := line.take(self._length):
+            task = asyncio.get_running_loop().create_task(self._answer(key, line, batch), name="tokimori-together")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            return
+        line.under_way -= 1
+        if not line.under_way:
+            self._lines.pop(key, None)
+
+    async def _answer(self, key: _K, line: _Line[_V, _R], batch: Sequence[tuple[_V, asyncio.Future[_R]]]) -> None:
+        try:
+            results: Sequence[_R | BaseException] = await self._act(key, [value for value, _ in batch])
+        except StoreUnavailable as fault:
+            results = [fault] * len(batch)
+        except Exception:
+            alone = (self._act(key, [value]) for value, _ in batch)
+            found = await asyncio.gather(*alone, return_exceptions=True)
+            results = [each if isinstance(each, BaseException) else each[0] for each in found]
+        except BaseException:
+            for _, answer in batch:
+                answer.cancel()
+            raise
+        finally:
+            self._go_on(key, line)
+        for (_, answer), result in zip(batch, results, strict=True):
+            if not answer.done():
+                answer.set_exception(result) if isinstance(result, BaseException) else answer.set_result(result)

@@ -24,7 +24,7 @@ from tokimori.stores.postgres.function_set import known_functions
 from tokimori.stores.reading import TableReader
 from tokimori.stores.rows import BIRTH, OUTSIDE_ADD, OUTSIDE_KNOWN, Row
 from tokimori.stores.server_store import NotifyingStore, forwarded
-from tokimori.stores.together import Together
+from tokimori.turns import Together
 
 _WHERE = """SELECT CAST(pg_postmaster_start_time() AS text), CAST(current_database() AS text),
 CAST(CAST(to_regclass('tokimori_jobs') AS oid) AS text)"""
@@ -39,16 +39,15 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
     _has_text, _scanned_id = "strpos({}, %s) > 0", "(id || '')"  # the whole table is read faster than by its index
 
     def __init__(self, address: PostgresAddress, clock: Clock) -> None:
-        self._address, self._clock = address, clock
-        self._known = schema.known_migrations()
+        self._address, self._clock, self._known = address, clock, schema.known_migrations()
         self._functions = known_functions(self._known[-1].version)
         name = urandom(8).hex()
         hearing = None if address.pooled else lambda heard: hear(address, name, heard)
         notices = Notices(lambda words: notify(self.db, address, f"{name} {words}"), hearing)
         super().__init__(address.name, self._connections, notices)
-        self._job_reads, self._births = (
-            Together(self._read_job),
-            Together(self._bear, lambda run: len(run.payload or "")),
+        self._job_reads = Together(self._read_job)
+        self._births = Together[Incarnation, Run, Run](
+            lambda _, born: runs.add_runs(self.db, born, born[-1].created), lambda run: len(run.payload or "")
         )
 
     def _connections(self, most: int) -> PostgresConnections:
@@ -96,11 +95,10 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
         where, add, known = named(_WHERE), named(add), named(OUTSIDE_KNOWN)
         return Outside(driver="postgresql", where=where, here=tuple(here), add=add, known=known, told=told)
 
-    add_jobs = telling(forwarded(jobs.add_jobs))
     family, finish_moves = forwarded(jobs.family), forwarded(jobs.finish_moves)
     replace_job, delete_job = telling(forwarded(jobs.replace_job)), telling(forwarded(jobs.delete_job))
     add_pause, promote = forwarded(planning.add_pause), forwarded(planning.promote)
-    add_runs = telling(forwarded(runs.add_runs))
+    add_jobs, add_runs = telling(forwarded(jobs.add_jobs)), telling(forwarded(runs.add_runs))
     list_runs, last_runs, runs_of = forwarded(runs.list_runs), forwarded(runs.last_runs), forwarded(runs.runs_of)
     _cancel_run, _hold_run = forwarded(runs.cancel_run), forwarded(runs.hold_run)
     due, _apply, outdated = forwarded(planning.due), forwarded(planning.apply), forwarded(planning.outdated)
@@ -109,17 +107,13 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
         return await self._job_reads(job_id, None)
 
     async def _read_job(self, job_id: JobId, callers: Sequence[None]) -> Sequence[Job]:
-        job = await super().get_job(job_id)
-        return [job] * len(callers)
+        return [await TableReader.get_job(self, job_id)] * len(callers)
 
     @telling
     async def add_run(self, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
-        if manner != PLAIN:
-            return await runs.add_run(self.db, run, manner, now)
-        return await self._births(run.incarnation, run)
-
-    async def _bear(self, _: Incarnation, born: Sequence[Run]) -> Sequence[Run]:
-        return await runs.add_runs(self.db, born, born[-1].created)
+        return await (
+            self._births(run.incarnation, run) if manner == PLAIN else runs.add_run(self.db, run, manner, now)
+        )
 
     async def register(self, node: NodeRecord) -> None:
         await nodes.register(self.db, node)
@@ -127,18 +121,16 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
         # that are made while the tables are empty are bad, and are kept.
         await asyncio.gather(*(self.db.rows("SELECT 1") for _ in range(FIRST_SESSIONS)))
 
-    now = forwarded(nodes.now)
-
     async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
         return await nodes.tick(self.beats, beat)
 
     survey, bury, leave = forwarded(nodes.survey), forwarded(nodes.bury), forwarded(nodes.leave)
-    orphans = forwarded(nodes.orphans)
+    orphans, now = forwarded(nodes.orphans), forwarded(nodes.now)
     _claim, _settle, save_outputs = forwarded(working.claim), forwarded(working.settle), forwarded(working.save_outputs)
-    put_semaphore = telling(forwarded(semaphores.put_semaphore))
     list_semaphores, get_semaphore = forwarded(semaphores.list_semaphores), forwarded(semaphores.get_semaphore)
     delete_semaphore, acquire = forwarded(semaphores.delete_semaphore), forwarded(semaphores.acquire)
-    release, import_rows = telling(forwarded(semaphores.release)), forwarded(pruning.import_rows)
+    put_semaphore, release = telling(forwarded(semaphores.put_semaphore)), telling(forwarded(semaphores.release))
+    import_rows = forwarded(pruning.import_rows)
     prune, prune_nodes = forwarded(pruning.prune), forwarded(pruning.prune_nodes)
 
 

@@ -34,14 +34,7 @@ from tokimori.stores.sqlite import lines
 from tokimori.stores.sqlite.ending import forget
 from tokimori.stores.sqlite.family import bear_children
 from tokimori.stores.sqlite.jobs import park
-from tokimori.stores.sqlite.lines import (
-    UNITS,
-    first_program,
-    head_of,
-    head_of_key,
-    running_of_key,
-    units_in,
-)
+from tokimori.stores.sqlite.lines import UNITS, first_program, head_of, head_of_key, running_of_key, units_in
 from tokimori.stores.sqlite.moves import FOLLOW
 from tokimori.stores.sqlite.nodes import state_of
 from tokimori.stores.sqlite.rates import rated, take, write_turns

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from tokimori import turns
 from tokimori.errors import Refused, StoreUnavailable
-from tokimori.stores import together
-from tokimori.stores.together import Together
+from tokimori.turns import Together
 
 
 class Server:
@@ -69,7 +69,7 @@ async def test_a_server_that_is_away_is_asked_once() -> None:
 
 async def test_who_gives_up_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A caller that is cancelled asks for nothing; a batch is bounded; nothing is left behind."""
-    monkeypatch.setattr(together, "MOST", 2)
+    monkeypatch.setattr(turns, "MOST", 2)
     server = Server()
     calls = Together(server.act)
     tasks = [asyncio.create_task(calls("job", number)) for number in (0, 2, 4, 6, 8, 10)]
