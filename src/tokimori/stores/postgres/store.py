@@ -46,7 +46,7 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
         notices = Notices(lambda words: notify(self.db, address, f"{name} {words}"), hearing)
         super().__init__(address.name, self._connections, notices)
         self._job_reads = Together(self._read_job)
-        self._births = Together[Incarnation, Run, Run](
+        self._born = Together[Incarnation, Run, Run](
             lambda _, born: runs.add_runs(self.db, born, born[-1].created), lambda run: len(run.payload or "")
         )
 
@@ -111,9 +111,7 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
 
     @telling
     async def add_run(self, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
-        return await (
-            self._births(run.incarnation, run) if manner == PLAIN else runs.add_run(self.db, run, manner, now)
-        )
+        return await (self._born(run.incarnation, run) if manner == PLAIN else runs.add_run(self.db, run, manner, now))
 
     async def register(self, node: NodeRecord) -> None:
         await nodes.register(self.db, node)
