@@ -22,7 +22,14 @@ from tokimori.service.mutes import USUAL
 from tokimori.service.reasons import Why
 from tokimori.service.runs import MOST_ATTEMPTS
 from tokimori.service.views.failures import FailuresView, MuteView
-from tokimori.service.views.runs import AttemptView, OutputView, ParentRunView, RunDetailsView, RunView
+from tokimori.service.views.runs import (
+    AttemptView,
+    FamilyMemberView,
+    OutputView,
+    ParentRunView,
+    RunDetailsView,
+    RunView,
+)
 from tokimori.service.waits import LONGEST_WAIT
 
 AttemptNumber = Annotated[int, Meta(ge=1, le=MOST_ATTEMPTS)]
@@ -127,6 +134,12 @@ class MuteRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     reason: str | None = None
 
 
+class RetryFamilyRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A family is asked for once more. `force`: even if a job with which it begins is stopped."""
+
+    force: bool = False
+
+
 class RunRoutes:
     """The part of the API for runs."""
 
@@ -136,6 +149,7 @@ class RunRoutes:
     def operations(self) -> Sequence[Operation]:
         """Return the operations of this part."""
         every, run, cause = "/api/v2/runs", "/api/v2/runs/{run_id}", "/api/v2/failures/{cause}"
+        whole = f"{run}/family"
         return [
             Operation("run_list", "GET", every, self.list, list[RunView], answered=(_LOOKED,), asked=_ASKED),
             Operation(
@@ -159,6 +173,9 @@ class RunRoutes:
             Operation("run_show", "GET", run, self.show, RunView),
             Operation("run_why", "GET", f"{run}/why", self.why, Why),
             Operation("run_parents", "GET", f"{run}/parents", self.parents, list[ParentRunView]),
+            Operation("run_family", "GET", whole, self.family, list[FamilyMemberView]),
+            Operation("run_cancel_family", "POST", f"{whole}/cancel", self.cancel_family, list[RunView], example={}),
+            Operation("run_retry_family", "POST", f"{whole}/retry", self.retry_family, list[RunView], example={}),
             Operation("run_attempts", "GET", f"{run}/attempts", self.attempts, list[AttemptView]),
             Operation("run_attempt", "GET", f"{run}/attempts/{{attempt:int}}", self.attempt, AttemptView),
             Operation("run_output", "GET", f"{run}/output", self.output, OutputView | None),
@@ -244,6 +261,22 @@ class RunRoutes:
         """Return the runs after whose ends a run was made, with their results: at most 1 MiB of them."""
         found = await self._service(request).runs.parents(await self._id(request))
         return answer([ParentRunView.made(each) for each in found])
+
+    async def family(self, request: Request) -> Response:
+        """Return all runs before and after a run, and those to come, parents first."""
+        found = await self._service(request).runs.family(await self._id(request))
+        return answer([FamilyMemberView.made(each) for each in found])
+
+    async def cancel_family(self, request: Request, body: CancelRequest) -> Response:
+        """Cancel the runs of a family that have not ended, and return them."""
+        runs = self._service(request).runs
+        return answer([RunView.made(run) for run in await runs.cancel_family(await self._id(request), body.reason)])
+
+    async def retry_family(self, request: Request, body: RetryFamilyRequest) -> Response:
+        """Ask for a family once more, when all its runs have ended; return the runs with which it begins."""
+        runs = self._service(request).runs
+        made = await runs.retry_family(await self._id(request), force=body.force)
+        return answer([RunView.made(asked.run) for asked in made])
 
     async def attempts(self, request: Request, query: AttemptsQuery) -> Response:
         """Return the attempts of a run by number, at most the newest hundred; a `Link` names the page of earlier

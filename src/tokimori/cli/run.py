@@ -11,11 +11,13 @@ from tokimori.cli.output import local, print_fields, print_json, print_lines
 from tokimori.cli.run_id import with_run
 from tokimori.cli.run_list import job_shown
 from tokimori.cli.table import At, Id, State, lasted, print_table
+from tokimori.errors import InvalidInput
 from tokimori.model.transitions import ENDS, RunState
 
 if TYPE_CHECKING:
     from tokimori.model.run import Run
     from tokimori.service.reasons import Reason, Why
+    from tokimori.service.requests import Asked
     from tokimori.service.runs import RunDetails
     from tokimori.service.service import Service
 
@@ -43,7 +45,7 @@ run = Group(
         "why": ("tokimori.cli.why:why_run", "Say what keeps a run from starting, and the command that mends it."),
     },
     sections={
-        "Look": ("list", "show", "parents", "logs", "why", "failures", "mutes"),
+        "Look": ("list", "show", "parents", "family", "logs", "why", "failures", "mutes"),
         "Order": ("cancel", "restart", "signal", "hold", "resume", "retry", "bulk", "mute", "unmute"),
         "From within a run": ("report",),
     },
@@ -91,12 +93,51 @@ def parents(run_id: str) -> None:
 
 @run.command()
 @click.argument("run_id", metavar="ID", shell_complete=run_ids)
+def family(run_id: str) -> None:
+    """Show all runs before and after a run, and those that are still to be made, as a tree."""
+    from tokimori.model.dependents import Edge
+    from tokimori.model.ids import JobId
+    from tokimori.model.run import short_id
+    from tokimori.service.graph import tree
+    from tokimori.service.views.runs import FamilyMemberView
+
+    found = with_run(run_id, lambda service, whole: service.runs.family(whole))
+    if options().as_json:
+        print_json([FamilyMemberView.made(each) for each in found])
+        return
+    said = {RunState.WAITING: "to come", RunState.SKIPPED: "not made"}
+    ids = {each.name: "" if each.name == each.job_id else f" {short_id(each.name)}" for each in found}
+    names = {
+        each.name: f"{each.job_id}{ids[each.name]} {each.state if each.run else said[each.state]}" for each in found
+    }
+    edges = [
+        Edge(JobId(names[before]), JobId(names[each.name]), each.on, each.joins, each.job_id)
+        for each in found
+        for before in each.after
+    ]
+    print_lines(*(tree(edges) or names.values()))
+
+
+_FAMILY = click.option("--family", is_flag=True, help="All runs before and after it, too: see `run family`.")
+
+
+@run.command()
+@click.argument("run_id", metavar="ID", shell_complete=run_ids)
 @click.option("--reason", metavar="TEXT", default="cancelled by hand", show_default=True, help="Kept with the run.")
-def cancel(run_id: str, reason: str) -> None:
+@_FAMILY
+def cancel(run_id: str, reason: str, *, family: bool) -> None:
     """Cancel a run; if it is running, its node ends its processes."""
 
     from tokimori.service.views.runs import RunView
 
+    if family:
+        ended = with_run(run_id, lambda service, whole: service.runs.cancel_family(whole, reason))
+        told = [f"run {each.id} of {each.job_id} {'is to be ' * (each.state not in ENDS)}cancelled" for each in ended]
+        if options().as_json:
+            print_json([RunView.made(each) for each in ended])
+        else:
+            print_lines(*told or ["all of its family have ended"])
+        return
     cancelled = with_run(run_id, lambda service, whole: service.runs.cancel(whole, reason))
     if options().as_json:
         print_json(RunView.made(cancelled))
@@ -127,15 +168,27 @@ def resume(run_id: str) -> None:
 @click.argument("run_id", metavar="ID", shell_complete=run_ids)
 @click.option("--key", metavar="TEXT", help="Asking again with the same key gives the same run.")
 @click.option("--force", is_flag=True, help="Even if the job is paused or parked.")
-def retry(run_id: str, *, key: str | None, force: bool) -> None:
+@_FAMILY
+def retry(run_id: str, *, key: str | None, force: bool, family: bool) -> None:
     """Ask for a run that has ended once more, with the same payload: a new run, which names the old one."""
-    from tokimori.service.requests import Became
     from tokimori.service.views.runs import RequestedRunView
 
-    asked = with_run(run_id, lambda service, whole: service.runs.retry(whole, key, force=force))
+    if family and key is not None:
+        raise InvalidInput("key: a family has none", field="key", value=key, allowed="no key beside --family")
+    if family:
+        made = with_run(run_id, lambda service, whole: service.runs.retry_family(whole, force=force))
+    else:
+        made = [with_run(run_id, lambda service, whole: service.runs.retry(whole, key, force=force))]
     if options().as_json:
-        print_json(RequestedRunView.made(asked))
+        print_json([RequestedRunView.made(each) for each in made] if family else RequestedRunView.made(made[0]))
         return
+    for asked in made:
+        _print_retry(asked)
+
+
+def _print_retry(asked: "Asked") -> None:
+    from tokimori.service.requests import Became
+
     how = "" if asked.became is Became.MADE else f" ({asked.became})"
     print_lines(f"run {asked.run.id} {asked.run.state}{how}, a retry of {asked.run.details.retry_of}")
 

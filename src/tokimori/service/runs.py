@@ -8,16 +8,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.errors import NotFound, Refused, StoreUnavailable
+from tokimori.errors import NotFound, StoreUnavailable
 from tokimori.model.access_token import Role
-from tokimori.model.attempt_notes import NUMBER, given_to, is_inherited, notes_in, payload_for, shown_of
+from tokimori.model.attempt_notes import NUMBER, given_to, notes_in, payload_for, shown_of
 from tokimori.model.ids import JobId, RunId, check_job_id, check_uuid
 from tokimori.model.job import Job
-from tokimori.model.run import Attempt, Output, Run, joined_as, parents_of
+from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.sizes import check_reason
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
-from tokimori.service.arguments import RequestArguments, RunFilters
+from tokimori.service.arguments import RunFilters
 from tokimori.service.asking import MOST_LISTED, cancel_run, checked, known_job, retried
 from tokimori.service.failures import RunFailures
 from tokimori.service.finding_runs import (
@@ -30,20 +30,18 @@ from tokimori.service.finding_runs import (
     nodes_named,
     searched_runs,
 )
-from tokimori.service.given import Span, flag_of, many, seconds_of
+from tokimori.service.given import Span, many, seconds_of
 from tokimori.service.ground import Caller, Ground
 from tokimori.service.job_reads import reader_on
-from tokimori.service.operation import OUTCOME, REQUEST, STATE, M, composed, operation
+from tokimori.service.operation import OUTCOME, STATE, M, composed, operation
 from tokimori.service.orders import Orders
-from tokimori.service.parents import RunParents
 from tokimori.service.reasons import Why
 from tokimori.service.requesting import RunRequests
-from tokimori.service.requests import Asked
+from tokimori.service.run_family import RunFamilies
 from tokimori.service.run_ids import whole_id
 from tokimori.service.sight import OPEN, RUN, Sight, jobs_within, no_job, out_of_scope
-from tokimori.service.steps import anew
 from tokimori.service.views.outside import list_of, lists_of
-from tokimori.service.views.runs import FoundRunsView, RequestedRunView, RunDetailsView, RunSummaryView, RunView
+from tokimori.service.views.runs import FoundRunsView, RunDetailsView, RunSummaryView, RunView
 from tokimori.service.waits import LONGEST_WAIT, wait_for_end
 from tokimori.service.why.run import is_gone, why_run
 
@@ -87,14 +85,14 @@ class RunDetails(RunSummary, frozen=True, kw_only=True):
 _Summary = TypeVar("_Summary", bound=RunSummary)
 
 
-class Runs(RunFailures[M], RunParents[M]):
+class Runs(RunFailures[M], RunFamilies[M]):
     """Runs. Every operation may raise `StoreError`, and `NotFound` for an unknown run."""
 
     noun, word = "runs", "run"
 
     def __init__(self, ground: Ground, caller: Caller) -> None:
         self._ground, self._caller = ground, caller
-        self._store, self._now = ground.store, ground.now
+        self._store, self._now, self._random = ground.store, ground.now, ground.random
         self._requests = RunRequests(ground, caller)
         self._orders = Orders(ground, caller)
         self._waits = ground.waits
@@ -317,41 +315,6 @@ class Runs(RunFailures[M], RunParents[M]):
         """Resume a held run. Raises `Refused` for a run that has ended."""
         checked = _run_id(run_id)
         return await retried(lambda: self._store.resume_run(checked), StoreUnavailable)
-
-    @operation(Role.OPERATE, RUN, audit=REQUEST, doing="Running a run again", gives=RequestedRunView.made)
-    async def retry(self, run_id: str, key: str | None = None, *, force: bool = False) -> Asked:
-        """Ask for a run now with the payload, the priority and the concurrency key of one that has ended.
-
-        It is a new run, whose `details.retry_of` names the old one. `key` and `force` are those of `trigger`, as are
-        the errors; `Refused` is also raised for a run that has not ended, or whose job is another one by now.
-        """
-        old = await self._store.get_run(_run_id(run_id))
-        fields = RequestArguments(
-            priority=old.priority, concurrency_key=old.concurrency_key, force=flag_of("force", force)
-        )
-        request, job, run = await self._requests.wanted(old.job_id, key, given_to(old), fields)
-        if old.state not in ENDS:
-            message = f"the run {old.id} has not ended: it is {old.state}; `tokimori run cancel {old.id}` ends it"
-            raise Refused(message, field="run", value=old.id, allowed="a run that has ended")
-        if job.incarnation != old.incarnation:
-            message = f"the job of the run {old.id} was deleted, and {old.job_id!r} is another one"
-            raise Refused(message, field="run", value=old.id, allowed=f"`tokimori job trigger {old.job_id}`")
-        details = replace(run.details, retry_of=old.id, inherited=is_inherited(old), parents=parents_of(old))
-        details = replace(details, listed=joined_as(old) == "runs")
-        if old.details.then:  # after a failure they are still to be made; else a new generation of them
-            ended = old.state is RunState.SUCCEEDED
-            then = anew(old.details.then, run.created, self._ground.random) if ended else old.details.then
-            details = replace(details, then=then)
-        return await self._requests.keep_again(request, replace(run, details=details), old)
-
-    @retry.within
-    async def _retry_within(self, sight: Sight, run_id: str, key: str | None = None, *, force: bool = False) -> Asked:
-        """Check that a new run may be requested of the job that has the id now, and of those of the steps behind it."""
-        run = await sight.run_of(run_id)
-        if not await sight.sees_id(run.job_id):
-            raise out_of_scope(f"id: {run_id!r}", run_id)
-        await sight.check_parents([{"then": run.details.then}])
-        return await self.retry(run_id, key, force=force)
 
     @operation(Role.OPERATE, RUN, audit=OUTCOME, gives=RunView.made)
     async def restart(self, run_id: str) -> Run:

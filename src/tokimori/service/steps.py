@@ -1,6 +1,6 @@
 """Steps of requests: runs that follow a run, as programs say them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -64,7 +64,16 @@ def jobs_in(requests: Iterable[object]) -> set[JobId]:
     return {step.job for each in given if each for step in all_in(read_steps(each))}
 
 
-def anew(steps: Sequence[Step], now: Moment, random: RandomBytes) -> tuple[Step, ...]:
-    """Return the steps as new runs, for a run that succeeds once more. Those that join other runs are left out."""
-    alone = [step for step in steps if not step.joins]
-    return tuple(replace(step, id=RunId(uuid7(now, random)), then=anew(step.then, now, random)) for step in alone)
+def anew(
+    steps: Iterable[Step], now: Moment, random: RandomBytes, ids: dict[RunId, RunId] | None = None
+) -> tuple[Step, ...]:
+    """Return the steps as new runs, for a run that succeeds once more. Those that join other runs are left out.
+
+    With `ids` the whole family is made anew, and they are the new ids by the old ones.
+    """
+    wanted = [step for step in steps if ids is not None or not step.joins]
+    new = {} if ids is None else ids
+    return tuple(
+        replace(step, id=new.setdefault(step.id, RunId(uuid7(now, random))), then=anew(step.then, now, random, ids))
+        for step in wanted
+    )

@@ -111,7 +111,7 @@ def picture(edges: Sequence[Edge], node_of: Callable[[JobId], Node], root: str) 
     drawn = [*_edges(edges, spots, node_of)]
     jobs = [job for column in columns for job in column if "\n" not in job]
     drawn += [_node(node_of(job), spots[job], root) for job in jobs]
-    said = f"{len(jobs)} jobs, from {columns[0][0]}"
+    said = f"{len(jobs)} jobs, from {node_of(columns[0][0]).id}"
     return Markup(  # noqa: S704  numbers, and texts that are escaped
         f'<svg width="{wide}" height="{high}" role="group" aria-label="{written(said)}">{"".join(drawn)}</svg>'
     )
@@ -126,7 +126,7 @@ def _edges(
         tone = node_of(edge.parent).tone
         taken = {"success": tone == "green", "failure": tone == "bad"}.get(edge.on.value, tone in ("green", "bad"))
         passed = _passed(edge.parent, edge.child, left // STEP, right // STEP)
-        says = f"<title>{written(f'{edge.child} after {edge.parent}, on {edge.on}')}</title>"
+        says = f"<title>{written(f'{node_of(edge.child).id} after {node_of(edge.parent).id}, on {edge.on}')}</title>"
         way, at = f"M{x} {y}", (x, y)
         for over, down in [spots[each] for each in passed]:
             way += f"{_curve(at, (over, down + HIGH // 2))}h{WIDE}"

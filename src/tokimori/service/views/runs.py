@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 from tokimori.model.attempt_notes import given_to
 from tokimori.model.backfill import LeftOutReason
 from tokimori.model.cause import cause_id, cause_in
+from tokimori.model.dependents import On
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.run import Run, Step, short_id
 from tokimori.model.transitions import RunState
@@ -159,6 +160,32 @@ class ParentRunView(Outside, frozen=True, kw_only=True):
     ended: datetime | None
     result: str | None
     left_out: str | None
+
+
+class FamilyMemberView(Outside, frozen=True, kw_only=True):
+    """A run of a family, or one `to_come`, whose `state` is waiting, or skipped if it is never made.
+
+    `id` is null for a run of a dependent job that is to come: its `name` is that of the job, and else the id. It
+    follows the end `on` of those that `after` names: all (`joins`), or each.
+    """
+
+    SOURCES: ClassVar[Sources] = {
+        "id": lambda each: each.name if each.name != each.job_id else None,
+        "to_come": lambda each: each.run is None,
+        "started": lambda each: None if each.run is None else each.run.started,
+        "ended": lambda each: None if each.run is None else each.run.ended,
+    }
+
+    name: str
+    id: RunId | None
+    job_id: JobId
+    state: RunState
+    to_come: bool
+    started: datetime | None
+    ended: datetime | None
+    after: tuple[str, ...]
+    on: On
+    joins: int
 
 
 class RunDetailsView(RunView, frozen=True, kw_only=True):

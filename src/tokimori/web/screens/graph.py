@@ -1,19 +1,20 @@
 """Families of jobs: what runs after what, with the last outcome of each."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
-from tokimori.clock import DAY, SECOND, Moment
 from tokimori.errors import NotFound, Refused
-from tokimori.model.dependents import Edge, root_of
+from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.service.graph import around, how
+from tokimori.service.run_family import FamilyMember
 from tokimori.web.addresses import path
 from tokimori.web.families import Node, families, picture
 from tokimori.web.filters import words
@@ -22,14 +23,14 @@ from tokimori.web.pictures import BARS, took
 from tokimori.web.run_rows import LONGEST_SAID, cause
 from tokimori.web.screen import Screen, Shown
 from tokimori.web.visit import Visit
-from tokimori.web.words import distance, duration
+from tokimori.web.words import distance, duration, short
 
 MOST_NAMED: Final = 20
 """So many jobs around a chosen one are named."""
 SHOWN, MOST_DRAWN = 10, 300
 """So many families on a page, and so many edges of one that are drawn: of more those nearest to its first job."""
-MOST_RELATED, MOST_LOOKED = 30, 100
-"""So many edges are drawn around a run, and among so many runs of a job its relative is looked for."""
+MOST_RELATED: Final = 30
+"""So many edges are drawn around a run."""
 SIGNS: Final = {
     RunState.SUCCEEDED: ("green", "✓"),
     RunState.FAILED: ("bad", "!"),
@@ -111,41 +112,37 @@ async def _nodes(visit: Visit, jobs: set[JobId]) -> Mapping[JobId, Node]:
     return {job: _node(visit, job, next(iter(last.get(job, ())), None), path("jobs", job)) for job in ids}
 
 
-async def family_of(visit: Visit, run: Run) -> Family | None:
-    """Return the runs before and after a run: those of one root, of the jobs that are nearest to its own."""
+async def family_of(visit: Visit, run: Run) -> tuple[Family | None, Sequence[str]]:
+    """Return the runs before and after a run, made and to come, of many the nearest; and the acts on all of them."""
     try:
-        edges = around(await visit.service.jobs.graph(run.job_id), run.job_id, MOST_RELATED)
+        found = await visit.service.runs.family(run.id)
     except (NotFound, Refused):
-        return None
-    known = {run.job_id: run}
-    for is_up in (True, False):
-        for each in (line := [run]):
-            for edge in edges:
-                here, there = (edge.child, edge.parent) if is_up else (edge.parent, edge.child)
-                if here == each.job_id and there not in known and (found := await _related(visit, each, there, is_up)):
-                    known[there] = found
-                    line.append(found)
-    nodes = {job: _node(visit, job, known.get(job), _to_run(known.get(job), job)) for edge in edges for job in edge[:2]}
-    if not edges:
-        return None
-    word = "not made" if run.state in ENDS else "not made yet"
-    nodes = {job: node if job in known else node._replace(word=word) for job, node in nodes.items()}
-    return _family(edges, 0, {**nodes, run.job_id: nodes[run.job_id]._replace(is_here=True)})
+        return None, ()
+    every = [
+        Edge(JobId(before), JobId(each.name), each.on, each.joins, each.job_id)
+        for each in found
+        for before in each.after
+    ]
+    if not (edges := around(every, JobId(run.id), MOST_RELATED)):
+        return None, ()
+    of_job = Counter(each.job_id for each in found)
+    ends = {end for edge in edges for end in edge[:2]}
+    members = [each for each in found if each.name in ends]
+    nodes = {JobId(each.name): _member(visit, each, alone=of_job[each.job_id] == 1) for each in members}
+    nodes[JobId(run.id)] = nodes[JobId(run.id)]._replace(is_here=True)
+    live = any(each.run is not None and each.state not in ENDS for each in found)
+    family = _family(edges, len(every) - len(edges), nodes)
+    said = dict(family.lines)
+    lines = [(node, said[node]) for node in nodes.values()]
+    return family._replace(lines=lines), ("runs.cancel_family" if live else "runs.retry_family",)
 
 
-async def _related(visit: Visit, run: Run, job: JobId, is_up: bool) -> Run | None:
-    """Return the run of this job from which a run came, or to which its end led."""
-    if not is_up and run.ended is None:
-        return None
-    end = run.ended or run.created
-    since, until = Moment(0 if is_up else end - SECOND), Moment(run.created + SECOND if is_up else end + DAY)
-    found = await visit.service.runs.list(job_id=job, since=since, until=until, limit=MOST_LOOKED, longest=0)
-    mine = [each for each in found if root_of(each) == root_of(run)]
-    return next((each for each in mine if run.id == each.parent_id or each.id == run.parent_id), next(iter(mine), None))
-
-
-def _to_run(run: Run | None, job: JobId) -> str | None:
-    return path("jobs", job) if run is None else path("runs", run.id)
+def _member(visit: Visit, each: FamilyMember, *, alone: bool) -> Node:
+    if each.run is None:
+        word = "not made" if each.state in ENDS else "not made yet"
+        return Node(each.job_id, path("jobs", each.job_id), word, "q", "◌", "")
+    name = each.job_id if alone else JobId(f"{each.job_id} {short(each.name)}")
+    return _node(visit, name, each.run, path("runs", each.name))
 
 
 def _node(visit: Visit, job: JobId, run: Run | None, to: str | None) -> Node:
@@ -161,10 +158,11 @@ def _family(edges: Sequence[Edge], left_out: int, nodes: Mapping[JobId, Node]) -
     after: dict[JobId, list[str]] = {}
     for edge in sorted(edges):
         after.setdefault(edge.parent, [])
-        after.setdefault(edge.child, []).append(f"{edge.parent} {how(edge)}")
+        after.setdefault(edge.child, []).append(f"{nodes[edge.parent].id} {how(edge)}")
     in_order = sorted(after.items(), key=lambda each: (bool(each[1]), each))
     lines = [(nodes[job], ", ".join(said)) for job, said in in_order]
-    name = f"{_first(edges)} and {len(after) - 1} related" if len(after) > 1 else str(_first(edges))
+    first = nodes[_first(edges)].id
+    name = f"{first} and {len(after) - 1} related" if len(after) > 1 else first
     return Family(name, len(after), partial(picture, edges, nodes.__getitem__), lines, left_out)
 
 

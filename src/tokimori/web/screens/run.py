@@ -50,6 +50,7 @@ async def show(visit: Visit) -> Shown:
     number = int(given) if given.isdecimal() and len(given) < 10 else run.attempt
     output = await service.runs.output(run.id, number)
     zone = details.time_zone
+    family, acts = await family_of(visit, run)
     return {
         "run": run_row(visit, details),
         "said": run,
@@ -66,8 +67,8 @@ async def show(visit: Visit) -> Shown:
         "number": number,
         "log": await log_view(visit, output, zone, running=run.state not in ENDS and number == run.attempt),
         "fall": _fall(details, visit.now),
-        "family": await family_of(visit, run),
-        "acts_here": _acts(run.state),
+        "family": family,
+        "acts_here": (*_acts(run.state), *acts),
         "again": path("jobs", run.job_id) is not None and not details.is_job_deleted and run.state in ENDS,
         "parent": run.parent_id,
         "parents": await _parents(visit, run) if parents_of(run) else (),

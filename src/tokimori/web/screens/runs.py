@@ -82,11 +82,32 @@ async def _resume(service: Service, run_id: str, given: Given) -> Receipt:
     return Receipt(f"Run {short(run.id)} resumed: it is {run.state}", path("runs", run.id))
 
 
+async def _cancel_family(service: Service, run_id: str, given: Given) -> Receipt:
+    runs = await service.runs.cancel_family(run_id, **({"reason": given["reason"]} if "reason" in given else {}))
+    return Receipt(f"{len(runs)} runs of the family cancelled", path("runs", run_id))
+
+
+async def _retry_family(service: Service, run_id: str, given: Given) -> Receipt:
+    first, *more = await service.runs.retry_family(run_id)
+    others = f" and {len(more)} more" if more else ""
+    return Receipt(
+        f"Family of {short(run_id)} requested again: run {short(first.run.id)}{others}", path("runs", first.run.id)
+    )
+
+
 REASON = Field("reason", "Reason", "recorded with the run")
 BULK: Final = ("runs.cancel", "runs.retry", "runs.hold")
 _ACTS: Final = (
     Act("runs.cancel", "Cancel", "cancelled", _cancel, fields=(REASON,)),
     Act("runs.retry", "Retry", "retried", _retry, style="go"),
+    Act("runs.cancel_family", "Cancel family", "cancelled", _cancel_family, fields=(REASON,)),
+    Act(
+        "runs.retry_family",
+        "Retry family",
+        "retried",
+        _retry_family,
+        sure="The runs with which its family began are requested again, and all that follow are made anew.",
+    ),
     Act("runs.hold", "Hold", "held", _hold, fields=(REASON,), undo="runs.resume"),
     Act("runs.resume", "Resume", "resumed", _resume),
 )

@@ -1,0 +1,162 @@
+"""Families of runs: what came before and after, and orders for all of them."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.examples import NEW_YEAR
+from tests.unit.service.world import ON_DEMAND, World
+from tokimori.clock import Moment
+from tokimori.errors import Forbidden, NotFound, Refused
+from tokimori.model.access_token import Role, Scope
+from tokimori.model.ids import RunId, uuid7
+from tokimori.model.outcome import Failed, Succeeded
+from tokimori.model.run import Run
+from tokimori.model.transitions import ENDS
+from tokimori.service.permitted import permitted
+from tokimori.service.run_family import FamilyMember
+from tokimori.service.sight import Access
+
+
+def step_id(number: int) -> str:
+    """An id of now, of this number."""
+    return uuid7(Moment(NEW_YEAR + number), lambda n: bytes([number] * n))
+
+
+def step(number: int, job: str, *then: Any, **fields: Any) -> dict[str, Any]:
+    """A step of this number."""
+    return {"id": step_id(number), "job": job, "then": then, **fields}
+
+
+@pytest.fixture
+async def world() -> World:
+    """Jobs a to e, some of them in another queue."""
+    world = World()
+    for name in "abc":
+        await world.add({"noop": True, "queue": "web", "max_running": 0}, name)
+    for name in "de":
+        await world.add(ON_DEMAND, name)
+    return world
+
+
+async def joined(world: World, roots: int = 3) -> list[Run]:
+    """Roots of the job a, which the step 1 joins, and behind it the step 2; the step 3 if one fails."""
+    then = [step(1, "b", step(2, "c"), joins=roots), step(3, "d", on_failure=True)]
+    runs = await world.service.jobs.trigger_many("a", [{"payload": str(n), "then": then} for n in range(roots)])
+    return list(runs)
+
+
+def told(family: list[FamilyMember]) -> list[tuple[str, str, int]]:
+    """Each job, state, and how many are before it."""
+    return [(each.job_id, each.state.value, len(each.after)) for each in family]
+
+
+async def test_a_family_of_requests_is_read_from_each_of_its_runs(world: World) -> None:
+    """Those that run beside it, that are made, that wait for others, and that will not be made; also from a step."""
+    roots = await joined(world)
+    wanted = [*[("a", "ready", 0)] * 3, ("b", "waiting", 3), ("d", "waiting", 3), ("c", "waiting", 1)]
+    for run_id in (roots[1].id, step_id(1), step_id(2), step_id(3)):
+        assert sorted(told(await world.service.runs.family(run_id))) == sorted(wanted)
+    await world.work(Succeeded(0), Succeeded(0), Succeeded(0), Failed("no"))
+    wanted = [*[("a", "succeeded", 0)] * 3, ("b", "failed", 3), ("d", "skipped", 3), ("c", "skipped", 1)]
+    for run_id in (roots[0].id, step_id(1)):
+        assert sorted(told(await world.service.runs.family(run_id))) == sorted(wanted)
+    with pytest.raises(NotFound):
+        await world.service.runs.family(step_id(9))
+
+
+async def test_a_family_of_jobs_is_read_from_each_of_its_runs(world: World) -> None:
+    """The runs of one chain alone, and the jobs that would run after them."""
+    await world.add({"noop": True, "parents": [{"job": "a"}]}, "after")
+    await world.add({"noop": True, "parents": [{"job": "after"}, {"job": "a"}], "join": "all"}, "both")
+    await world.add({"noop": True, "parents": [{"job": "after", "on": "failure"}]}, "alarm")
+    await world.trigger("a")
+    await world.work(Succeeded(0))
+    run = await world.trigger("a")
+    assert told(await world.service.runs.family(run.id))[0] == ("a", "ready", 0)
+    await world.service.runs.cancel((await world.service.runs.list(job_id="after")).runs[0].id)
+    await world.work(Succeeded(0), Succeeded(0))
+    (child,) = [each for each in await world.service.runs.list(job_id="after") if each.parent_id == run.id]
+    wanted = {("a", "succeeded", 0), ("after", "succeeded", 1), ("both", "ready", 2), ("alarm", "skipped", 1)}
+    for run_id in (run.id, child.id):
+        found = await world.service.runs.family(run_id)
+        assert set(told(found)) == wanted and len(found) == 4
+        assert [each.name for each in found][:2] == [run.id, child.id]
+
+
+async def test_a_family_is_cancelled_together(world: World) -> None:
+    """From any of its runs, those that ended stay, and nothing follows."""
+    roots = await joined(world)
+    await world.work(Succeeded(0))
+    done = await world.service.runs.cancel_family(roots[0].id, "not needed")
+    assert len(done) == 2 and {run.error for run in done} == {"not needed"}
+    assert {each.state.value for each in await world.service.runs.family(roots[2].id)} == {
+        *("cancelled", "succeeded", "skipped")
+    }
+    assert await world.service.runs.cancel_family(roots[0].id) == []
+
+
+async def test_a_family_of_requests_is_made_anew(world: World) -> None:
+    """All its first runs, with new ids of what follows; the new generation ends by itself, and again."""
+    roots = await joined(world)
+    with pytest.raises(Refused, match="has not ended"):
+        await world.service.runs.retry_family(roots[0].id)
+    await world.work(Succeeded(0), Failed("no"), Succeeded(0), Succeeded(0))
+    seen = {str(run.id) for run in await world.service.runs.list()}
+    for _ in range(2):
+        again = [asked.run for asked in await world.service.runs.retry_family(roots[1].id)]
+        assert sorted(run.payload or "" for run in again) == ["0", "1", "2"]
+        assert {run.details.retry_of for run in again} == {run.id for run in roots}
+        await world.work(*[Succeeded(0, "7")] * 5)
+        family = await world.service.runs.family(again[0].id)
+        made = {each.name for each in family if each.run is not None}
+        assert [each.state.value for each in family if each.run] == ["succeeded"] * 5 and not made & seen
+        seen, roots = seen | made, again
+
+
+async def test_a_family_of_jobs_is_made_anew(world: World) -> None:
+    """Two jobs of one moment, which another one joins, are joined once more: they have a new root together."""
+    for name in ("p", "q"):
+        await world.add({"noop": True, "schedule": "@daily"}, name)
+    await world.add({"noop": True, "parents": [{"job": "p"}, {"job": "q"}], "join": "all"}, "both")
+    world.pass_seconds(86_400)
+    await world.fire()
+    await world.work(*[Succeeded(0)] * 3)
+    for number in (2, 3):
+        (first, *_) = await world.service.runs.list(job_id="both")
+        assert len(await world.service.runs.retry_family(first.id)) == 2
+        await world.work(*[Succeeded(0)] * 3)
+        assert len(await world.service.runs.list(job_id="both")) == number
+
+
+async def test_what_was_refused_leaves_nothing_half(world: World) -> None:
+    """If one of its jobs is paused, those that were requested before it are cancelled."""
+    then = [step(1, "c", joins=2)]
+    run = await world.service.jobs.trigger("a", then=then)
+    await world.service.jobs.trigger("b", then=then)
+    await world.work(*[Succeeded(0)] * 3)
+    await world.service.jobs.pause("b")
+    with pytest.raises(Refused):
+        await world.service.runs.retry_family(run.id)
+    assert all(each.state in ENDS for each in await world.service.runs.list())
+
+
+@pytest.mark.parametrize("scope", [Scope(queues=("web",)), Scope(jobs=("a", "b", "c"))])
+async def test_orders_for_a_family_need_the_right_to_all_of_it(world: World, scope: Scope) -> None:
+    """Who sees a part of it is shown that part, and neither cancels nor repeats what he does not see."""
+    service = permitted(world.service, Access(author="ci", role=Role.OPERATE, scope=scope))
+    (own,) = await joined(world, 1)
+    assert {each.job_id for each in await service.runs.family(own.id)} == {"a", "b", "c"}
+    other = await world.service.jobs.trigger("d", then=[step(4, "a", step(5, "d"))])
+    await world.service.runs.cancel(own.id)
+    with pytest.raises(Forbidden):
+        await service.runs.retry_family(own.id)
+    await world.work(Succeeded(0))
+    assert len(await service.runs.cancel_family(step_id(4))) == 1
+    with pytest.raises(Forbidden):
+        await service.runs.retry_family(step_id(4))
+    last = await world.service.jobs.trigger("a", then=[step(6, "d")])
+    await world.work(Succeeded(0))
+    with pytest.raises(Forbidden):
+        await service.runs.cancel_family(last.id)
+    assert (await world.store.get_run(RunId(step_id(6)))).state not in ENDS and other.id
