@@ -17,8 +17,9 @@ pytestmark = [pytest.mark.prove, pytest.mark.timeout(900)]
 PYENV = Path.home() / ".pyenv/versions"
 """Pythons that stand beside each other, none of which is the one that their names start."""
 PYTHONS = [
-    next((str(each) for each in PYENV.glob(f"{version}.*/bin/python3")), shutil.which(f"python{version}") or "")
+    found
     for version in ("3.11", "3.12", "3.13")
+    if (found := next(map(str, PYENV.glob(f"{version}.*/bin/python3")), shutil.which(f"python{version}")))
 ]
 LICENCES = """
 from importlib.metadata import distributions
@@ -72,7 +73,7 @@ def test_both_hold_what_is_needed_and_no_more(dist: Path) -> None:
 
 
 @pytest.mark.parametrize("extra", ["", "[all]"])
-@pytest.mark.parametrize("python", filter(None, PYTHONS), ids=lambda each: each.split("/")[-3])
+@pytest.mark.parametrize("python", PYTHONS, ids=lambda each: each.split("/")[-3])
 def test_a_fresh_venv_runs_it(python: str, extra: str, dist: Path, tmp_path: Path) -> None:
     """On each Python that is here a job is added and shown; each package says its licence, and none stays behind."""
     home = tmp_path / "venv"

@@ -1,7 +1,9 @@
 """The reference names everything that there is: its pages against the code, read another way than they are made."""
 
 import ast
+import itertools
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from docs.made.errors import ADVICE, OF_HTTP
 from docs.made.markdown import REFERENCE
 from docs.made.pages import PAGES
 from docs.made.settings import OF_A_RUN, OTHERS
+from tests.integration.manual.reading import MANUAL
 from tests.programs.forked import ROOT
 from tests.unit.api.test_docs import ALL
 from tokimori.api.document import path_of
@@ -99,6 +102,48 @@ def test_every_command_and_option_is_told() -> None:
             assert name in section or name in everywhere or name in ("--help", "--version"), (words, name)
 
 
+TYPED = re.compile(
+    r"(?:^|[|&;] *|\$ |`)(?:\w+=\S+ )*tokimori ((?:--(?:store|server|context) \S+ )*)([^`|&;<>\n#]*)", re.MULTILINE
+)
+
+
+def typed_in(page: Path) -> Iterator[list[str]]:
+    """Yield the words of each command of ours that stands on a page, without the options that are said everywhere."""
+    for found in TYPED.finditer(page.read_text().replace("\\\n", " ")):
+        try:
+            yield shlex.split(re.sub(r"[\[\],…]", "", found[2]))
+        except ValueError:  # a quotation mark of the text around it
+            yield found[2].split()
+
+
+@pytest.mark.parametrize(
+    "page",
+    sorted({*MANUAL.rglob("*.md"), ROOT / "README.md"} - {*MANUAL.glob("decisions/*"), REFERENCE / "commands.md"}),
+    ids=lambda page: page.stem,
+)
+def test_every_command_of_the_manual_is_there(page: Path) -> None:
+    """Whatever a page says to type is a command with these options."""
+    for words in typed_in(page):
+        command: click.Command = program
+        context, rest = click.Context(program), words
+        while isinstance(command, click.Group) and rest and not rest[0].startswith("-") and not rest[0].isupper():
+            if command.name == "lock" and rest[0] not in command.list_commands(context):
+                break
+            try:
+                _, found, rest = command.resolve_command(context, rest)
+            except click.UsageError as error:
+                raise AssertionError(f"{page}: tokimori {' '.join(words)}: {error.message}") from error
+            assert found is not None
+            command, context = found, click.Context(found, parent=context)
+        known = {name for each in command.params for name in (*each.opts, *each.secondary_opts)} | {
+            "--help",
+            "--version",
+        }
+        said = [word.partition("=")[0] for word in itertools.takewhile(lambda word: word != "--", rest)]
+        lacks = [word for word in said if re.fullmatch(r"--[a-z][a-z-]+", word) and word not in known]
+        assert lacks == [] or isinstance(command, click.Group), (page, words, lacks)
+
+
 def test_every_public_name_of_python_is_told() -> None:
     """Each name of `tokimori` stands on the page, and each operation of a client below its part."""
     page = said("python")
@@ -145,8 +190,9 @@ def events_in_code() -> set[str]:
     """Return the types that the code names: at operations, for parts of sets, and where nobody asked for the change."""
     found = {f"node.{each}" for each in nodes._BECAME.values()}
     found |= {f"{kind}.{each}" for kind in ("job", *PARTS_OF_SETS.values()) for each in BECAME.values()}
-    for path in (ROOT / "src/tokimori").rglob("*.py"):
-        for call in ast.walk(ast.parse(path.read_text())):
+    texts = (path.read_text() for path in (ROOT / "src/tokimori").rglob("*.py"))
+    for text in (text for text in texts if 'event="' in text):
+        for call in ast.walk(ast.parse(text)):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
                 said = {each.arg: each.value.value for each in call.keywords if isinstance(each.value, ast.Constant)}
                 event = said.get("event")
