@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -46,7 +47,7 @@ import_jobs = Importers(
 def _command(name: str, form: "Format") -> click.Command:
     return Command(
         name,
-        help=f"Import {form.what}.\n\n{form.help}\n\n{_EACH}",
+        help=f"Import {form.what}.\n\n{cleandoc(form.help)}\n\n{_EACH}",
         params=[
             click.Argument(["sources"], metavar=form.metavar, nargs=-1 if form.takes_many else 1, required=True),
             *map(_option, form.options),
