@@ -250,6 +250,7 @@ def _exit(code: object) -> NoReturn:
 if __name__ == "__main__":
     for name in LOADED:
         import_module(name)
+    import_module("tests.programs.templates").compile_at_once()
     gc.collect()
     gc.freeze()
     with socket.socket(fileno=int(sys.argv[1])) as connection:

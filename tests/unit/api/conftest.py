@@ -6,11 +6,14 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp
 
+from tests.programs.templates import compile_once
 from tests.unit.api.asgi import SECRET, Asker
 from tests.unit.service.world import World
 from tokimori.api.app import Health, create_app
 from tokimori.node.http_door import formats
 from tokimori.service.allowed import Allowed
+
+compile_once()
 
 HEALTHY = Health(status="ok", node_id="n", store_reachable=True, version="1.2.3")
 

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from tests.programs.templates import compile_once
 from tests.unit.api.asgi import SECRET, Answer, Asker
 from tests.unit.examples import NEW_YEAR
 from tests.unit.service.test_tasks import build
@@ -18,6 +19,8 @@ from tokimori.model.audit import KIND as AUDIT
 from tokimori.model.audit import Entry, encode_entry, name_of
 from tokimori.model.document import Document
 from tokimori.web.page import Page
+
+compile_once()
 
 EVIL = "<script>alert(1)</script>\"'&"
 ENTRY = name_of(NEW_YEAR, lambda _: b"abcd")
