@@ -17,8 +17,17 @@ register_profiles()
 
 ALWAYS: dict[str, frozenset[str]] = {
     "contract/stores/test_crashes.py": frozenset({"memory", "sqlite"}),
-    "contract/stores/test_fights.py": frozenset({"sqlite", "postgres"}),
-    "contract/stores/test_struggles.py": frozenset({"sqlite", "postgres"}),
+    "contract/stores/test_fights.py": frozenset({"postgres"}),
+    "contract/stores/test_struggles.py": frozenset({"sqlite"}),
+    "contract/stores/test_same_lines.py": frozenset({"sqlite", "redis"}),
+    "contract/stores/test_same_answers.py": frozenset({"postgres", "redis"}),
+    "contract/stores/test_refused_claims.py": frozenset({"sqlite", "postgres"}),
+    "contract/stores/test_refused_plans.py": frozenset({"sqlite", "mariadb"}),
+    "contract/stores/test_refusals.py": frozenset({"sqlite", "mariadb"}),
+    "contract/stores/test_semaphores.py::test_units_are_exact_whatever_happens_at_the_same_time": frozenset(
+        {"sqlite", "redis"}
+    ),
+    "contract/stores/test_semaphores.py::test_the_line_is_never_forgotten": frozenset({"postgres", "redis"}),
     "contract/stores/test_families.py": frozenset({"memory", "sqlite", "mariadb"}),
     "cluster/test_cancel.py": frozenset({"sqlite"}),
     "cluster/test_two_versions.py": frozenset(),
@@ -27,7 +36,9 @@ ALWAYS: dict[str, frozenset[str]] = {
     "integration/http/test_scopes.py": frozenset({"sqlite"}),
     "integration/locks/test_exclusion.py": frozenset({"sqlite"}),
     "integration/apps/test_drained.py": frozenset({"sqlite"}),
-    "integration/apps/test_never_begun_again.py": frozenset({"sqlite"}),
+    "integration/apps/test_never_begun_again.py": frozenset(),
+    "integration/apps/test_handles.py": frozenset({"postgres"}),
+    "integration/apps/test_families.py": frozenset({"sqlite", "redis"}),
 }
 """Of these tests, which take long, only those on these stores belong to `make test`; all of them to `make prove`."""
 TESTS = Path(__file__).parent
@@ -61,7 +72,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         file, _, parameters = item.nodeid.removeprefix("tests/").partition("::")
         stores = STORES.intersection(re.split(r"[\[\]-]", parameters))
-        if file in ALWAYS and stores and not stores <= ALWAYS[file]:
+        test = f"{file}::{parameters.partition('[')[0]}"
+        always = ALWAYS.get(test, ALWAYS.get(file, STORES))
+        if not stores <= always:
             item.add_marker(pytest.mark.prove)
     items[:] = in_turn(items)
 
@@ -92,7 +105,6 @@ def pytest_collection() -> Generator[None, object, object]:
 @pytest.hookimpl
 def pytest_collection_finish() -> None:
     """Let each collection of garbage pass what stays: ten thousand tests."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)  # else a tenth of the processor's time goes there
 

@@ -123,7 +123,7 @@ async def test_a_row_that_exists_stays(store: Store, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "target"),
     [
-        pytest.param(source, target, marks=[] if (m - n) % len(STORES) < 2 else pytest.mark.prove)
+        pytest.param(source, target, marks=[] if (m - n) % len(STORES) == 1 else pytest.mark.prove)
         for n, source in enumerate(STORES)
         for m, target in enumerate(STORES)
     ],

@@ -220,7 +220,7 @@ async def stand_in_line(store: Store) -> None:
             await store.add_runs(requests[n : n + 500], NOW)
 
 
-@pytest.mark.parametrize("empty", [True, False])
+@pytest.mark.parametrize("empty", [True, pytest.param(False, marks=pytest.mark.prove)])
 async def test_who_stands_in_line_is_not_read(store: Store, empty: bool) -> None:
     """Beside a thousand runs in the line of a semaphore and a thousand in that of a key, every step reads a few."""
     other, worker = await Worker.join(store), await Worker.join(store)

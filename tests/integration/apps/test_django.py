@@ -50,7 +50,8 @@ def server() -> Iterator[Server]:
     found.remove()
 
 
-@pytest.mark.parametrize("max_age", ["0", pytest.param("None", marks=pytest.mark.prove)])
+@pytest.mark.prove
+@pytest.mark.parametrize("max_age", ["0", "None"])
 def test_a_restarted_server_is_connected_to_again(server: Server, tmp_path: Path, max_age: str) -> None:
     """By functions that wait and by others; and no connection is left open that Django would not keep."""
     program = AppProgram(tmp_path)

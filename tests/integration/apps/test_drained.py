@@ -120,6 +120,7 @@ def test_the_neighbours_of_a_stuck_function_go_on_to_their_ends(till: Till) -> N
     till.begun_once()
 
 
+@pytest.mark.prove
 def test_what_still_runs_when_the_time_is_over_is_lost(till: Till) -> None:
     """It counts, it is begun again only as far as its job allows, and says which run was at fault: cancelled in C."""
     till.environment["TOKIMORI_APP_DRAIN"] = "1"

@@ -25,7 +25,7 @@ def plant(folder: Path) -> Path:
 
 
 @only_root
-@pytest.mark.parametrize("mode", [0o777, 0o1777])
+@pytest.mark.parametrize("mode", [0o777, pytest.param(0o1777, marks=pytest.mark.prove)])
 def test_nothing_of_others_is_imported(tmp_path: Path, mode: int) -> None:
     """Neither in place of our modules nor as the app: the node says which folder it was."""
     program = AppProgram(tmp_path)
@@ -69,6 +69,7 @@ def load(folder: Path, *arguments: object) -> str:
 
 
 @only_root
+@pytest.mark.prove
 def test_root_is_told_which_folder_others_may_write(tmp_path: Path) -> None:
     """Also where it was named (`include`), and where the app is a file in it; a folder of root's own is fine."""
     foreign, own = tmp_path / "foreign", tmp_path / "own"

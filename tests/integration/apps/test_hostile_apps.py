@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.laws import one_in
 from tests.programs.forked import BARE
 from tokimori.clock import Moment, SystemClock
 from tokimori.executors.functions import wire
@@ -171,10 +172,10 @@ WORKS = {
 }
 
 
-@pytest.mark.parametrize("source", WORKS.values(), ids=WORKS.keys())
-def test_an_app_that_misbehaves_works(node: Node, source: str) -> None:
+@pytest.mark.parametrize("kind", one_in(4, list(WORKS)))
+def test_an_app_that_misbehaves_works(node: Node, kind: str) -> None:
     """Whatever it does to its own process while it is imported: its functions run, and it leaves when it is told to."""
-    hello = node.begin(source + APP)
+    hello = node.begin(WORKS[kind] + APP)
     assert isinstance(hello, wire.Hello), hello
     for number in (1, 2):
         ended = node.ended("double", number)
@@ -209,9 +210,10 @@ FAILS = {
 }
 
 
-@pytest.mark.parametrize(("source", "why"), FAILS.values(), ids=FAILS.keys())
-def test_an_app_that_cannot_be_imported_says_why(node: Node, source: str, why: str) -> None:
+@pytest.mark.parametrize("kind", one_in(3, list(FAILS)))
+def test_an_app_that_cannot_be_imported_says_why(node: Node, kind: str) -> None:
     """In one message of bounded length; and whatever it has begun, its process ends."""
+    source, why = FAILS[kind]
     said = node.begin(source + "\n" + APP)
     assert isinstance(said, wire.Unloadable), said
     assert said.message.startswith(f"app: 'jobs:app' can't be loaded: {why}")

@@ -9,6 +9,7 @@ import pytest
 
 from tests.integration.apps.conftest import AppProgram, until
 from tests.integration.cli.conftest import stop
+from tests.laws import one_in
 
 APP = """
 import asyncio, os, socket, time
@@ -143,7 +144,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
     assert stop(node) == 0
 
 
-@pytest.mark.parametrize("first", ["closes", "says nonsense"])
+@pytest.mark.parametrize("first", one_in(2, ["closes", "says nonsense"]))
 def test_a_process_that_is_cut_off_is_ended(attacked: Attacked, first: str) -> None:
     """However deaf it is: its run is lost, and none is given to a process that can't be told."""
     run = attacked.outcome("deaf", f'{{"first": "{first}"}}', code=1)
@@ -185,6 +186,7 @@ def test_what_a_function_has_left_keeps_no_process(tmp_path: Path) -> None:
         assert stop(node) == 0
 
 
+@pytest.mark.prove
 def test_who_ends_its_keeper_uses_up_nobody_elses_attempts(tmp_path: Path) -> None:
     """Its keeper is another one's, too, until it is suspect: what is lost by that counts against it alone."""
     program = Attacked(tmp_path)

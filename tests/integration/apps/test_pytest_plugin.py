@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.laws import one_in
+
 SHOP = """
 import anyio, asyncio, tokimori
 app = tokimori.App("shop")
@@ -142,7 +144,7 @@ def test_pytest_reads_no_assertions_of_ours(tmp_path: Path) -> None:
     assert "1 passed" in (said := said_by_pytest(tmp_path)), said
 
 
-@pytest.mark.parametrize("given", ["conftest", "module", "mark"])
+@pytest.mark.parametrize("given", one_in(3, ["module", "conftest", "mark"]))
 def test_an_app_is_found(tmp_path: Path, given: str) -> None:
     """It is the one of a fixture of the user's own, of the test's module, or of a mark."""
     (tmp_path / "shop.py").write_text(SHOP)

@@ -25,7 +25,7 @@ def test_a_dry_run_shows_every_occurrence(program: Program) -> None:
     ]
     assert runs_of(program, "m") == []
     assert program.error("job", "backfill", "m", *RANGE, "--cancel", "--dry-run")["field"] == "cancel"
-    assert program.error("job", "backfill", "m", "--from", "1970-01-01T00:00:00Z")["field"] == "to"
+    assert program.error("job", "backfill", "m", "--from", "2999-01-01T00:00:00Z")["field"] == "to"
     assert program.error("job", "backfill", "none", *RANGE, code=3)["code"] == "not_found"
 
 

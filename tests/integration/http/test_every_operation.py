@@ -2,18 +2,11 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
-from requests import Request
-from schemathesis import APIOperation, Case, GenerationMode
-from schemathesis.checks import CheckFunction
-from schemathesis.core.parameters import ParameterLocation
-from schemathesis.core.result import Ok
-from schemathesis.specs.openapi.checks import negative_data_rejection
 
 from tests.integration.http.served import BEARER, Served
 from tokimori.api.docs import OPENAPI
@@ -21,8 +14,12 @@ from tokimori.clock import SystemClock
 from tokimori.node.http_door import formats
 from tokimori.stores.memory.store import MemoryStore
 
-Operation: TypeAlias = APIOperation[Any, Any, Any, Any]
-Asked: TypeAlias = Case[Any]
+if TYPE_CHECKING:  # to load it takes half a second, in each process that finds tests
+    from schemathesis import APIOperation, Case
+    from schemathesis.checks import CheckFunction
+
+Operation: TypeAlias = "APIOperation[Any, Any, Any, Any]"
+Asked: TypeAlias = "Case[Any]"
 EXAMPLES = 200
 """Examples of each operation: what its document allows, and as many of what it does not."""
 REFUSED = ["2xx", "404", "409", "412", "413", "422"]
@@ -49,6 +46,9 @@ def served() -> Iterator[Served]:
 @pytest.fixture(scope="module")
 def operations(served: Served) -> dict[str, Operation]:
     """All operations of the document, by id."""
+    import schemathesis
+    from schemathesis.core.result import Ok
+
     config = schemathesis.Config.from_dict(CONFIG)
     schema = schemathesis.openapi.from_url(served.url + OPENAPI, headers=BEARER, config=config)
     found = [each.ok() for each in schema.get_all_operations() if isinstance(each, Ok)]
@@ -71,6 +71,9 @@ def is_mended_on_its_way(case: Asked) -> bool:
     Each request has the header that it may have left out, and an address has no parameter whose value is an empty list.
     One value is a list of one there: `?label=false` asks for the label `false`.
     """
+    from requests import Request
+    from schemathesis.core.parameters import ParameterLocation
+
     wrong = {place for place in ParameterLocation if case.meta is not None and case.meta.is_negative_at(place)}
     address = Request("GET", "http://door", params=case.query).prepare().url or ""
     sent = {name for name, _ in parse_qsl(urlsplit(address).query, keep_blank_values=True)}
@@ -87,6 +90,9 @@ def is_without_end(case: Asked) -> bool:
 
 def ask(operation: Operation, served: Served) -> None:
     """Ask it so often, in all ways together. It raises where schemathesis knows something wrong with an answer."""
+    from schemathesis import GenerationMode
+    from schemathesis.specs.openapi.checks import negative_data_rejection
+
     known = {name: value for name, value in served.known.items() if "{" + name + "}" in operation.path}
     allowed = partial(operation.as_strategy, generation_mode=GenerationMode.POSITIVE)
     ways = [allowed(), allowed(path_parameters=known)] if known else [allowed()]

@@ -102,6 +102,7 @@ def test_a_frozen_holder_leaves_no_command(programs: Programs) -> None:
     assert waiting.wait(20) == 0
 
 
+@pytest.mark.prove
 def test_programs_are_served_in_order(programs: Programs) -> None:
     """Who stood in line first has it first."""
     programs.lock("table", programs.note(f"while [ ! -e {programs.home}/go ]; do sleep 0.05; done", "first"))
@@ -132,6 +133,7 @@ def test_a_python_program_holds_a_mutex(programs: Programs) -> None:
     assert said.split() == [str(token + 1), "False"]
 
 
+@pytest.mark.prove
 def test_a_frozen_python_program_learns_that_it_lost(programs: Programs) -> None:
     """Its block goes on, for code can't be stopped; the flag says so, and its end is an error."""
     holder = programs.start(sys.executable, "-c", HOLDER, "1")
