@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.fleet import Fleet
+from tests.cluster.step_node import SPAWNED
 from tests.cluster.test_families import CALM, PATIENCE, opened, read, some_live
 from tests.cluster.test_limits import empty_store
 from tokimori.clock import Moment, SystemClock
@@ -24,7 +25,8 @@ from tokimori.service.service import service_on
 ROOTS = 1_200
 JOINED = 3
 KILLS = 4
-JOBS = ("first", "second", "third", "total", "tell")
+SPAWNING = 300
+JOBS = ("first", "second", "third", "total", "tell", "spawn")
 
 
 @pytest.fixture(params=["sqlite", "postgres", "mariadb", "redis"])
@@ -58,6 +60,8 @@ async def prepare(fleet: Fleet) -> None:
         shared = [step("total", step("third"), joins=JOINED), step("tell", on_failure=True)]
         wanted: list[PlainRequest] = [*chain, *({"then": shared} for _ in range(JOINED))]  # type: ignore[list-item]
         await jobs.trigger_many("first", wanted)
+    for _ in range(SPAWNING // 100):
+        await jobs.trigger_many("spawn", [{"then": [step("third"), step("tell", on_failure=True)]} for _ in range(100)])
     await store.close()
 
 
@@ -74,15 +78,32 @@ def wrong_steps(runs: Sequence[Run]) -> list[str]:
             wrong.append(f"{said.job} {run_id}: made {made is not None}, after {ends}")
         elif made is not None and said.joins and made.details.parents != tuple(sorted(run.id for run in before)):
             wrong.append(f"{said.job} {run_id}: parents {made.details.parents}")
-        elif made is not None and not said.joins and not said.on_failure and made.payload != json.dumps(before[0].id):
+        elif made is not None and not said.joins and not said.on_failure and made.payload != before[0].result:
             wrong.append(f"{said.job} {run_id}: payload {made.payload}")
     return wrong
+
+
+def wrong_spawns(runs: Sequence[Run]) -> list[str]:
+    """What is missing, doubled or not right of runs that have waited for others."""
+    known, wrong = {run.id: run for run in runs}, list[str]()
+    waited = [run for run in runs if run.details.spawned is not None]
+    awaited = {run.id for run in runs if run.details.awaited}
+    for run in waited:
+        children = [known[each] for each in run.details.spawned.ids(run.id) if each in known]  # type: ignore[union-attr]
+        awaited -= {each.id for each in children}
+        is_good = all(each.state is RunState.SUCCEEDED for each in children)
+        result = json.dumps([each.id for each in children], separators=(",", ":")) if is_good else None
+        latest = max((each.ended or 0 for each in children), default=0)
+        state = RunState.SUCCEEDED if is_good else RunState.FAILED
+        if len(children) != SPAWNED or (run.state, run.result) != (state, result) or (run.ended or 0) < latest:
+            wrong.append(f"{run.id}: {run.state} {run.result}, after {[(each.id, each.state) for each in children]}")
+    return wrong + [f"{each}: of nobody" for each in awaited] + (["none"] if len(waited) < SPAWNING // 2 else [])
 
 
 @pytest.mark.prove
 @pytest.mark.timeout(600)
 def test_no_step_is_missing_or_doubled(fleet: Fleet) -> None:
-    """Every step of 1,200 roots is made once, and only when it is due, whichever node died in between."""
+    """Every step of 1,500 roots is made once, when it is due, and each run waits for all that it has spawned."""
     asyncio.run(prepare(fleet))
     for _ in range(2):
         fleet.start_node(module="tests.cluster.step_node")
@@ -100,7 +121,8 @@ def test_no_step_is_missing_or_doubled(fleet: Fleet) -> None:
     runs = asyncio.run(read(fleet))
     print(f"{len(runs)} runs in {time.monotonic() - began:.0f} s, {kills} nodes killed")
     assert wrong_steps(runs) == []
+    assert wrong_spawns(runs) == []
     assert {run.state for run in runs} <= ENDS
-    assert sum(run.parent_id is None for run in runs) == ROOTS
+    assert sum(run.parent_id is None for run in runs) == ROOTS + SPAWNING
     assert len({run.id for run in runs}) == len(runs)
     assert [each for each in fleet.folder.glob("node*.log") if "refused" in each.read_text()] == []

@@ -5,7 +5,7 @@ from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import UNSET, Struct, UnsetType, field, to_builtins
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -45,11 +45,19 @@ class HeartbeatRequest(TokenRequest, frozen=True, kw_only=True, forbid_unknown_f
     alive_time: float | None = None
 
 
+class SpawnRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A run that is spawned, by its job."""
+
+    job: str
+    payload: object = None
+
+
 class FinishRequest(TokenRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """End of a run that succeeded: its result for children, and its worker's output."""
+    """End of a run that succeeded: its result for children, its worker's output, and runs for whose ends it waits."""
 
     result: object = None
     output: str | None = None
+    spawn: tuple[SpawnRequest, ...] = ()
 
 
 class FailRequest(TokenRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -136,10 +144,10 @@ class ClaimPaths:
 
     async def finish(self, request: Request, body: FinishRequest) -> Response:
         """End a claimed run as succeeded."""
-        run = _run_id(request)
-        return answer(
-            told_view(run, await self._claims(request).finish(run, body.token, result=body.result, output=body.output))
-        )
+        run, spawn = _run_id(request), [to_builtins(each) for each in body.spawn]
+        claims = self._claims(request)
+        state = await claims.finish(run, body.token, result=body.result, output=body.output, spawn=spawn)
+        return answer(told_view(run, state))
 
     async def fail(self, request: Request, body: FailRequest) -> Response:
         """End a claimed run as failed."""

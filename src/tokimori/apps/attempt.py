@@ -23,7 +23,7 @@ from tokimori.apps.json_text import clean_and_cut, error_traceback, error_words,
 from tokimori.apps.own_process import Meter, leave
 from tokimori.apps.routes import AppFunctions
 from tokimori.apps.signals import SignalThread
-from tokimori.apps.task import End, Finished, Task, TaskNotes, take_in_hand
+from tokimori.apps.task import End, Finished, Task, TaskNotes, spawned_by, take_in_hand
 from tokimori.errors import InvalidInput
 from tokimori.executors.functions import wire
 from tokimori.executors.keeper.kernel import boottime, is_short
@@ -339,7 +339,7 @@ class RunningAttempt:
         self._gather()
         cpu, memory = self._meter.cost()
         try:
-            kind, text, when = _said_as(end)
+            kind, text, when = (wire.SPAWNED, None, 0.0) if spawned_by(end) else _said_as(end)
         except InvalidInput as fault:
             kind, text, when = wire.FAILED, f"{fault.message}; allowed: {fault.allowed}", 0.0
         except BaseException as fault:  # a model writes itself, by code of the program
@@ -369,6 +369,7 @@ class RunningAttempt:
             times=times,
             cpu=cpu,
             memory=memory,
+            spawned=spawned_by(end),
         )
 
 
@@ -385,10 +386,8 @@ def _said_as(end: End) -> tuple[str, str | None, float]:
             return (wire.RETRY, None, 0.0) if seconds is None else (wire.RETRY_IN, None, seconds)
         case RetryAt(moment):
             return wire.RETRY_AT, None, moment
-        case Hold(reason):
-            return wire.HELD, clean_and_cut(reason), 0.0
-        case Released(reason):
-            return wire.RELEASED, clean_and_cut(reason), 0.0
+        case Hold(reason) | Released(reason):
+            return wire.HELD if isinstance(end, Hold) else wire.RELEASED, clean_and_cut(reason), 0.0
         case _:
             assert_never(end)
 

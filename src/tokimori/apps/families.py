@@ -17,6 +17,7 @@ from tokimori.client.facade import done
 from tokimori.clock import Moment, SystemClock
 from tokimori.errors import InvalidInput, NotFound, Refused, RunFailed, TokimoriError
 from tokimori.model.ids import JobId, RunId, uuid7
+from tokimori.model.outcome import spawns_of
 from tokimori.model.run import Step
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.service.given import Span, payload_of, seconds_of
@@ -269,6 +270,27 @@ def all_of(requests: Iterable[Member[_T]]) -> RunFamily[list[_T]]:
     if whole is None:
         raise InvalidInput("requests: there are none", field="requests", allowed="one request or more")
     return cast("RunFamily[list[_T]]", whole)
+
+
+def spawn(requests: Iterable[FunctionRequest[_T]]) -> list[_T]:
+    """Return what a function returns so that its run waits for these runs, and has the list of their results.
+
+        @app.job
+        def pages(books: list[str]) -> list[int]:
+            return tokimori.spawn([count.request(book) for book in books])
+
+    They are made in the transaction in which the function ends; until they have ended its run is `waiting`. It has
+    succeeded when all have, and failed if one has not. Without requests the list is empty. Raises `InvalidInput`.
+    """
+    given: list[tuple[str, str | None]] = []
+    for number, each in enumerate(cast("Iterable[object]", requests)):
+        if not isinstance(each, FunctionRequest):
+            message, allowed = f"requests: {each!r} can't be spawned", "single requests, such as `fn.request(1)`"
+            raise InvalidInput(message, field="requests", value=each, allowed=allowed)
+        each.function.check_request(number, each)
+        each.check_alone()
+        given.append((each.function.job_id, each.payload))
+    return cast("list[_T]", spawns_of(given) if given else [])
 
 
 class Handles(tuple[Handle[Any], ...], Generic[_T]):

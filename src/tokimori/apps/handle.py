@@ -155,15 +155,20 @@ class Handle(Generic[_T]):
     async def _refresh(self, way: Way) -> Self:
         return self._see(*await way(partial(_read, run_id=self.id)))
 
-    def cancel(self, reason: str = "cancelled by hand") -> Self:
-        """Cancel the run, and return this handle. Its node ends it if it runs; one that has ended stays as it is."""
-        return done(self._cancel(self._ways.blocking("`await handle.acancel(…)`"), reason))
+    def cancel(self, reason: str = "cancelled by hand", *, family: bool = False) -> Self:
+        """Cancel the run, and return this handle. Its node ends it if it runs; one that has ended stays as it is.
 
-    async def acancel(self, reason: str = "cancelled by hand") -> Self:
+        `family`: so are what it has spawned and all other runs before and after it.
+        """
+        return done(self._cancel(self._ways.blocking("`await handle.acancel(…)`"), reason, family=family))
+
+    async def acancel(self, reason: str = "cancelled by hand", *, family: bool = False) -> Self:
         """Cancel the run: see `cancel`."""
-        return await self._cancel(self._ways.awaiting, reason)
+        return await self._cancel(self._ways.awaiting, reason, family=family)
 
-    async def _cancel(self, way: Way, reason: str) -> Self:
+    async def _cancel(self, way: Way, reason: str, *, family: bool = False) -> Self:
+        if family:
+            await way(lambda client: client.runs.cancel_family(self.id, reason))
         return self._see(await way(lambda client: client.runs.cancel(self.id, reason)), None)
 
     def logs(self) -> str:

@@ -1,7 +1,7 @@
 """The names in `tokimori`: apps and clients, what their methods take and return, and the errors that they raise."""
 
 from tokimori.apps.app import App, DeclaredArguments
-from tokimori.apps.families import FunctionRequest, Handles, RunFamily
+from tokimori.apps.families import FunctionRequest, Handles, RunFamily, spawn
 from tokimori.apps.families import all_of as all
 from tokimori.apps.function import AskArguments, AsyncJobFunction, JobFunction, retry
 from tokimori.apps.handle import Handle, RunError, agather, as_completed, gather
@@ -235,4 +235,5 @@ __all__ = [
     "open",
     "open_async",
     "retry",
+    "spawn",
 ]

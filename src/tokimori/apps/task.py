@@ -20,7 +20,8 @@ from tokimori.clock import Moment, format_moment, from_datetime, parse_moment, t
 from tokimori.errors import ClaimLost, InvalidInput, Refused
 from tokimori.executors.functions.wire import Facts
 from tokimori.executors.reported import ReportedEnd, ReportFailed, ReportHold, ReportRetry, ReportSucceeded, leave
-from tokimori.model.outcome import Failed, Hold, Released, RetryAt, RetryIn
+from tokimori.model.ids import JobId
+from tokimori.model.outcome import Failed, Hold, Released, RetryAt, RetryIn, Spawns
 from tokimori.model.trace import VARIABLE
 from tokimori.model.words import check_text, check_word
 from tokimori.service.given import Span, seconds_of
@@ -31,6 +32,11 @@ class Finished(Struct, frozen=True):
     """Success. The returned value becomes JSON, or a failure if that can't be (`Succeeded`)."""
 
     result: object = None
+
+
+def spawned_by(end: object) -> tuple[tuple[JobId, str | None], ...]:
+    """Return the runs that a function spawns by its end: job and payload of each."""
+    return end.result.children if isinstance(end, Finished) and isinstance(end.result, Spawns) else ()
 
 
 End = Finished | Failed | RetryIn | RetryAt | Hold | Released
@@ -341,7 +347,7 @@ class CommandTask(Task):
 
 def _report(end: End) -> ReportedEnd:
     match end:
-        case Finished(result):
+        case Finished(result) if not isinstance(result, Spawns):
             return ReportSucceeded(None if result is None else text_of(result, "result"))
         case RetryIn(seconds):
             return ReportRetry(seconds=seconds or 0)
@@ -352,7 +358,8 @@ def _report(end: End) -> ReportedEnd:
         case Failed(error, final=final):
             return ReportFailed(error, retry=not final)
         case _:
-            raise Refused(f"release: {_NO_FUNCTION}", field="release")
+            what = "spawn" if isinstance(end, Finished) else "release"
+            raise Refused(f"{what}: {_NO_FUNCTION}", field=what)
 
 
 @lru_cache(maxsize=1)

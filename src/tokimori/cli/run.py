@@ -211,6 +211,7 @@ def _progress(found: "Run") -> str:
 
 def _print_details(details: "RunDetails", reasons: "Sequence[Reason]") -> None:
     from tokimori.model.cause import cause_in
+    from tokimori.model.run import shown_due
     from tokimori.model.statistics import cost
     from tokimori.service.reasons import told
 
@@ -222,7 +223,7 @@ def _print_details(details: "RunDetails", reasons: "Sequence[Reason]") -> None:
             ("state", found.state.value),
             ("origin", found.origin),
             ("nominal", local(found.nominal, zone)),
-            ("due", local(found.due, zone)),
+            ("due", local(shown_due(found), zone)),
             ("created", local(found.created, zone)),
             *([("took", lasted(found.ended - found.started))] if found.started and found.ended else []),
             *([("retry of", found.details.retry_of)] if found.details.retry_of else []),
@@ -231,6 +232,7 @@ def _print_details(details: "RunDetails", reasons: "Sequence[Reason]") -> None:
             *([("expires", local(found.details.expires, zone))] if found.details.expires else []),
             *([("parent run", found.parent_id)] if found.parent_id else []),
             *(("then", f"{step.job}{' if it fails' if step.on_failure else ''}") for step in found.details.then),
+            *([("spawned", f"{spawned.count} runs")] if (spawned := found.details.spawned) is not None else []),
             *([("concurrency key", found.concurrency_key)] if found.concurrency_key is not None else []),
             *(("why", told(reason)) for reason in reasons),
             *([("cancel asked for", found.cancel)] if found.cancel else []),

@@ -101,7 +101,7 @@ def _listed(runs: "Sequence[RunSummary]") -> "Listed[Run]":
 
 
 def _row(run: "Run", summary: "RunSummary") -> tuple[object, ...]:
-    from tokimori.model.run import asked_in_words
+    from tokimori.model.run import asked_in_words, shown_due
 
     zone = summary.time_zone
     return (
@@ -110,7 +110,7 @@ def _row(run: "Run", summary: "RunSummary") -> tuple[object, ...]:
         State(run.state.value),
         asked_in_words(run),
         At(run.nominal, zone),
-        At(run.due, zone),
+        At(shown_due(run), zone),
         At(run.started, zone),
         At(run.ended, zone),
         run.exit_code,

@@ -7,18 +7,17 @@ from math import inf
 from typing import Protocol
 
 from tokimori.clock import Moment
-from tokimori.engine.parkings import Parkings, tell_parked
+from tokimori.engine.families import Families, FamilyStore
 from tokimori.engine.refusals import blames_the_asked, tell_refused
 from tokimori.engine.settle import change_of
 from tokimori.engine.unsettled import Unsettled
 from tokimori.model.attempt_notes import NUMBER, Notes, notes_in
-from tokimori.model.ids import NodeId, RunId
+from tokimori.model.ids import NodeId
 from tokimori.model.outcome import Lost
-from tokimori.model.run import Output
 from tokimori.model.target import Function
 from tokimori.ports.meter import UNMETERED, Meter
 from tokimori.ports.nodes import Nodes, Pulse
-from tokimori.ports.working import Change, Claimed, Verdict, Working, is_cut
+from tokimori.ports.working import Change, Claimed, Verdict, is_cut
 
 log = logging.getLogger(__name__)
 
@@ -26,12 +25,8 @@ FIRST, BATCH = 50, 500
 """Runs read at first, and at most. Fewer are read if they are large: a payload may have a megabyte."""
 
 
-class Reaping(Nodes, Working, Parkings, Protocol):
+class Reaping(Nodes, FamilyStore, Protocol):
     """Questions of reaping to the store."""
-
-    async def output(self, run_id: RunId, attempt: int) -> Output | None:
-        """See `Runs.output`."""
-        ...
 
 
 class Reaper:
@@ -44,7 +39,7 @@ class Reaper:
         self._meter = meter
         self._orphans = False
         self._many = FIRST
-        self._unsettled = Unsettled()
+        self._unsettled, self._families = Unsettled(), Families(store)
 
     @property
     def next_at(self) -> float:
@@ -97,7 +92,7 @@ class Reaper:
             return True
         self._meter.settled(changes, verdicts)
         self._unsettled.settled(changes)
-        await tell_parked(self._store, changes, verdicts)
+        await self._families.settled(changes, verdicts, by, now)
         return Verdict.APPLIED in verdicts
 
 

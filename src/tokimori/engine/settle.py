@@ -2,13 +2,13 @@
 
 from msgspec.structs import replace
 
-from tokimori.clock import Moment
+from tokimori.clock import SECOND, Moment
 from tokimori.model.attempt_notes import Notes, details_after, unbegun_once_more
 from tokimori.model.cause import reckoned
 from tokimori.model.ids import NodeId
-from tokimori.model.outcome import Outcome, RetryAt, RetryIn, Succeeded
+from tokimori.model.outcome import Outcome, RetryAt, RetryIn, Spawns, Succeeded
 from tokimori.model.policies import OnExhausted, Retry
-from tokimori.model.run import Attempt, Details, Output, Run
+from tokimori.model.run import Attempt, Details, Output, Run, Spawned, Step
 from tokimori.model.settle import Settlement, after_asking, asked_retry, settle
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.working import Change, Claimed
@@ -71,9 +71,22 @@ def change_of(
         cpu=cpu,
         memory=memory,
     )
-    if run.details.then and settlement.state in ENDS:
-        change = replace(change, then=run.details.then)
+    if type(outcome) is Spawns and settlement.state is RunState.WAITING:
+        return _spawning(claimed, change, outcome)
+    if (run.details.then or run.details.awaited) and settlement.state in ENDS:
+        family = run.parent_id if run.details.awaited else None
+        change = replace(change, then=run.details.then, family=family)
     return change if is_told else replace(change, attempt=_attempt(run, change, settlement.outcome))
+
+
+def _spawning(claimed: Claimed, change: Change, outcome: Spawns) -> Change:
+    """Return the change after which the run waits for what it has spawned: the attempt goes on, and has no row yet."""
+    run, timeout = claimed.run, None if claimed.definition is None else claimed.definition.timeout
+    until = None if timeout is None else Moment((change.started or change.ended) + round(timeout * SECOND))
+    spawned = Spawned(change.ended, len(outcome.children), run.due, until)
+    ids = spawned.ids(run.id)
+    steps = (Step(id=each, job=job, payload=text) for each, (job, text) in zip(ids, outcome.children, strict=True))
+    return replace(change, then=tuple(steps), details=replace(change.details or run.details, spawned=spawned))
 
 
 def _cause(failed: Settlement, output: Output | None) -> str:

@@ -13,8 +13,8 @@ from tokimori.engine.unsettled import Key, Unsettled
 from tokimori.model.attempt_notes import Notes, given_to, is_inherited, notes_row, payload_for
 from tokimori.model.ids import NodeId, RunId
 from tokimori.model.job import kills_on_lost_lease
-from tokimori.model.outcome import Expired, Released, RetryIn
-from tokimori.model.run import Output, Run, expired, joined_as, parents_of, shifted_times
+from tokimori.model.outcome import Expired, Released, RetryAt, RetryIn
+from tokimori.model.run import NEVER, Output, Run, expired, joined_as, parents_of, shifted_times
 from tokimori.model.target import Http, Unreadable
 from tokimori.ports.executor import AttemptTask, Ended, Grew, Noted, Report, Started
 from tokimori.ports.nodes import StartedRun
@@ -135,6 +135,8 @@ class Work:
             self._owned[key] = run
             if run.definition is None or type(run.definition.target) is Unreadable:
                 self._hand_back(run, owner, now, RetryIn(UNREADABLE_WAIT))
+            elif run.run.details.spawned is not None:  # somebody held and resumed it: it only waits
+                self._hand_back(run, owner, now, RetryAt(NEVER))
             elif run.run.details.expires is not None and (why := expired(run.run, Moment(now - ahead))):
                 self._hand_back(run, owner, now, Expired(why))
             else:
@@ -226,7 +228,9 @@ class Work:
         self._seen = _Seen(at, self._left, len(self._backlog))
         return late
 
-    def _hand_back(self, claimed: Claimed, owner: NodeId, now: Moment, outcome: Released | RetryIn | Expired) -> None:
+    def _hand_back(
+        self, claimed: Claimed, owner: NodeId, now: Moment, outcome: Released | RetryIn | RetryAt | Expired
+    ) -> None:
         self.unsettled.add(change_of(claimed, outcome, owner=owner, now=now, chance=0), claimed.run.payload)
 
     def settled(self, changes: Sequence[Change], verdicts: Sequence[Verdict]) -> list[Change]:

@@ -25,6 +25,7 @@ from tokimori.model.outcome import (
     Released,
     RetryAt,
     RetryIn,
+    Spawns,
     Succeeded,
     TimedOut,
 )
@@ -120,7 +121,7 @@ def hidden_in_outcome(outcome: Outcome, needles: Sequence[str]) -> Outcome:
             return replace(outcome, error=hidden_in(error, needles))
         case Hold(reason=reason) | Released(reason=reason) | Cancelled(reason=reason) | Lost(reason=reason):
             return replace(outcome, reason=hidden_in(reason, needles))
-        case Succeeded() | RetryAt() | RetryIn() | Expired():
+        case Succeeded() | RetryAt() | RetryIn() | Expired() | Spawns():
             return outcome
 
 

@@ -1,8 +1,13 @@
 """Outcomes of an attempt."""
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from tokimori.clock import Moment
+from tokimori.errors import InvalidInput
+from tokimori.model.attempt_notes import check_json
+from tokimori.model.ids import JobId, check_job_id
 
 
 class Succeeded(Struct, frozen=True):
@@ -89,4 +94,28 @@ class Lost(Struct, frozen=True):
     counts: int = 1
 
 
-Outcome = Succeeded | Failed | RetryAt | RetryIn | Hold | Released | Expired | Cancelled | TimedOut | Lost
+MOST_SPAWNED, MOST_SPAWNED_BYTES = 500, 4 * 2**20
+"""Runs that a function spawns at once, and the bytes of all their payloads: one transaction writes them."""
+
+
+class Spawns(Struct, frozen=True):
+    """Success once the runs have ended that the function has spawned: (job, payload) of each."""
+
+    children: tuple[tuple[JobId, str | None], ...]
+
+
+def spawns_of(children: Sequence[tuple[str, str | None]]) -> Spawns:
+    """Return the outcome that spawns these runs: the job of each, and its payload as JSON. Raises `InvalidInput`."""
+    size = sum(len((payload or "").encode()) for _, payload in children)
+    for name, value, most in (("runs", len(children), MOST_SPAWNED), ("bytes of payloads", size, MOST_SPAWNED_BYTES)):
+        if value > most or not children:
+            allowed = f"at least one run, at most {most} {name}"
+            message = f"spawn: {value} {name} (allowed: {allowed})"  # a failed run shows the message alone
+            raise InvalidInput(message, field="spawn", value=value, allowed=allowed)
+    for _, payload in children:
+        if payload is not None:
+            check_json(payload)
+    return Spawns(tuple((check_job_id(job), payload) for job, payload in children))
+
+
+Outcome = Succeeded | Spawns | Failed | RetryAt | RetryIn | Hold | Released | Expired | Cancelled | TimedOut | Lost

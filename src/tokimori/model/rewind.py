@@ -13,7 +13,7 @@ from tokimori.clock import MINUTE, Moment
 from tokimori.model.decide import decidable, has_ended, next_look
 from tokimori.model.job import Job, JobState, moments_in, schedule_of
 from tokimori.model.policies import AnchoredOn
-from tokimori.model.run import Run, Skip
+from tokimori.model.run import NEVER, Run, Skip
 from tokimori.schedules.counting import count_until
 from tokimori.schedules.schedule import Schedule
 from tokimori.schedules.zones import tzdata_version
@@ -82,6 +82,8 @@ def hastened(run: Run, now: Moment) -> tuple[Moment, Moment] | None:
 
     A retry is due now. A request with a delay waits so long from now; one for a moment keeps it.
     """
+    if run.due == NEVER:
+        return None
     if run.started is not None:
         return (now, run.nominal) if run.started > now + MARGIN and run.due > now else None
     delay = run.details.delay

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment, format_moment
 from tokimori.errors import Refused
-from tokimori.model.ids import Incarnation, JobId, Lane, NodeId, RunId, Token
+from tokimori.model.ids import Incarnation, JobId, Lane, NodeId, RunId, Token, births_of, child_id
 from tokimori.model.transitions import ENDS, STANDING_STILL, RunState
 
 FIRST_TOKEN = Token(0)
@@ -79,6 +79,30 @@ class Step(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
     then: tuple["Step", ...] = ()
 
 
+NEVER = Moment(7_258_118_400_000_000)
+"""Due time (the year 2200) of a run that waits for the runs that its function has spawned: time does not let it go
+on."""
+_SPAWNED_FROM = 2**23
+"""Place of the first spawned run among the children of its parent; the jobs that run after it have the first places."""
+
+
+class Spawned(Struct, frozen=True, omit_defaults=True):
+    """The runs that a function has spawned, for whose ends its own run waits: so many, `at` that moment.
+
+    `due` is that of the waiting run itself, whose row says `NEVER` meanwhile, and `until` the end of its time.
+    """
+
+    at: Moment
+    count: int
+    due: Moment
+    until: Moment | None = None
+
+    def ids(self, parent: RunId) -> list[RunId]:
+        """Return the ids of these runs, in the order in which they were spawned."""
+        births = births_of(parent)
+        return [child_id(self.at, births, _SPAWNED_FROM + place) for place in range(self.count)]
+
+
 class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Facts of a run that no statement uses: they are stored as one text, so that a new fact changes no store.
 
@@ -91,8 +115,9 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `unbegun` counts attempts that never began: their node released them. `cause` is that of the failure
     (`tokimori.model.cause`). `parents` are the runs that a join has waited for, whose results a repeated step gets as a
     list (`listed`); `then` are the steps to follow. `unique` is for how long it holds its key; `beside` is the run that
-    held it when this one repeated another. `expires` is the moment from which it may not begin. `as_kept` is the stored
-    text, if another version wrote more than this one reads.
+    held it when this one repeated another. `expires` is the moment from which it may not begin. `spawned` are the
+    runs for whose ends it waits; the parent of one that is `awaited` waits so. `as_kept` is the stored text, if another
+    version wrote more than this one reads.
     """
 
     tzdata: str | None = None
@@ -114,6 +139,8 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     unique: str | None = None
     beside: RunId | None = None
     expires: Moment | None = None
+    spawned: Spawned | None = None
+    awaited: bool = False
     as_kept: str | None = None
 
 
@@ -138,6 +165,11 @@ def decode_details(text: str | None) -> Details:
     except msgspec.DecodeError:
         return Details(as_kept=text)
     return details if msgspec.json.encode(details).decode() == text else replace(details, as_kept=text)
+
+
+def shown_due(run: "Run") -> Moment:
+    """Return when the run is due, or was before it began to wait for what it has spawned."""
+    return run.due if run.details.spawned is None or run.due != NEVER else run.details.spawned.due
 
 
 class Run(Struct, frozen=True, gc=False):

@@ -19,11 +19,12 @@ from tokimori.model.outcome import (
     Released,
     RetryAt,
     RetryIn,
+    Spawns,
     Succeeded,
     TimedOut,
 )
 from tokimori.model.policies import Retry
-from tokimori.model.run import Run
+from tokimori.model.run import NEVER, Run
 from tokimori.model.transitions import RunMove, RunState, move
 
 LONGEST_DELAY = 3650 * 86400.0
@@ -106,6 +107,7 @@ WORDS: Mapping[type[Outcome], str] = MappingProxyType(
         Hold: "hold",
         RetryAt: "retry",
         RetryIn: "retry",
+        Spawns: "waiting",
     }
 )
 """The words for outcomes in the rows of attempts."""
@@ -145,14 +147,15 @@ def settle(run: Run, outcome: Outcome, retry: Retry, now: Moment, chance: float,
             return Settlement(state, word, run.due, run.rank, run.failures, run.lost, outcome.exit_code)
         case Cancelled():
             return _cancelled(run, outcome, run.cancel or outcome.reason)
-        case Failed() | TimedOut() | Released() | Lost() | Hold() | RetryAt() | RetryIn() | Expired() if run.cancel:
+        case _ if run.cancel:
             return _cancelled(run, outcome, run.cancel)
         case Expired():
             return _settlement(run, RunMove.DROP, WORDS[type(outcome)], error=outcome.reason)
         case Failed() | TimedOut():
             return _failed(run, outcome, retry, now, chance)
-        case RetryAt():
-            return _settlement(run, RunMove.RETRY, WORDS[type(outcome)], due=max(outcome.moment, now))
+        case RetryAt() | Spawns():
+            due = NEVER if isinstance(outcome, Spawns) else max(outcome.moment, now)
+            return _settlement(run, RunMove.RETRY, WORDS[type(outcome)], due=due)
         case RetryIn():
             return _settlement(run, RunMove.RETRY, WORDS[type(outcome)], due=after_wait(outcome, retry, now))
         case Hold():

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from tokimori.clock import SECOND, Clock, Moment
 from tokimori.engine.duty import Duty
+from tokimori.engine.families import Families
 from tokimori.engine.fire import Schedules
 from tokimori.engine.firing import Firing
 from tokimori.engine.look import WHENEVER_DUE, Lookout, Rhythm
 from tokimori.engine.notifications import Messenger
 from tokimori.engine.orders import OrderFeed
 from tokimori.engine.overdue import Overdue
-from tokimori.engine.parkings import tell_parked
 from tokimori.engine.refusals import raise_first
 from tokimori.engine.save import Saver
 from tokimori.engine.stopwatch import Stopwatch
@@ -98,6 +98,7 @@ class Node:
         at, source = self._clock.monotonic(), self._source
         self._membership = Membership(source, self.identity, self._clock, self._random)
         self._lookout = Lookout(source, self._rhythm.update_interval_seconds, at)
+        self._families = Families(self._store, at)
         self._worker = Worker(
             source,
             self._executor,
@@ -110,7 +111,7 @@ class Node:
             chance=self._chance,
             meter=self._meter,
             timed=self._timed,
-            settled=partial(tell_parked, self._store),
+            families=self._families,
             able=lambda: self.able(),  # noqa: PLW0108  it is set later
             short=lambda why: self.become(replace(self.identity, short=why)),
         )
@@ -133,6 +134,7 @@ class Node:
             self._overdue,
             self._membership,
             self._messenger,
+            self._families,
             *duties_of(
                 self._store,
                 at,

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from math import inf
 
 from tokimori.clock import MILLISECOND, Clock
+from tokimori.engine.families import Families
 from tokimori.engine.look import Lookout
 from tokimori.engine.refusals import AskedClaim, RefusedRuns, blames_the_asked, tell_refused
 from tokimori.engine.stopwatch import Stopwatch
@@ -22,7 +23,7 @@ from tokimori.ports.executor import Ended, Executor, Report, StopReason
 from tokimori.ports.meter import Meter
 from tokimori.ports.nodes import Pulse
 from tokimori.ports.work_source import WorkSource
-from tokimori.ports.working import Change, Claim, Claimed, Verdict, is_cut
+from tokimori.ports.working import Claim, Claimed, is_cut
 
 log = logging.getLogger(__name__)
 
@@ -83,9 +84,6 @@ class Shortage:
 HARDLY = MILLISECOND // 10
 """Smaller differences of a machine's clock are not corrected. A start must not seem too early."""
 
-Settled = Callable[[Sequence[Change], Sequence[Verdict]], Awaitable[None]]
-"""Receives the changes that the store has judged."""
-
 
 class Worker:
     """Carrier of runs from the work source to the executor, and of their ends back, for one life of its node.
@@ -108,7 +106,7 @@ class Worker:
         chance: Callable[[], float],
         meter: Meter,
         timed: Stopwatch,
-        settled: Settled,
+        families: Families,
         able: Callable[[], bool] = lambda: True,
         short: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -123,7 +121,7 @@ class Worker:
         self._chance = chance
         self._meter = meter
         self._timed = timed
-        self._settled = settled
+        self._families = families
         self._able = able
         self._short = short
         self._shortage = Shortage()
@@ -244,6 +242,7 @@ class Worker:
             return 0
         member = self._membership
         try:
+            await self._families.settling(changes)
             verdicts = await self._timed("settle", self._source.settle(changes, member.id, member.now))
         except Exception as fault:
             if not blames_the_asked(fault):
@@ -260,7 +259,7 @@ class Worker:
         self._lookout.stale = True
         for change in self.work.settled(changes, verdicts):
             log.warning("run %s of %s was no longer this node's; its end changed nothing", change.run_id, change.job_id)
-        await self._settled(changes, verdicts)
+        await self._families.settled(changes, verdicts, member.id, member.now)
         return len(changes)
 
     def become(self, identity: Identity) -> None:

@@ -60,7 +60,9 @@ class Change(Struct, frozen=True, gc=False, omit_defaults=True):
     goes to the run's children. `details` replace the run's; None: these stay. Of a success `due`, `rank`, `failures`
     and `lost` are those of the run. `parks`: if the run ends as failed, its job is parked with the run's error.
     `childless`: its end brings no children, because the store refused it with them. A store may send it encoded,
-    without fields that are as in most changes. `then` are the steps that were requested to follow an end.
+    without fields that are as in most changes. `then` are the steps that were requested to follow an end, or those for
+    which the run waits from now on (`spawns`). `resumes`: it ends such a wait. `family` is the run
+    that waits for the end of this one.
     """
 
     run_id: RunId
@@ -88,6 +90,13 @@ class Change(Struct, frozen=True, gc=False, omit_defaults=True):
     then: tuple[Step, ...] = ()
     cpu: int | None = None
     memory: int | None = None
+    resumes: bool = False
+    family: RunId | None = None
+
+    @property
+    def spawns(self) -> bool:
+        """Return if its steps are to be made although its run goes on: it waits for them from now on."""
+        return self.state is RunState.WAITING and bool(self.then) and not self.childless
 
 
 class Working(Protocol):

@@ -15,8 +15,8 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from tokimori.clock import Clock, Moment
+from tokimori.engine.families import Families, FamilyStore
 from tokimori.engine.look import Lookout
-from tokimori.engine.parkings import Parkings, tell_parked
 from tokimori.engine.refusals import RefusedRuns, blames_the_asked, raise_first, tell_refused
 from tokimori.engine.settle import change_of
 from tokimori.engine.unsettled import hand_back
@@ -24,10 +24,10 @@ from tokimori.engine.work import UNREADABLE_WAIT
 from tokimori.errors import ClaimLost, Refused, StoreError, StoreUnavailable
 from tokimori.locks.membership import Membership, MemberStore, nap
 from tokimori.locks.program import Program
-from tokimori.model.ids import Lane, RandomBytes, Token
+from tokimori.model.ids import Lane, RandomBytes
 from tokimori.model.lease import TICK_IDLE
-from tokimori.model.outcome import Expired, Lost, Outcome, Released, RetryIn, TimedOut
-from tokimori.model.run import Run, expired
+from tokimori.model.outcome import Expired, Lost, Outcome, Released, RetryAt, RetryIn, TimedOut
+from tokimori.model.run import NEVER, expired
 from tokimori.model.target import Function
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import Pulse
@@ -35,7 +35,7 @@ from tokimori.ports.work_source import WorkSource
 from tokimori.ports.working import Change, Claim, Claimed, Verdict, is_cut
 from tokimori.service.asking import retried
 from tokimori.service.claimed import ClaimedRun, Heard, view_of
-from tokimori.service.in_hand import Hands, InHand, Key, OpenLanes, Over, claim_lost
+from tokimori.service.in_hand import Hands, InHand, Key, OpenLanes, Over, claim_lost, how_it_is
 from tokimori.service.timekeeping import Timekeeper
 from tokimori.service.wishes import WorkerWish, output_of
 
@@ -55,7 +55,7 @@ FAREWELL = 5.0
 """Seconds for which a place that closes asks a store again that does not answer."""
 
 
-class ClaimStore(WorkSource, MemberStore, Parkings, Protocol):
+class ClaimStore(WorkSource, MemberStore, FamilyStore, Protocol):
     """The part of a store that claims use."""
 
 
@@ -90,7 +90,7 @@ class ClaimPlace:
         self._lookout = Lookout(store, TICK_IDLE, clock.monotonic()) if timekeeper is None else timekeeper.lookout
         self._refused = RefusedRuns("to give out a ready run (see `tokimori run list --state ready`)")
         self._open_lanes = OpenLanes()
-        self._hands = Hands()
+        self._hands, self._families = Hands(), Families(store)
         self._bells: set[asyncio.Event] = set()
         self._waiting = 0
         self._asking = asyncio.Lock()
@@ -240,13 +240,9 @@ class ClaimPlace:
             access_token=wish.access_token,
         )
         self._hands.add(held)
-        if not _is_readable(held.claimed):
+        if (back := _handed_back(held, Moment(held.since - self._membership.ahead))) is not None:
             with suppress(ClaimLost):
-                await self._settle(held, "unreadable", RetryIn(UNREADABLE_WAIT), "its job can't be read")
-            return None
-        if (late := expired(claimed.run, Moment(held.since - self._membership.ahead))) is not None:
-            with suppress(ClaimLost):
-                await self._settle(held, "expired", Expired(late), late)
+                await self._settle(held, *back)
             return None
         return held
 
@@ -270,7 +266,7 @@ class ClaimPlace:
                 value=run.id,
                 allowed="the address at which it was claimed",
             )
-        raise claim_lost(key, _how_it_is(run, key[1]))
+        raise claim_lost(key, how_it_is(run, key[1]))
 
     async def _settle(
         self, held: InHand, said: str, outcome: Outcome, why: str, *, output: str | None = None
@@ -279,6 +275,7 @@ class ClaimPlace:
         held.said, key, member = said, held.key, self._membership
         try:
             change = self._change(held, outcome, output)
+            await self._families.settling([change])
             (verdict,) = await retried(
                 lambda: self._store.settle([change], member.id, member.now),
                 StoreUnavailable,
@@ -292,18 +289,19 @@ class ClaimPlace:
             self._hands.drop(key, Over(None, None, "the store has given it to another worker, or ended it"))
             raise claim_lost(key, "the store has given it to another worker, or ended it")
         self._hands.drop(key, Over(said, change.state, why))
-        await tell_parked(self._store, [change], [verdict])
+        await self._families.settled([change], [verdict], member.id, member.now)
         return change.state
 
     def _change(self, held: InHand, outcome: Outcome, output: str | None) -> Change:
         run = held.claimed.run
+        began = _is_readable(held.claimed) and type(outcome) is not Expired and run.details.spawned is None
         change = change_of(
             held.claimed,
             outcome,
             owner=self._membership.id,
             now=self._membership.now,
             chance=self._chance(),
-            started=held.since if _is_readable(held.claimed) and type(outcome) is not Expired else None,
+            started=held.since if began else None,
             output=None if output is None else output_of(run, output),
         )
         if run.details.as_kept is not None:  # another version wrote what this one can't read
@@ -385,12 +383,16 @@ def _is_readable(claimed: Claimed) -> bool:
     return claimed.definition is not None and isinstance(claimed.definition.target, Function)
 
 
+def _handed_back(held: InHand, now: Moment) -> tuple[str, Outcome, str] | None:
+    """Return how a run is settled at once that no worker gets; None if one gets it."""
+    if not _is_readable(held.claimed):
+        return "unreadable", RetryIn(UNREADABLE_WAIT), "its job can't be read"
+    if held.claimed.run.details.spawned is not None:  # somebody held and resumed it: it only waits
+        return "waits", RetryAt(NEVER), "it waits for the runs that it has spawned"
+    late = expired(held.claimed.run, now)
+    return None if late is None else ("expired", Expired(late), late)
+
+
 def _some_at_a_time(hands: Iterable[InHand]) -> Iterator[Sequence[InHand]]:
     held = list(hands)
     return (held[first : first + AT_ONCE] for first in range(0, len(held), AT_ONCE))
-
-
-def _how_it_is(run: Run, token: Token) -> str:
-    if run.token != token:
-        return "it was given to somebody else since" if token < run.token else "no claim of it had this token yet"
-    return f"it is {run.state.value}" + (f": {run.error}" if run.error else "")

@@ -12,7 +12,7 @@ from tokimori.service.claim_place import ClaimPlace
 from tokimori.service.claimed import ClaimedRun, Heard
 from tokimori.service.given import Span, When
 from tokimori.service.operation import M, Part, operation
-from tokimori.service.sight import Given, Reach, Sight, no_run
+from tokimori.service.sight import Given, Reach, Sight, no_run, out_of_scope
 from tokimori.service.views.claims import ClaimedRunView, HeardView
 from tokimori.service.views.outside import list_of
 from tokimori.service.wishes import (
@@ -22,6 +22,7 @@ from tokimori.service.wishes import (
     result_of,
     retry_of,
     said_text,
+    spawns_in,
     wish_of,
 )
 
@@ -101,13 +102,40 @@ class Claims(Part[M]):
         return await self._place.keep(key_of(run_id, token), seconds)
 
     @operation(Role.OPERATE, CLAIM)
-    async def finish(self, run_id: str, token: int, *, result: object = None, output: str | None = None) -> RunState:
+    async def finish(
+        self,
+        run_id: str,
+        token: int,
+        *,
+        result: object = None,
+        output: str | None = None,
+        spawn: Sequence[Mapping[str, object]] = (),
+    ) -> RunState:
         """End an attempt as succeeded; return the state of the run. `result` becomes the payload of the run's children.
 
-        A text stays as it is, everything else is written as JSON. A repeated call changes nothing. Raises `ClaimLost`
-        if the worker no longer holds the run.
+        A text stays as it is, everything else is written as JSON. `spawn`: these runs are made (`job` and `payload` of
+        each), and the run waits for their ends; its result is the list of theirs. A repeated call changes nothing.
+        Raises `ClaimLost` if the worker no longer holds the run.
         """
-        return await self._place.end(key_of(run_id, token), "finish", Succeeded(result=result_of(result)), output)
+        outcome = spawns_in(spawn) if spawn else Succeeded(result=result_of(result))
+        return await self._place.end(key_of(run_id, token), "finish", outcome, output)
+
+    @finish.within
+    async def _finish_within(
+        self,
+        sight: Sight,
+        run_id: str,
+        token: int,
+        *,
+        result: object = None,
+        output: str | None = None,
+        spawn: Sequence[Mapping[str, object]] = (),
+    ) -> RunState:
+        """Check that runs may be requested of the jobs that are spawned."""
+        for job_id in {job_id for job_id, _ in spawns_in(spawn).children} if spawn else ():
+            if not await sight.sees_id(job_id):
+                raise out_of_scope(f"spawn: {job_id!r}", job_id)
+        return await self.finish(run_id, token, result=result, output=output, spawn=spawn)
 
     @operation(Role.OPERATE, CLAIM)
     async def fail(

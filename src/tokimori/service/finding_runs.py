@@ -19,7 +19,7 @@ from tokimori.model.run import LONG, Run, brief, is_brief
 from tokimori.model.transitions import RunState
 from tokimori.model.words import check_text
 from tokimori.ports.nodes import NodeRecord
-from tokimori.ports.store import RunFilter
+from tokimori.ports.store import RunFilter, Runs
 from tokimori.ports.work_source import WorkSource
 from tokimori.service.asking import checked
 from tokimori.service.finding import (
@@ -227,7 +227,7 @@ _AT_ONCE = 50
 """So many parents are read at a time: each may have some hundred KiB of texts."""
 
 
-async def parent_runs(store: WorkSource, ids: Sequence[RunId]) -> list[ParentRun]:
+async def parent_runs(store: Runs | WorkSource, ids: Sequence[RunId]) -> list[ParentRun]:
     """Return the runs of these ids with their results (`MOST_RESULTS`). What is not kept any more is missing."""
     found: list[Run] = []
     for first in range(0, len(ids), _AT_ONCE):
@@ -236,7 +236,7 @@ async def parent_runs(store: WorkSource, ids: Sequence[RunId]) -> list[ParentRun
     return parents_in(found)
 
 
-async def _known(store: WorkSource, run_id: RunId) -> Run | None:
+async def _known(store: Runs | WorkSource, run_id: RunId) -> Run | None:
     try:
         return await store.get_run(run_id)
     except NotFound:

@@ -10,6 +10,7 @@ from tokimori.clock import Moment
 from tokimori.errors import ClaimLost, Refused
 from tokimori.model.ids import ClaimId, Lane, RunId, Token
 from tokimori.model.lanes import handler_of, lacking, queue_of
+from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.working import Claimed
 from tokimori.service.wishes import WorkerWish
@@ -175,3 +176,10 @@ class OpenLanes:
 
 def _serves(wish: WorkerWish, lane: Lane) -> bool:
     return wish.queue in (None, queue_of(lane)) and not lacking(wish.labels, lane)
+
+
+def how_it_is(run: Run, token: Token) -> str:
+    """Return why a claim of the run under this token is over."""
+    if run.token != token:
+        return "it was given to somebody else since" if token < run.token else "no claim of it had this token yet"
+    return f"it is {run.state.value}" + (f": {run.error}" if run.error else "")

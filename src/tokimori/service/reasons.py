@@ -43,6 +43,8 @@ class Cause(StrEnum):
     FINISHED = "finished"
     ON_DEMAND = "on demand"
     PARENTS = "parents"
+    SPAWNED = "spawned"
+    """It waits for the ends of runs that it has spawned."""
     EPSILON = "epsilon"
     OVERDUE = "overdue"
     """It should have ended well by now: what holds it stands beside this."""
@@ -57,7 +59,9 @@ class Cause(StrEnum):
     """Nothing holds it: it is about to start."""
 
 
-AT_REST = frozenset({Cause.NOT_DUE, Cause.ON_DEMAND, Cause.PARENTS, Cause.NEXT, Cause.BESIDE, Cause.ENDED})
+AT_REST = frozenset(
+    {Cause.NOT_DUE, Cause.ON_DEMAND, Cause.PARENTS, Cause.SPAWNED, Cause.NEXT, Cause.BESIDE, Cause.ENDED}
+)
 """Causes of which nobody needs to be told who does not ask: all is as it was wanted."""
 
 

@@ -87,8 +87,9 @@ class _Reader:
 
     async def _near(self, run: Run) -> list[Run]:
         """Return the runs directly before and after a run, and those with which it is joined."""
-        wanted = [*parents_of(run), *(step.id for step in run.details.then)]
-        found = [await self._get(run_id) for run_id in wanted if run_id not in self._runs]
+        spawned = () if run.details.spawned is None else run.details.spawned.ids(run.id)
+        wanted = [*parents_of(run), *(step.id for step in run.details.then), *spawned]
+        found = [await self._get(run_id) for run_id in wanted[:MOST_RUNS] if run_id not in self._runs]
         for edge in self._below[run.job_id] if run.state in ENDS else ():
             if follows(edge.on, run.state) and (life := await self._life(edge.child)) is not None:
                 found += await self._store.runs_of(life, [origin_after(run, edge)])

@@ -6,8 +6,8 @@ from msgspec import Struct
 
 from tokimori.errors import InvalidInput
 from tokimori.model.handlers import check_handler_name
-from tokimori.model.ids import ClaimId, RunId, Token, check_uuid
-from tokimori.model.outcome import RetryAt, RetryIn
+from tokimori.model.ids import ClaimId, RunId, Token, check_job_id, check_uuid
+from tokimori.model.outcome import RetryAt, RetryIn, Spawns, spawns_of
 from tokimori.model.run import Output, Run
 from tokimori.model.sizes import check_size
 from tokimori.model.words import check_text, check_word
@@ -152,6 +152,18 @@ def result_of(result: object) -> str | None:
     if result is None:
         return None
     return said_text("result", result if isinstance(result, str) else json_of("result", result))
+
+
+def spawns_in(spawn: object) -> Spawns:
+    """Return the runs that a worker spawns. Raises `InvalidInput`."""
+    children = list[tuple[str, str | None]]()
+    for each in many("spawn", spawn, "objects with job and payload"):
+        if not isinstance(each, Mapping) or "job" not in each or each.keys() - {"job", "payload"}:
+            raise InvalidInput(f"spawn: {each!r}", field="spawn", value=each, allowed="objects with job and payload")
+        payload = each.get("payload")
+        text = payload if payload is None or isinstance(payload, str) else json_of("payload", payload)
+        children.append((check_job_id(each["job"]), text))
+    return spawns_of(children)
 
 
 def output_of(run: Run, text: object) -> Output:

@@ -137,6 +137,26 @@ async def test_a_join_of_steps_gets_the_list_of_results(place: Place) -> None:
 
 
 @virtually
+async def test_a_worker_spawns_runs(place: Place) -> None:
+    """Its run waits for them; the end of the last one, at any place, ends it with their results."""
+    await place.service.jobs.add("part", function="send", max_running=0)
+    await place.ask("p")
+    (run,) = await place.claims.claim(["resize"], worker="ada")
+    with pytest.raises(InvalidInput, match="spawn"):
+        await place.claims.finish(run.run_id, run.token, spawn=[{"job": "part", "key": "k"}])
+    parts: list[dict[str, object]] = [{"job": "part", "payload": {"page": 1}}, {"job": "part"}]
+    assert await place.claims.finish(run.run_id, run.token, spawn=parts) is RunState.WAITING
+    spawned = await place.claims.claim(["send"], limit=5)
+    assert [(each.payload, each.parent_id) for each in spawned] == [('{"page":1}', run.run_id), (None, run.run_id)]
+    (reason,) = (await place.service.runs.why(run.run_id)).reasons
+    assert reason.text == "it waits for 2 of the 2 runs that it has spawned"
+    for number, each in enumerate(spawned):
+        await place.claims.finish(each.run_id, each.token, result=number)
+    ended = await place.run(run.run_id)
+    assert (ended.state, ended.result, ended.attempt, ended.details.worker) == ("succeeded", "[0,1]", 1, "ada")
+
+
+@virtually
 async def test_each_gets_what_it_can_do(place: Place) -> None:
     """Only runs of functions of these types, never a command, as many as it asks for, and each once."""
     await place.service.jobs.trigger((await place.service.jobs.add(None, noop=True)).id)

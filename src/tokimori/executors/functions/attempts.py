@@ -14,7 +14,18 @@ from tokimori.model.handlers import Handler
 from tokimori.model.ids import RunId, Token
 from tokimori.model.job_fields import LONGEST
 from tokimori.model.order import newest_signals
-from tokimori.model.outcome import Failed, Hold, Lost, Outcome, Released, RetryAt, RetryIn, Succeeded, TimedOut
+from tokimori.model.outcome import (
+    Failed,
+    Hold,
+    Lost,
+    Outcome,
+    Released,
+    RetryAt,
+    RetryIn,
+    Succeeded,
+    TimedOut,
+    spawns_of,
+)
 from tokimori.model.run import Output, times_since
 from tokimori.model.target import Function
 from tokimori.model.words import check_text
@@ -147,10 +158,8 @@ def outcome_of(ended: wire.FunctionEnded, reason: StopReason | None, timeout: fl
     match ended.end:
         case wire.SUCCEEDED:
             return Succeeded(None, ended.text)
-        case wire.RETRY:
-            return RetryIn(None)
-        case wire.RETRY_IN:
-            return RetryIn(ended.when)
+        case wire.RETRY | wire.RETRY_IN:
+            return RetryIn(None if ended.end == wire.RETRY else ended.when)
         case wire.RETRY_AT:
             return RetryAt(Moment(int(ended.when)))
         case wire.HELD:
@@ -159,6 +168,8 @@ def outcome_of(ended: wire.FunctionEnded, reason: StopReason | None, timeout: fl
             return Released(text, asked=ended.end == wire.RELEASED)
         case wire.SHORT:
             return short_of(text)
+        case wire.SPAWNED:
+            return spawns_of(ended.spawned)
         case kind:
             return Failed(text, final=kind == wire.FINAL, wait=ended.when if kind == wire.FAILED_IN else None)
 
@@ -167,8 +178,10 @@ def _nonsense(ended: wire.FunctionEnded) -> str | None:
     """Return the fault of a report that no worker process of ours sends: a function can say anything in its name."""
     try:
         check_text("text", ended.text or "")
-    except InvalidInput:
-        return "a text with characters that no store keeps"
+        if ended.end == wire.SPAWNED:
+            spawns_of(ended.spawned)
+    except InvalidInput as fault:
+        return fault.message if ended.spawned else "a text with characters that no store keeps"
     most = _TIMES.get(ended.end)
     if most is not None and not most[0] <= ended.when <= most[1]:
         return f"{ended.end} {ended.when:g}"

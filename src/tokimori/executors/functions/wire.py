@@ -176,7 +176,7 @@ class FunctionEnded(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 
     `when` is seconds for `failed in` and `retry in`, a moment for `retry at`. `size`, `head`, `tail` and `times` are of
     its output. `cpu` (microseconds of processors) and `memory` (bytes at its peak) are what it cost, None if that can't
-    be known. `exits`: it ends its process right now.
+    be known. `exits`: it ends its process right now. `spawned` are job and payload of the runs that it waits for.
     """
 
     number: int
@@ -192,9 +192,10 @@ class FunctionEnded(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     exits: bool = False
     cpu: Size | None = None
     memory: Size | None = None
+    spawned: tuple[tuple[Text, str | None], ...] = ()
 
 
-SUCCEEDED, FAILED, FAILED_IN, FINAL, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED, SHORT, LATE = (
+SUCCEEDED, FAILED, FAILED_IN, FINAL, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED, SHORT, LATE, SPAWNED = (
     "succeeded",
     "failed",
     "failed in",
@@ -206,8 +207,9 @@ SUCCEEDED, FAILED, FAILED_IN, FINAL, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED, 
     "released",
     "short",
     "late",
+    "spawned",
 )
-ENDS = (SUCCEEDED, FAILED, FAILED_IN, FINAL, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED, SHORT, LATE)
+ENDS = (SUCCEEDED, FAILED, FAILED_IN, FINAL, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED, SHORT, LATE, SPAWNED)
 """`SHORT`: it did not begin, as this machine gave no thread or no memory; `text` says which. `LATE`: nor did this, as
 the lease of its node was over."""
 

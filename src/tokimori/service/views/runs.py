@@ -6,12 +6,13 @@ from typing import Any, ClassVar, Self
 
 from msgspec import UNSET, Struct, UnsetType, field
 
+from tokimori.clock import to_datetime
 from tokimori.model.attempt_notes import given_to
 from tokimori.model.backfill import LeftOutReason
 from tokimori.model.cause import cause_id, cause_in
 from tokimori.model.dependents import On
 from tokimori.model.ids import JobId, RunId
-from tokimori.model.run import Run, Step, short_id
+from tokimori.model.run import Run, Step, short_id, shown_due
 from tokimori.model.transitions import RunState
 from tokimori.service.finding import Paged
 from tokimori.service.reasons import Reason, waits_for
@@ -77,6 +78,10 @@ def _progress(run: Run) -> ProgressView | None:
     return None if fraction is None else ProgressView(fraction=fraction, text=run.details.progress_text)
 
 
+def _spawned(run: Run) -> int | None:
+    return None if run.details.spawned is None else run.details.spawned.count
+
+
 def _short_id(run: Run) -> str:
     return short_id(run.id)
 
@@ -95,12 +100,14 @@ class RunView(Outside, frozen=True, kw_only=True):
     `traceparent` the requester's place in a trace. `unique` tells for how long it holds its key, `beside` the run that
     held it when this one repeated another. It does not begin after `expires`. `cause` is that of a failure, and
     `cause_id` names it in filters. `cpu` (seconds) and `memory` (bytes) are the cost of the newest attempt. `then` are
-    the steps that were requested to follow it.
+    the steps that were requested to follow it, and `spawned` is the number of runs for whose ends it waits, or waited.
     """
 
     SOURCES: ClassVar[Sources] = {
         "short_id": _short_id,
         "payload": given_to,
+        "due": lambda run: to_datetime(shown_due(run)),
+        "spawned": _spawned,
         "waits_for": waits_for,
         "progress": _progress,
         "cause": cause_in,
@@ -136,6 +143,7 @@ class RunView(Outside, frozen=True, kw_only=True):
     result: str | None
     concurrency_key: str | None
     then: tuple[Step, ...]
+    spawned: int | None
     waits_for: str | None
     progress: ProgressView | None
     checkpoint: str | None

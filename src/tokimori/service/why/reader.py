@@ -14,7 +14,7 @@ from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import Job
 from tokimori.model.lanes import units_apart
 from tokimori.model.request import shared_prefix
-from tokimori.model.run import Run, Skip
+from tokimori.model.run import NEVER, Run, Skip
 from tokimori.model.semaphores import KEY_LINE, is_rate_alone, semaphore_of, wanted
 from tokimori.model.transitions import BEFORE_START, ENDS, RunState
 from tokimori.ports.documents import Documents
@@ -23,6 +23,7 @@ from tokimori.ports.planning import Pausing
 from tokimori.ports.pruning import Pruning
 from tokimori.ports.semaphores import Permit, Semaphore, SemaphoreTable
 from tokimori.ports.store import Jobs, RunFilter, Runs
+from tokimori.service.finding_runs import parent_runs
 from tokimori.service.nodes import nodes_of
 from tokimori.service.reasons import HeldBy
 from tokimori.service.why.reading import Units, WhyReading
@@ -70,6 +71,9 @@ class WhyReader:
         now, beside = await self._now(), await self._beside(run)
         if run.state is RunState.RUNNING:
             return WhyReading(now=now, job=job, run=run, nodes=await nodes_of(self._store), beside=beside)
+        if run.state is RunState.WAITING and run.details.spawned is not None:
+            spawned = await parent_runs(self._store, run.details.spawned.ids(run.id))
+            return WhyReading(now=now, job=job, run=run, beside=beside, spawned=spawned)
         if run.state not in BEFORE_START or job is None:
             return WhyReading(now=now, job=job, run=run, beside=beside)
         return replace(await self._read(job, run, now, None), beside=beside)
@@ -97,7 +101,8 @@ class WhyReader:
         found = [run for run in await self._store.last_runs([job.id], _FEW, 0) if run.state in BEFORE_START]
         if not found:
             found = await self._store.list_runs(RunFilter(job_id=job.id, states=BEFORE_START, limit=_FEW, longest=0))
-        first = min((run for run in found if run.incarnation == job.incarnation), key=_place, default=None)
+        own = (run for run in found if run.incarnation == job.incarnation and run.due != NEVER)
+        first = min(own, key=_place, default=None)
         with suppress(NotFound):
             return None if first is None else await self._store.get_run(first.id)  # a held one says why in its error
         return first

@@ -8,6 +8,7 @@ from tokimori.clock import Moment
 from tokimori.model.claim_rate import ClaimRate
 from tokimori.model.job import Job
 from tokimori.model.lanes import Pause
+from tokimori.model.parents import ParentRun
 from tokimori.model.run import Run, Skip
 from tokimori.ports.nodes import NodeRecord
 from tokimori.service.reasons import HeldBy
@@ -35,7 +36,8 @@ class WhyReading(Struct, frozen=True, kw_only=True):
     `siblings` are running or ready runs of the job, `running` the running runs of all jobs (`many`: there are more).
     `units` are semaphores by name. `tail` is the newest row of the job's ledger, if it is a skip. `doubted`: the asked
     node distrusts its clock. `apart`: the store of the semaphores is known. `ahead`: the job has decided future
-    moments. `beside` is a run that holds the key which this one, as it is unique, held before.
+    moments. `beside` is a run that holds the key which this one, as it is unique, held before. `spawned` are the runs
+    for whose ends the run waits.
     """
 
     now: Moment
@@ -52,3 +54,4 @@ class WhyReading(Struct, frozen=True, kw_only=True):
     doubted: bool = False
     apart: bool = False
     beside: Run | None = None
+    spawned: Sequence[ParentRun] = ()

@@ -27,7 +27,9 @@ _ALWAYS = 1 - 2**-53
 
 def why_run(reading: WhyReading, run: Run) -> Why:
     """Return the reasons that hold the run."""
-    if run.state in BEFORE_START:
+    if run.state is RunState.WAITING and run.details.spawned is not None:
+        reasons = [_for_spawned(reading, run, run.details.spawned.count)]
+    elif run.state in BEFORE_START:
         reasons = list(dict.fromkeys(_before_start(reading, run)))
     elif run.state is RunState.HELD:
         said = f": {run.error}" if run.error else ""
@@ -43,6 +45,14 @@ def why_run(reading: WhyReading, run: Run) -> Why:
         mend = f"`tokimori run cancel {run.id}` ends it; unique=until_end holds the key until a run has ended"
         reasons = [*reasons, Reason(cause=Cause.BESIDE, text=text, mend=mend, holders=held)]
     return Why(job_id=run.job_id, run_id=run.id, state=run.state.value, reasons=tuple(reasons))
+
+
+def _for_spawned(reading: WhyReading, run: Run, count: int) -> Reason:
+    live = [each for each in reading.spawned if each.state not in ENDS]
+    text = f"it waits for {len(live)} of the {count} runs that it has spawned"
+    holders = tuple(HeldBy(run_id=each.id, job_id=each.job_id, state=each.state.value) for each in live[:NAMED])
+    mend = f"`tokimori run cancel {run.id} --family` ends it and them"
+    return Reason(cause=Cause.SPAWNED, text=text, mend=mend, holders=holders, others=len(live) - len(holders))
 
 
 def _silent(reading: WhyReading, run: Run) -> Iterator[Reason]:

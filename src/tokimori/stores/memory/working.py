@@ -126,11 +126,17 @@ def settle(tables: Tables, changes: Sequence[Change], by: NodeId, now: Moment) -
     applied = [change for change, verdict in zip(changes, verdicts, strict=True) if verdict is Verdict.APPLIED]
     for change in applied:
         row = tables.live[change.run_id]
-        freed.pass_on(turn_of(row.run))
+        if row.run.state is RunState.RUNNING:
+            freed.pass_on(turn_of(row.run))
         freed.semaphores |= give_back(tables, row.run.id)
         _write(tables, row, change, by)
     ended = (tables.history.get(change.run_id) for change in applied if not change.childless)
-    bear_children(tables, [row.run for row in ended if row is not None], steps_in(applied))
+    spawning = [
+        replace(tables.live[each.run_id].run, ended=each.ended)
+        for each in applied
+        if each.spawns and each.run_id in tables.live
+    ]
+    bear_children(tables, [*(row.run for row in ended if row is not None), *spawning], steps_in(applied))
     for change in applied:
         if change.parks:
             _park(tables, tables.history.get(change.run_id), freed)
@@ -140,7 +146,7 @@ def settle(tables: Tables, changes: Sequence[Change], by: NodeId, now: Moment) -
 
 def _standing(row: RunRow) -> RunStanding:
     run = row.run
-    return RunStanding(run.state is RunState.RUNNING, run.node_id, run.token, row.settled_by, row.settled_token)
+    return RunStanding(run.state, run.node_id, run.token, row.settled_by, row.settled_token)
 
 
 def _write(tables: Tables, row: RunRow, change: Change, by: NodeId) -> None:

@@ -113,14 +113,14 @@ def born_after(
 ) -> list[Child]:
     """Return the children of these runs, and the steps of the `settled` ones, whose jobs may be deleted, in one order.
 
-    Runs that have not ended have none.
+    Runs that have not ended have no children but those that they spawn.
     """
     found: dict[JobId, list[Follower]] = {}
     for each in map(follower_of, answer.rows):
         found.setdefault(each.edge.parent, []).append(each)
     births = [child for run in runs if run.state in ENDS for child in children_of(run, found.get(run.job_id, ()))]
-    ended = (run for run in settled if run.state in ENDS)
-    return in_order([*births, *(child for run in ended for child in steps_after(run, steps.get(run.id, ()), named))])
+    found_steps = (steps_after(run, steps.get(run.id, ()), named) for run in settled)
+    return in_order([*births, *chain(*found_steps)])
 
 
 async def bear(transaction: Transaction, children: Sequence[Child], settled: Iterable[Run]) -> list[str]:

@@ -212,7 +212,8 @@ class _Batch:
         self.runs[run.id] = settled_run(run, change, *ending_of(change, cancel=run.cancel, job_exists=job_exists))
         self.settled[run.id] = (by, change.token)
         self.changes.append(change)
-        self.freed.pass_on(turn_of(run))
+        if run.state is RunState.RUNNING:
+            self.freed.pass_on(turn_of(run))
 
     def parks(self) -> dict[Incarnation, str | None]:
         """Return the jobs to park, each with the error of its first failed run."""
@@ -343,7 +344,7 @@ async def _judge(
     """Return the changes that hold, and the verdicts on all."""
     batch = _Batch()
     standings = {
-        run_id: RunStanding(run.state is RunState.RUNNING, run.node_id, run.token, *locked.settled[run_id][:2])
+        run_id: RunStanding(run.state, run.node_id, run.token, *locked.settled[run_id][:2])
         for run_id, run in locked.runs.items()
     }
     standings |= await _finished(transaction, sorted({change.run_id for change in changes} - standings.keys()))
@@ -360,7 +361,9 @@ async def _write(transaction: Transaction, locked: _Locked, batch: _Batch, given
     childless = {change.run_id for change in batch.changes if change.childless}
     parents = [run for run in batch.runs.values() if run.incarnation in locked.jobs and run.id not in childless]
     settled = batch.runs.values()
-    children = family.born_after(locked.children, parents, settled, steps_in(batch.changes), locked.named)
+    at = {change.run_id: change.ended for change in batch.changes if change.spawns}
+    ended = [replace(run, ended=at[run.id]) if run.id in at and run.ended is None else run for run in settled]
+    children = family.born_after(locked.children, parents, ended, steps_in(batch.changes), locked.named)
     born = await family.bear(transaction, children, settled)
     writes = [*batch.writes(), *_give_back(given_back), *born]
     parks = sorted(batch.parks().items())
@@ -390,4 +393,4 @@ async def _finished(transaction: Transaction, ids: Sequence[RunId]) -> dict[RunI
         return {}
     columns = "id, node_id, token, settled_by, settled_token"
     (found,) = await transaction.ask(sql(f"SELECT {columns} FROM tokimori_history WHERE id IN (%s)", list(ids)))
-    return {run_id: RunStanding(False, *rest) for run_id, *rest in found.rows}
+    return {run_id: RunStanding("", *rest) for run_id, *rest in found.rows}

@@ -86,7 +86,7 @@ async def _settle(db: PostgresConnections, changes: Sequence[Change], by: NodeId
     attempts = [change.attempt for change in changes if change.attempt is not None]
     outputs = [output_row(change.output) for change in changes if change.output is not None]
     steps = [each for change in changes if change.then for each in step_maps(change)]
-    moved = any(change.state is not RunState.SUCCEEDED for change in changes)
+    moved = any(change.state is not RunState.SUCCEEDED or change.resumes for change in changes)
     ((applied, already, served),) = await db.rows(
         _SETTLE,
         by,

@@ -106,7 +106,8 @@ class Child(NamedTuple):
         run = child_run(self.parent, self.follower, self.place, self.joined)
         if self.step is None:
             return run
-        said, details = self.step, Details(parents=self.joined, then=self.step.then)
+        said, awaited = self.step, self.parent.state is RunState.WAITING
+        details = Details(parents=self.joined, then=self.step.then, awaited=awaited)
         payload = self.parent.result if said.payload is None and not said.joins else said.payload
         return replace(run, id=said.id, origin=child_origin(said.id), payload=payload, details=details)
 
@@ -140,8 +141,8 @@ def arrive(child: Child, known: Mapping[tuple[Incarnation, str], Arrival]) -> tu
 
 
 def steps_after(run: Run, steps: Iterable[Step], jobs: Mapping[JobId, Follower]) -> list[Child]:
-    """Return the steps that follow the end of a run, of jobs that there still are."""
-    ends = {RunState.SUCCEEDED: False, RunState.FAILED: True}
+    """Return the steps that follow the end of a run, or that it spawns, of jobs that there still are."""
+    ends = {RunState.SUCCEEDED: False, RunState.FAILED: True, RunState.WAITING: False}
     after = [each for each in steps if each.on_failure is ends.get(run.state) and each.job in jobs]
     return [Child(run, jobs[each.job], place, step=each) for place, each in enumerate(after)]
 
@@ -152,7 +153,11 @@ def steps_in(changes: Iterable[Change]) -> dict[RunId, tuple[Step, ...]]:
 
 
 def step_maps(change: Change) -> list[dict[str, Any]]:
-    """Return the steps of a change for statements; `more` is what their details have behind `parents`."""
+    """Return the steps of a change for statements; `more` is what their details have behind `parents`.
+
+    `spawned` is set for those of a run that goes on: the moment of their birth.
+    """
+    spawned = {"spawned": change.ended} if change.spawns else {}
     more = ["" if not each.then else f',"then":{msgspec.json.encode(each.then).decode()}' for each in change.then]
     return [
         {
@@ -161,7 +166,8 @@ def step_maps(change: Change) -> list[dict[str, Any]]:
             "job": each.job,
             "on_failure": each.on_failure,
             "joins": each.joins,
-            "more": rest,
+            "more": f'{rest},"awaited":true' if spawned else rest,
+            **spawned,
             **({} if each.payload is None else {"payload": each.payload}),
         }
         for each, rest in zip(change.then, more, strict=True)

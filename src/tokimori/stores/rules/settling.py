@@ -17,7 +17,7 @@ JOB_DELETED = "the job was deleted"
 class RunStanding(NamedTuple):
     """Facts of a run that guard a settle. `settled_*`: the node and the token of its last settle."""
 
-    running: bool
+    state: str
     node_id: NodeId | None
     token: Token
     settled_by: NodeId | None
@@ -25,12 +25,16 @@ class RunStanding(NamedTuple):
 
 
 def judge(change: Change, standing: RunStanding | None, by: NodeId, nodes: Mapping[NodeId, NodeState]) -> Verdict:
-    """Judge if a change still holds. The owner settles its own runs, any living node those of a dead one."""
+    """Judge if a change still holds. The owner settles its own runs, any living node those of a dead one.
+
+    A run that waits for those which it has spawned is settled by any living node, under the token of the next claim.
+    """
     if standing is None:
         return Verdict.LOST
     if (standing.settled_by, standing.settled_token) == (by, change.token):
         return Verdict.ALREADY_APPLIED
-    held = standing.running and (standing.node_id, standing.token) == (change.owner, change.token)
+    held = standing.state == RunState.RUNNING and (standing.node_id, standing.token) == (change.owner, change.token)
+    held = held or (standing.state == RunState.WAITING and standing.token + 1 == change.token)
     alive = nodes.get(by) is NodeState.ALIVE
     allowed = change.owner == by or nodes.get(change.owner) is not NodeState.ALIVE
     return Verdict.APPLIED if held and alive and allowed else Verdict.LOST
@@ -45,7 +49,7 @@ def judged(
         standing = known.get(change.run_id)
         verdict = judge(change, standing, by, nodes)
         if standing is not None and verdict is Verdict.APPLIED:
-            known[change.run_id] = RunStanding(False, standing.node_id, standing.token, by, change.token)
+            known[change.run_id] = RunStanding("", standing.node_id, standing.token, by, change.token)
         verdicts.append(verdict)
     return verdicts
 

@@ -23,7 +23,8 @@ JOIN tokimori_edges e ON e.parent = h.job_id JOIN tokimori_jobs j ON j.id = e.ch
 WHERE h.id IN (SELECT value FROM json_each(?)) ORDER BY h.id, j.created, j.id, e."on"
 """
 _NAMED = f"SELECT {STEP_FOLLOWER} FROM tokimori_jobs j WHERE j.id IN (SELECT value FROM json_each(?))"
-_ENDED = f"SELECT {rows.RUN} FROM tokimori_history WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
+_ENDED = f"SELECT {rows.RUN} FROM tokimori_history WHERE id IN (SELECT value FROM json_each(?1))"
+_ENDED += f" UNION ALL {_ENDED}".replace("_history", "_runs").replace(" ended,", " ?2,") + " AND state = 'waiting'"
 _ADD = f"""
 INSERT INTO tokimori_runs ({rows.RUN}) SELECT {rows.marks(rows.RUN)} WHERE NOT EXISTS (
     SELECT 1 FROM tokimori_history WHERE incarnation = ? AND origin = ? AND origin NOT LIKE 's:%'
@@ -68,9 +69,9 @@ def whole_family(db: sqlite3.Connection) -> Family:
 
 
 def bear_children(
-    db: sqlite3.Connection, ended: Sequence[RunId], steps: Mapping[RunId, Sequence[Step]] = NO_STEPS
+    db: sqlite3.Connection, ended: Sequence[RunId], steps: Mapping[RunId, Sequence[Step]] = NO_STEPS, now: int = 0
 ) -> None:
-    """Give each child of these runs its run, and each of their steps."""
+    """Give each child of these runs its run, and each of their steps, also of those that go on `now`."""
     if not steps and db.execute("SELECT 1 FROM tokimori_edges LIMIT 1").fetchone() is None:
         return
     found = db.execute(_CHILDREN, (json.dumps(ended),)).fetchall()
@@ -81,7 +82,7 @@ def bear_children(
     if steps:
         named = json.dumps([step.job for each in steps.values() for step in each])
         jobs = {each.job.id: each for each in map(follower_of, db.execute(_NAMED, (named,)))}
-        for parent in map(rows.run_of, db.execute(_ENDED, (json.dumps([*steps]),))):
+        for parent in map(rows.run_of, db.execute(_ENDED, (json.dumps([*steps]), now))):
             births += steps_after(parent, steps[parent.id], jobs)
     for child in in_order(births):
         if (ready := _joined(db, child)) is not None:

@@ -231,8 +231,9 @@ def settle(db: sqlite3.Connection, changes: Sequence[Change], by: NodeId, now: M
     accepted = [(change, *ending(change, cancel=run.cancel, job_exists=run.job_exists)) for change, run in found]
     _write(db, accepted, by)
     ended = [change.run_id for change, state, _ in accepted if state in ENDS and not change.childless]
-    bear_children(db, ended, steps_in(applied))
-    freed = _freed(db, {change.run_id: held[change.run_id] for change in applied})
+    bear_children(db, ended, steps_in(applied), now)
+    running = (change.run_id for change in applied if held[change.run_id].standing.state == RunState.RUNNING)
+    freed = _freed(db, {run_id: held[run_id] for run_id in running})
     for change, state, error in accepted:
         if change.parks and state is RunState.FAILED:
             park(db, change.incarnation, error, freed)
@@ -252,7 +253,7 @@ def _freed(db: sqlite3.Connection, settled: dict[RunId, _Held]) -> Freed:
 
 def _held(db: sqlite3.Connection, runs: Sequence[RunId]) -> dict[RunId, _Held]:
     return {
-        run_id: _Held(RunStanding(state == RunState.RUNNING, *rest), cancel, life, bool(job_exists), key, bool(holds))
+        run_id: _Held(RunStanding(state, *rest), cancel, life, bool(job_exists), key, bool(holds))
         for run_id, state, *rest, cancel, life, job_exists, key, holds in db.execute(_STANDING, (json.dumps(runs),))
     }
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from tokimori.clock import Moment
 from tokimori.errors import NotFound
 from tokimori.model.parents import ParentRun
-from tokimori.model.run import Run, asked_by, parents_of
+from tokimori.model.run import Run, asked_by, parents_of, shown_due
 from tokimori.model.statistics import cost
 from tokimori.model.transitions import BEFORE_START, ENDS, STANDING_STILL, RunState
 from tokimori.service.runs import AttemptDetails, RunDetails
@@ -55,7 +55,7 @@ async def show(visit: Visit) -> Shown:
         "run": run_row(visit, details),
         "said": run,
         "why": (await service.runs.why(run.id)).reasons if run.state in STANDING_STILL else (),
-        "due": visit.time(first_due(run) if run.state in ENDS else run.due, zone),
+        "due": visit.time(first_due(run) if run.state in ENDS else shown_due(run), zone),
         "cause": cause(run) if run.state is RunState.FAILED else "",
         "error": None if run.error is not None and is_stock(run.error) else run.error,
         "started": None if run.started is None else visit.time(run.started, zone),

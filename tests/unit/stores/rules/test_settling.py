@@ -12,7 +12,7 @@ from tokimori.ports.working import Change, Verdict
 from tokimori.stores.rules.settling import RunStanding, ending, judge, judged, settled_run
 
 OWNER, OTHER = NodeId("owner"), NodeId("other")
-HELD = RunStanding(running=True, node_id=OWNER, token=Token(2), settled_by=None, settled_token=None)
+HELD = RunStanding(state="running", node_id=OWNER, token=Token(2), settled_by=None, settled_token=None)
 
 
 def a_change(**terms: object) -> Change:
@@ -53,12 +53,12 @@ def test_who_does_not_live_settles_nothing(state: NodeState | None) -> None:
     "standing",
     [
         None,
-        HELD._replace(running=False),
+        HELD._replace(state=""),
         HELD._replace(node_id=OTHER),
         HELD._replace(token=Token(1)),
         HELD._replace(token=Token(3)),
-        HELD._replace(running=False, settled_by=OTHER, settled_token=Token(2)),
-        HELD._replace(running=False, settled_by=OWNER, settled_token=Token(1)),
+        HELD._replace(state="", settled_by=OTHER, settled_token=Token(2)),
+        HELD._replace(state="", settled_by=OWNER, settled_token=Token(1)),
     ],
 )
 def test_a_change_holds_only_where_the_run_is_as_it_was_claimed(standing: RunStanding | None) -> None:
@@ -70,7 +70,7 @@ def test_a_change_holds_only_where_the_run_is_as_it_was_claimed(standing: RunSta
 
 def test_what_was_settled_before_is_known_also_from_the_dead() -> None:
     """A settle that is asked again was applied, whatever became of its node meanwhile."""
-    settled = HELD._replace(running=False, settled_by=OWNER, settled_token=Token(2))
+    settled = HELD._replace(state="", settled_by=OWNER, settled_token=Token(2))
     assert judge(a_change(), settled, OWNER, {OWNER: NodeState.DEAD}) is Verdict.ALREADY_APPLIED
 
 

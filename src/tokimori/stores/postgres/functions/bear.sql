@@ -29,17 +29,21 @@ BEGIN
             WHERE h.id = ANY (_ended) AND CASE e."on" WHEN 'success' THEN h.state = 'succeeded'
                 WHEN 'failure' THEN h.state = 'failed' ELSE h.state <> 'skipped' END
             UNION ALL
-            SELECT h.id, h.job_id, h.nominal, h.ended,
+            SELECT h.id, h.job_id, h.nominal, coalesce(h.ended, s.spawned),
                 coalesce(s.payload, CASE WHEN s.joins = 0 THEN h.result END),
                 coalesce(h.root, CASE WHEN h.origin LIKE 's:%' THEN h.origin ELSE h.id::text END),
                 s.joins, j.id, j.incarnation, j.state, j.lane, j.concurrency_key, j.priority, j.head_start,
                 row_number() OVER (PARTITION BY h.id ORDER BY s.place) - 1, s.id, s.more
             FROM ROWS FROM (jsonb_to_recordset(_steps) AS (
-                parent uuid, id text, job text, payload text, on_failure boolean, joins integer, more text))
-                WITH ORDINALITY AS s (parent, id, job, payload, on_failure, joins, more, place)
-            JOIN tokimori_history h ON h.id = s.parent AND h.id = ANY (_ended)
+                parent uuid, id text, job text, payload text, on_failure boolean, joins integer, more text, spawned bigint))
+                WITH ORDINALITY AS s (parent, id, job, payload, on_failure, joins, more, spawned, place)
+            JOIN (
+                SELECT id, job_id, nominal, ended, result, root, origin, state FROM tokimori_history
+                UNION ALL SELECT id, job_id, nominal, NULL, NULL, root, origin, state FROM tokimori_runs
+            ) h ON h.id = s.parent AND h.id = ANY (_ended)
             JOIN tokimori_jobs j ON j.id = s.job
-            WHERE _steps IS NOT NULL AND h.state = CASE WHEN s.on_failure THEN 'failed' ELSE 'succeeded' END) c
+            WHERE _steps IS NOT NULL AND h.state = CASE WHEN s.on_failure THEN 'failed' WHEN s.spawned IS NOT NULL
+                THEN 'waiting' ELSE 'succeeded' END) c
         ORDER BY c.incarnation, join_key, c.parent, c.place
     LOOP
         _details := nullif('{' || substr(_child.more, 2) || '}', '{}');

@@ -76,8 +76,9 @@ BEGIN
         WITH gone AS (
             DELETE FROM tokimori_runs r
             USING unnest({_CHANGE}) AS c ({CHANGE})
-            WHERE r.id = c.id AND r.state IS NOT DISTINCT FROM 'running' AND r.node_id IS NOT DISTINCT FROM c.node_id
-                AND r.token = c.token
+            -- A run that waits for those which it has spawned is settled under the token of the next claim.
+            WHERE r.id = c.id AND CASE r.state WHEN 'waiting' THEN r.token + 1 = c.token WHEN 'running'
+                THEN r.node_id IS NOT DISTINCT FROM c.node_id AND r.token = c.token ELSE false END
                 AND c.node_id <> ALL (_living) AND (c.incarnation <> ALL (_jobs)
                     OR c.state IN ('succeeded', 'failed', 'cancelled', 'skipped') OR r.cancel IS NOT NULL)
             RETURNING
@@ -102,7 +103,7 @@ BEGIN
         )
         SELECT coalesce(array_agg(id), '{}') INTO applied FROM kept;
         IF _families THEN
-            PERFORM tokimori_bear(ARRAY(SELECT id FROM unnest(applied) id WHERE id <> ALL (_childless)), _steps);
+            PERFORM tokimori_bear(ARRAY(SELECT id FROM unnest(applied || _gone_on) id WHERE id <> ALL (_childless)), _steps);
         END IF;
         applied := applied || _gone_on;
         IF _attempts IS NOT NULL THEN

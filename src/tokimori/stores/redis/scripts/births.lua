@@ -120,7 +120,7 @@ local function in_order(a, b)
     return a.place < b.place
 end
 
-local OF_STEPS = {succeeded = false, failed = true}
+local OF_STEPS = {succeeded = false, failed = true, waiting = false}
 
 -- The children that the run itself names, of jobs that there still are.
 local function steps_of(steps, state)
@@ -142,6 +142,9 @@ local function follow(ids, steps)
         parent.job, state, inc, origin, parent.nominal, parent.ended, parent.payload, parent.result, parent.root =
             unpack(call('HMGET', P .. 'run:' .. id, 'job_id', 'state', 'incarnation', 'origin', 'nominal', 'ended',
                 'payload', 'result', 'root'))
+        if not parent.ended and steps[id] then
+            parent.ended = string.format('%.0f', steps[id][1].spawned)
+        end
         parent.root = parent.root or (string.sub(origin, 1, 2) == 's:' and origin or id)
         -- another job that has got the id of a deleted one may have children
         if call('EXISTS', P .. 'job:' .. inc) == 1 then

@@ -17,6 +17,7 @@ local function judge(change, run)
         return 'already applied'
     end
     local held = run.state == 'running' and run.owner == change.owner and tonumber(run.token) == change.token
+        or run.state == 'waiting' and tonumber(run.token) + 1 == change.token -- it waited for what it has spawned
     local allowed = change.owner == ask.by or state_of(change.owner) ~= 'alive'
     return held and allowed and state_of(ask.by) == 'alive' and 'applied' or 'lost'
 end
@@ -38,11 +39,12 @@ end
 -- behind was cleared at its claim. A success leaves its place, and what the run has used up, as they are.
 local OF_SUCCESS = {'started', 'ended', 'pid', 'exit_code', 'error', 'details', 'cpu', 'memory', 'result'}
 local OF_OTHERS = {
-    'started', 'ended', 'pid', 'exit_code', 'signal', 'error', 'details', 'cpu', 'memory', 'due', 'rank', 'failures', 'lost'}
+    'started', 'ended', 'pid', 'exit_code', 'signal', 'error', 'details', 'cpu', 'memory', 'due', 'rank', 'failures', 'lost',
+    'result'}
 local function put(key, change, state, fault)
     local words, size = {'state', state, 'settled_by', ask.by, 'settled_token', change.token}, 6
     change.ended, change.error = ENDS[state] and change.ended, fault
-    for _, field in ipairs(state == 'succeeded' and OF_SUCCESS or OF_OTHERS) do
+    for _, field in ipairs(state == 'succeeded' and not change.resumes and OF_SUCCESS or OF_OTHERS) do
         if change[field] then
             words[size + 1], words[size + 2] = field, change[field]
             size = size + 2
@@ -71,7 +73,10 @@ local function write(change, run)
     later('HDEL', P .. 'owned:' .. run.owner, id)
     owners[run.owner] = true
     put(key, change, state, fault)
-    give_up(id, key, run)
+    if run.state == 'running' then
+        give_up(id, key, run)
+    end
+    exit(id, run.inc, run.state)
     if ENDS[state] then
         forget(id, run.inc, run.origin, state)
     else
@@ -111,7 +116,8 @@ for n, change in ipairs(ask.changes) do
     verdicts[n] = judge(change, run)
     if verdicts[n] == 'applied' then
         local state, fault = write(change, run)
-        if ENDS[state] and not change.childless then
+        local spawns = state == 'waiting' and change['then'] and change['then'][1]
+        if (ENDS[state] or spawns) and not change.childless then
             ended[#ended + 1] = change.run_id
             steps[change.run_id] = change['then']
         end

@@ -1,0 +1,204 @@
+"""Families: a run that waits for the runs that its function has spawned ends when they have.
+
+Whoever settles the end of a spawned run looks. A document stands for each run that waits, under the moment of the next
+look, so that none is forgotten when its last look was lost. It is written before the run waits.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from tokimori.clock import SECOND, Moment
+from tokimori.engine.parkings import Parkings, tell_parked
+from tokimori.engine.settle import change_of, storable
+from tokimori.errors import NotFound, StoreError
+from tokimori.model.document import Document
+from tokimori.model.ids import NodeId, RunId
+from tokimori.model.job import Definition
+from tokimori.model.outcome import Failed, Outcome, Succeeded
+from tokimori.model.parents import parents_in, text_of
+from tokimori.model.run import Run, Spawned
+from tokimori.model.transitions import ENDS, RunState
+from tokimori.ports.nodes import Pulse
+from tokimori.ports.store import Runs
+from tokimori.ports.working import Change, Claimed, Verdict
+
+log = logging.getLogger(__name__)
+
+KIND = "family"
+SOONEST, LATEST = 10, 600
+"""Seconds from one look to the next: as many as the run has waited, within these."""
+EVERY, NEXT = 10.0, 0.2
+BATCH, TOGETHER = 50, 20
+MOST_KNOWN, MOST_NAMED, LONGEST_ERROR = 10_000, 3, 300
+_VERSION = 1
+"""Version of each document: none is ever changed, and the same one may be written again."""
+
+
+class FamilyStore(Parkings, Runs, Protocol):
+    """Questions of families to the store."""
+
+    async def settle(self, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
+        """See `Working.settle`."""
+        ...
+
+
+class Families:
+    """Runs that wait for those which they have spawned: what is noted before a settle, done after it, and a `Duty`."""
+
+    def __init__(self, store: FamilyStore, at: float = 0.0) -> None:
+        self._store = store
+        self._ended: dict[RunId, int] = {}
+        """Of so many spawned runs, the first ones of each family, it is known that they have ended."""
+        self.next_at = at
+
+    async def settling(self, changes: Sequence[Change]) -> None:
+        """Note the runs that will wait after these changes. Raises `StoreError`."""
+        for change in changes:
+            if change.then and change.spawns:
+                await self._store.put_document(_noted(change.run_id, _first_look(change.ended)), None)
+
+    async def settled(self, changes: Sequence[Change], verdicts: Sequence[Verdict], by: NodeId, now: Moment) -> None:
+        """Tell of parked jobs, and end the runs whose spawned ones have all ended by these changes."""
+        await tell_parked(self._store, changes, verdicts)
+        some = [each for each in changes if each.then or each.family is not None]  # of most runs there are none
+        over = {each.run_id if each.spawns else each.family for each in some}
+        families = [family for family in over if family is not None]
+        for first in range(0, len(families), TOGETHER):
+            await asyncio.gather(*(self._look_now(each, by, now) for each in families[first : first + TOGETHER]))
+
+    async def _look_now(self, family: RunId, by: NodeId, now: Moment) -> None:
+        try:
+            await self.look(family, by, now)
+        except StoreError as fault:
+            log.warning("if run %s can end is looked at again, as the store did not answer: %s", family, fault)
+
+    def hear(self, pulse: Pulse) -> None:
+        """See `Duty`. Nothing concerns it."""
+
+    async def step(self, by: NodeId, now: Moment, at: float) -> bool:
+        """See `Duty`. The families whose look is due, and the time of the next one."""
+        if at < self.next_at:
+            return False
+        self.next_at = at + EVERY
+        for each in await self._store.list_documents(KIND, limit=BATCH):
+            moment, _, run_id = each.name.partition(" ")
+            if (left := int(moment) - now) > 0:
+                self.next_at = at + min(EVERY, max(NEXT, left / SECOND))
+                return False
+            self.next_at = at + NEXT
+            if (again := await self.look(RunId(run_id), by, now)) is not None:
+                await self._store.put_document(_noted(RunId(run_id), again), None)
+            await self._store.delete_document(KIND, each.name, _VERSION)
+        return False
+
+    async def look(self, family: RunId, by: NodeId, now: Moment) -> Moment | None:
+        """End the run if what it waits for has ended, or its time is over; else return when to look again."""
+        with suppress(NotFound):
+            run = await self._store.get_run(family)
+            spawned = run.details.spawned
+            if run.state in ENDS:
+                return None
+            if spawned is None or run.state is not RunState.WAITING:  # it has not been settled yet, or is held
+                return Moment(now + SOONEST * SECOND)
+            is_late = spawned.until is not None and spawned.until <= now
+            if not is_late and not await self._have_ended(run, spawned):
+                wait = min(LATEST * SECOND, max(SOONEST * SECOND, now - spawned.at))
+                return Moment(min(now + wait, now + wait if spawned.until is None else spawned.until))
+            await self._end(run, spawned, by, now)
+        return None
+
+    async def _have_ended(self, run: Run, spawned: Spawned) -> bool:
+        ids, first, many = spawned.ids(run.id), self._ended.pop(run.id, 0), 1
+        while first < len(ids):
+            found = await self._runs(ids[first : first + many])
+            live = (place for place, each in enumerate(found) if each is not None and each.state not in ENDS)
+            if (place := next(live, None)) is not None:
+                self._ended[run.id] = first + place
+                for old in list(self._ended)[:-MOST_KNOWN]:
+                    del self._ended[old]
+                return False
+            first, many = first + many, min(2 * many, BATCH)
+        return True
+
+    async def _runs(self, ids: Sequence[RunId]) -> list[Run | None]:
+        """Return the runs; None for one that was not made, because its job could have none."""
+        return await asyncio.gather(*(self._found(each) for each in ids))
+
+    async def _found(self, run_id: RunId) -> Run | None:
+        try:
+            return await self._store.get_run(run_id)
+        except NotFound:
+            return None
+
+    async def _end(self, run: Run, spawned: Spawned, by: NodeId, now: Moment) -> None:
+        """Settle the run, as its attempt would have been. If others were faster nothing changes."""
+        found: list[Run | None] = []
+        ids = spawned.ids(run.id)
+        for first in range(0, len(ids), BATCH):
+            found += await self._runs(ids[first : first + BATCH])
+        claimed = Claimed(
+            run=replace(run, state=RunState.RUNNING, token=run.token + 1, due=spawned.due),
+            definition=await self._definition(run),
+        )
+        change = change_of(
+            claimed,
+            _outcome(found, spawned, now),
+            owner=by,
+            now=now,
+            chance=0,
+            started=run.started,
+            pid=run.pid,
+            cpu=run.cpu,
+            memory=run.memory,
+        )
+        if change.attempt is not None:
+            change = replace(change, attempt=replace(change.attempt, node_id=run.node_id, token=run.token))
+        changes = [replace(change, resumes=True)]
+        verdicts = await self._store.settle(changes, by, now)
+        await self._store.delete_document(KIND, _noted(run.id, _first_look(spawned.at)).name, _VERSION)
+        await self.settled(changes, verdicts, by, now)
+
+    async def _definition(self, run: Run) -> Definition | None:
+        with suppress(NotFound):
+            job = await self._store.get_job(run.job_id)
+            return job.definition if job.incarnation == run.incarnation else None
+        return None
+
+
+def _noted(run_id: RunId, at: Moment) -> Document:
+    return Document(kind=KIND, name=f"{at:020d} {run_id}", text="", version=_VERSION)
+
+
+def _first_look(at: Moment) -> Moment:
+    return Moment(at + SOONEST * SECOND)
+
+
+def _outcome(found: Sequence[Run | None], spawned: Spawned, now: Moment) -> Outcome:
+    """Return success with the list of all results, or the failure that names what has not succeeded."""
+    there = [run for run in found if run is not None]
+    failed = [run for run in there if run.state is not RunState.SUCCEEDED]
+    many = f"{len(failed)} of the {spawned.count} runs that it has spawned"
+    if any(run.state not in ENDS for run in there):
+        took = (now if spawned.until is None else spawned.until) - spawned.at
+        return Failed(
+            f"it took too long: its time was over {took / SECOND:g} s after it had spawned runs; {many} have not ended",
+            final=True,
+        )
+    if len(there) < len(found):
+        missing = len(found) - len(there)
+        why = "their jobs were paused, parked, full or deleted"
+        return Failed(f"{missing} of the {spawned.count} runs that it has spawned were not made: {why}", final=True)
+    if not failed:
+        return Succeeded(result=text_of(parents_in(there), joined="runs"))
+    named = "; ".join(_named(run) for run in failed[:MOST_NAMED]) + (" …" if len(failed) > MOST_NAMED else "")
+    return Failed(storable(f"{many} have not succeeded: {named}"), final=True)
+
+
+def _named(run: Run) -> str:
+    error = "" if run.error is None else f": {run.error[:LONGEST_ERROR]}"
+    return f"run {run.id} of {run.job_id} {run.state}{error}"
