@@ -108,7 +108,7 @@ def family(run_id: str) -> None:
     said = {RunState.WAITING: "to come", RunState.SKIPPED: "not made"}
     ids = {each.name: "" if each.name == each.job_id else f" {short_id(each.name)}" for each in found}
     names = {
-        each.name: f"{each.job_id}{ids[each.name]} {each.state if each.run else said[each.state]}" for each in found
+        each.name: f"{each.job_id}{ids[each.name]} ({each.state if each.run else said[each.state]})" for each in found
     }
     edges = [
         Edge(JobId(names[before]), JobId(names[each.name]), each.on, each.joins, each.job_id)

@@ -24,6 +24,7 @@ from tokimori.service.asking import cancel_run
 from tokimori.service.finding_runs import parent_runs
 from tokimori.service.given import flag_of
 from tokimori.service.operation import OUTCOME, REQUEST, M, Part, operation
+from tokimori.service.reasons import Cause, HeldBy, Reason, Why
 from tokimori.service.requesting import RunRequests
 from tokimori.service.requests import Asked
 from tokimori.service.sight import RUN, Sight, out_of_scope
@@ -31,6 +32,7 @@ from tokimori.service.steps import all_in, anew
 from tokimori.service.store_time import Now
 from tokimori.service.views.outside import list_of
 from tokimori.service.views.runs import FamilyMemberView, ParentRunView, RequestedRunView, RunView
+from tokimori.service.why.run import NAMED
 
 MOST_RUNS = 1_000
 """Runs of a family that are read."""
@@ -192,6 +194,30 @@ async def family_of(store: Store, run_id: str) -> list[FamilyMember]:
             raise
         run = found
     return await _Reader(store, (await store.family()).edges).read(run)
+
+
+async def why_to_come(store: Store, run_id: str) -> Why:
+    """Return for which runs one waits that is to come, or why it is not made. Raises `NotFound`."""
+    family = await family_of(store, run_id)
+    known = {each.name: each for each in family}
+    step = known[run_id]
+    before = [known[name] for name in step.after]
+    many = f"all {len(before)} runs before it have" if step.joins else "one of the runs before it has"
+    end = f"{many if len(before) > 1 else 'the run before it has'} {'failed' if step.on is On.FAILURE else 'succeeded'}"
+    holders = [
+        HeldBy(run_id=RunId(each.name), job_id=each.job_id, state=each.state.value)
+        for each in before
+        if (each.state in ENDS) is (step.state in ENDS)
+    ]
+    is_off = step.state in ENDS
+    reason = Reason(
+        cause=Cause.ENDED if is_off else Cause.PARENTS,
+        text=f"it is not made, which only happens when {end}" if is_off else f"it is made when {end}",
+        mend=f"`tokimori run family {run_id}` shows them",
+        holders=tuple(holders[:NAMED]),
+        others=max(0, len(holders) - NAMED),
+    )
+    return Why(job_id=step.job_id, run_id=RunId(run_id), state=step.state.value, reasons=(reason,))
 
 
 def _whole(family: Sequence[FamilyMember], run_id: str) -> list[Run]:

@@ -37,7 +37,7 @@ from tokimori.service.operation import OUTCOME, STATE, M, composed, operation
 from tokimori.service.orders import Orders
 from tokimori.service.reasons import Why
 from tokimori.service.requesting import RunRequests
-from tokimori.service.run_family import RunFamilies
+from tokimori.service.run_family import RunFamilies, why_to_come
 from tokimori.service.run_ids import whole_id
 from tokimori.service.sight import OPEN, RUN, Sight, jobs_within, no_job, out_of_scope
 from tokimori.service.views.outside import list_of, lists_of
@@ -270,8 +270,14 @@ class Runs(RunFailures[M], RunFamilies[M]):
 
     @operation(Role.READ, RUN)
     async def why(self, run_id: str) -> Why:
-        """Return the reasons that keep a run from starting or retrying, with the commands that mend them."""
-        run = await self._store.get_run(_run_id(run_id))
+        """Return the reasons that keep a run from starting or retrying, with the commands that mend them.
+
+        Of a step that is still to be made they name the runs for which it waits.
+        """
+        try:
+            run = await self._store.get_run(_run_id(run_id))
+        except NotFound:
+            return await why_to_come(self._store, run_id)
         job = (await self._jobs_of([run])).get(run.job_id)
         return why_run(await reader_on(self._ground).of_run(run, job), run)
 

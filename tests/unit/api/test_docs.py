@@ -128,7 +128,7 @@ async def _asked(each: Operation, world: World, door: Asker) -> Answer:
         await world.begin(1)
     if each.id == "channel_acknowledge":
         await world.service.channels.publish("orders", "a message")
-    if each.id in ("job_rename", "run_retry"):
+    if each.id in ("job_rename", "run_retry", "run_retry_family"):
         await world.service.runs.cancel(run)
     if each.id in ("job_add", "calendar_add"):
         await world.service.jobs.delete("nightly-report")

@@ -14,6 +14,7 @@ from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS
 from tokimori.service.permitted import permitted
+from tokimori.service.reasons import Cause
 from tokimori.service.run_family import FamilyMember
 from tokimori.service.sight import Access
 
@@ -82,6 +83,24 @@ async def test_a_family_of_jobs_is_read_from_each_of_its_runs(world: World) -> N
         found = await world.service.runs.family(run_id)
         assert set(told(found)) == wanted and len(found) == 4
         assert [each.name for each in found][:2] == [run.id, child.id]
+
+
+async def test_why_of_a_step_names_the_runs_for_which_it_waits(world: World) -> None:
+    """Those that have not ended; and of one that is not made those that ended otherwise."""
+    roots = await joined(world)
+    await world.work(Succeeded(0))
+    (reason,) = (why := await world.service.runs.why(step_id(1))).reasons
+    assert (why.job_id, why.state, reason.cause) == ("b", "waiting", Cause.PARENTS)
+    assert reason.text == "it is made when all 3 runs before it have succeeded"
+    assert len(reason.holders) == 2 and {each.run_id for each in reason.holders} < {run.id for run in roots}
+    (reason,) = (await world.service.runs.why(step_id(2))).reasons
+    assert [each.run_id for each in reason.holders] == [step_id(1)]
+    assert (await world.service.runs.why(step_id(3))).reasons[0].text.endswith("one of the runs before it has failed")
+    await world.work(Failed("no"))
+    (reason,) = (await world.service.runs.why(step_id(1))).reasons
+    assert reason.text == "it is not made, which only happens when all 3 runs before it have succeeded"
+    with pytest.raises(NotFound):
+        await world.service.runs.why(step_id(9))
 
 
 async def test_a_family_is_cancelled_together(world: World) -> None:

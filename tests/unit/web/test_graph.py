@@ -80,6 +80,23 @@ async def test_a_reader_sees_families_within_his_queue_alone(world: World) -> No
     assert "1 family of 2 jobs" in page.text and "hidden" not in page.text
 
 
+async def test_the_page_of_a_run_shows_the_steps_behind_it(world: World, tab: Tab) -> None:
+    """All runs of its family, several of one job by their ids, in a picture and a list; and the orders for all."""
+    for job in ("load", "total", "tell"):
+        await add(world, job, max_running=0)
+    ids = ["01b8dac5-b400-7000-8000-000000000001", "01b8dac5-b400-7000-8000-000000000002"]
+    then = [{"id": ids[0], "job": "total", "joins": 2}, {"id": ids[1], "job": "tell", "on_failure": True}]
+    first, second = await world.service.jobs.trigger_many("load", [{"then": then}] * 2)
+    page = await tab.show(f"/runs/{first.id}")
+    assert f"load {second.id[-8:]}" in page.text and f"/runs/{second.id}" in page.links()
+    assert "total ◌ not made yet" in page.text and f"/runs/{ids[0]}" not in page.links()
+    assert "Cancel family" in page.text and "Retry family" not in page.text
+    await world.work(*[Succeeded()] * 3)
+    page = await tab.show(f"/runs/{first.id}")
+    assert page.links().count(f"/runs/{ids[0]}") == 3 and "tell ◌ not made after" in page.text
+    assert "Retry family" in page.text and "Cancel family" not in page.text
+
+
 async def test_the_page_of_a_run_shows_its_family(world: World, tab: Tab) -> None:
     """The runs before and after it, of its own chain and of no other; jobs that have no run there lead to the job."""
     await add(world, "first")

@@ -123,7 +123,8 @@ async def family_of(visit: Visit, run: Run) -> tuple[Family | None, Sequence[str
         for each in found
         for before in each.after
     ]
-    if not (edges := around(every, JobId(run.id), MOST_RELATED)):
+    edges = every if len(every) <= MOST_RELATED else around(every, JobId(run.id), MOST_RELATED)
+    if not edges:
         return None, ()
     of_job = Counter(each.job_id for each in found)
     ends = {end for edge in edges for end in edge[:2]}
