@@ -50,8 +50,10 @@ class Typed(NamedTuple):
 
 
 def blocks(page: Path) -> list[Block]:
-    """All of a page, in order."""
-    found = re.findall(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```', page.read_text(), re.MULTILINE | re.DOTALL)
+    """All of a page, in order. One in a list would be missed, so there is none."""
+    text = page.read_text()
+    assert not re.search(r"^ +```(console|python)", text, re.MULTILINE), page
+    found = re.findall(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```', text, re.MULTILINE | re.DOTALL)
     return [Block(*each) for each in found]
 
 
