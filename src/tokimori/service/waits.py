@@ -146,7 +146,8 @@ class Waits:
 async def wait_for_end(await_end: Callable[[str, float], Awaitable[Run]], run_id: str, timeout: Span | None) -> Run:
     """Return the run when it has ended. `await_end` waits for a number of seconds. Raises `RunNotEnded`."""
     loop = asyncio.get_running_loop()
-    ends = None if timeout is None else loop.time() + seconds_of("timeout", timeout)
+    seconds = LONGEST_WAIT if timeout is None else seconds_of("timeout", timeout)
+    ends = None if timeout is None else loop.time() + seconds
     heard = loop.time()
     while True:
         left = LONGEST_WAIT if ends is None else max(0.0, ends - loop.time())
@@ -162,7 +163,7 @@ async def wait_for_end(await_end: Callable[[str, float], Awaitable[Run]], run_id
         if run.state in ENDS:
             return run
         if left == 0:
-            message = f"the run {run_id} is still {run.state} after {timeout} s"
+            message = f"the run {run_id} is still {run.state} after {round(seconds, 3):g} s"
             raise RunNotEnded(message, field="timeout", value=timeout, allowed="more time; the run goes on")
         if loop.time() - asked < min(AGAIN, left):  # whoever was asked stops
             await asyncio.sleep(min(AGAIN, left))

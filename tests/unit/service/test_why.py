@@ -449,7 +449,7 @@ async def test_what_has_ended(world: World) -> None:
     run = await one_waits(world, on_exhausted="park")
     await world.service.runs.cancel(run, "not needed")
     (reason,) = (await of_run(world, run)).values()
-    assert told(reason) == "it was cancelled: not needed: `tokimori job trigger j` asks for another run"
+    assert told(reason) == f"it was cancelled: not needed: `tokimori run retry {run}` runs it again"
     failed = await world.trigger("j")
     await world.work(Failed(error="no luck"))
     assert [each.text for each in (await world.service.runs.why(failed.id)).reasons] == [

@@ -234,7 +234,7 @@ def unfired(reading: WhyReading, due: Moment, job: Job) -> Reason:
 
 def _ended(reading: WhyReading, run: Run) -> list[Reason]:
     """Return why a run that failed is not tried again, or how one ended that never will."""
-    job, again = reading.job, f"`tokimori job trigger {run.job_id}` asks for another run"
+    job, again = reading.job, f"`tokimori run retry {run.id}` runs it again"
     said = f": {run.error}" if run.error else ""
     if run.state is not RunState.FAILED or run.ended is None:
         ended = run.state in ENDS and run.state is not RunState.SUCCEEDED
