@@ -69,6 +69,9 @@ async def _change(acting: Acting) -> None:
     ana = acting("ana")
     await ana.jobs.update("ml-recommend-train", labels={"gpu": "yes"})
     await acting("tom").jobs.update("etl-orders-load", timeout=600)
+    await ana.runs.mute(
+        "exit 1: ERROR smtp: # too many connections from this host", "7d", "the provider raises our limit"
+    )
     await ana.jobs.update("report-sla", description="Asked for by the board: see page 4 of the minutes.")
 
 

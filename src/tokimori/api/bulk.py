@@ -32,10 +32,14 @@ class Order(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class JobOrder(Order, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Order for many jobs, behind the id `after`. With a `key` an order that is repeated triggers no job twice."""
+    """Order for many jobs, behind the id `after`. With a `key` an order that is repeated triggers no job twice.
+
+    `payload`: that of the runs of a trigger.
+    """
 
     verb: JobVerb
     key: str | None = None
+    payload: str | dict[str, Any] | list[Any] | None = None
     state: tuple[JobState, ...] = ()
     prefix: str | None = None
     after: str | None = None
@@ -79,7 +83,11 @@ class BulkRoutes:
         names the order that reverts this one, with `ids`.
         """
         filters = filters_of(body, JobFilters)
-        return answer(await self._service(request).jobs.bulk(body.verb, key=body.key, **_said(body), **filters))
+        return answer(
+            await self._service(request).jobs.bulk(
+                body.verb, key=body.key, payload=body.payload, **_said(body), **filters
+            )
+        )
 
     async def runs(self, request: Request, body: RunOrder) -> Response:
         """Cancel, hold, resume or retry the runs that these filters find, the newest 100 by default.

@@ -12,6 +12,7 @@ from tokimori.cli.moment import AGO, past_or_none
 from tokimori.cli.output import print_json, print_lines, print_notice
 from tokimori.cli.session import in_service
 from tokimori.errors import Refused
+from tokimori.model.attempt_notes import check_json
 
 if TYPE_CHECKING:
     from tokimori.service.bulk import Bulk
@@ -44,6 +45,7 @@ _ids = click.argument("ids", metavar="[ID]…", nargs=-1)
 @_queue
 @_everything
 @_reason
+@click.option("--payload", metavar="JSON", help="Of the runs that are triggered.")
 @_dry_run
 @_yes
 def bulk_jobs(verb: str, ids: tuple[str, ...], *, dry_run: bool, yes: bool, **said: Any) -> int:
@@ -51,6 +53,8 @@ def bulk_jobs(verb: str, ids: tuple[str, ...], *, dry_run: bool, yes: bool, **sa
 
     Their number is shown and confirmed first. Each job is changed and recorded separately.
     """
+    if said["payload"] is not None:
+        check_json(said["payload"])
     said |= {"ids": list(ids) or None, "key": f"bulk-{secrets.token_hex(8)}"}
 
     async def act(service: "Service", **more: Any) -> "Bulk":

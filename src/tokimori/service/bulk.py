@@ -13,7 +13,7 @@ from tokimori.model.job import Job, JobState
 from tokimori.model.run import Run
 from tokimori.model.sizes import check_reason
 from tokimori.model.transitions import BEFORE_START, ENDS, RunState
-from tokimori.service.arguments import JobFilters, RunFilters
+from tokimori.service.arguments import JobFilters, Payload, RunFilters
 from tokimori.service.asking import MOST_LISTED, checked, chosen
 from tokimori.service.given import flag_of, many
 from tokimori.service.operation import M, Part, composed
@@ -92,18 +92,21 @@ class JobBulk(Part[M]):
         everything: bool = False,
         reason: str | None = None,
         key: str | None = None,
+        payload: Payload | None = None,
         dry_run: bool = False,
         **filters: Unpack[JobFilters],
     ) -> Bulk:
         """Pause, resume, trigger or delete the jobs that these filters find, the first 100 by default (`limit`).
 
         `verb` is one of `JobVerb`. Instead of filters there may be `ids`, at most 1,000, or `everything`. The `reason`
-        is that of a pause. With a `key` a call that is repeated triggers no job twice. `dry_run` changes nothing: it
-        counts the jobs, up to 20,000. Each job is changed, and recorded, as by its own operation; what is refused is
-        left as it is. Raises `InvalidInput`.
+        is that of a pause, the `payload` that of the runs of a trigger. With a `key` a repeated call triggers no job
+        twice. `dry_run` changes nothing: it counts the jobs, up to 20,000. Each job is changed, and recorded, as by
+        its own operation; what is refused is left as it is. Raises `InvalidInput`.
         """
         order, jobs, dry = chosen(JobVerb, "verb", verb), _any(self), flag_of("dry_run", dry_run)
         _check_texts(reason=reason, key=key)
+        if payload is not None and order is not JobVerb.TRIGGER:
+            raise InvalidInput(f"payload: {order} takes none", field="payload", value=verb, allowed="the order trigger")
         given = _given(filters, ids, everything=everything)
         if dry:
             return await _preview(order, jobs.list, given, ids, "after")
@@ -118,7 +121,7 @@ class JobBulk(Part[M]):
                     is_so = job.state not in (JobState.PAUSED, JobState.PARKED)
                     return None if is_so else await jobs.resume(job.id)
                 case JobVerb.TRIGGER:
-                    return _made(await jobs.request(job.id, key))
+                    return _made(await jobs.request(job.id, key, payload))
                 case JobVerb.DELETE:
                     return True if await jobs.delete(job.id) is None else None
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -122,9 +123,9 @@ async def find_runs(
         texts = await matching.with_text(ahead) if is_search else None
         for run in ahead:
             before, looked = run.id, looked + 1
-            shown = [run] if (run.id in texts if texts is not None else await matching.admits(run)) else []
-            found += [await matching.shown(each) for each in shown]
-            written += _size_of(found[-1]) if shown else 0 if is_search else _size_of(run)
+            is_one = run.id in texts if texts is not None else await matching.admits(run)
+            found += [await matching.shown(run)] if is_one else []
+            written += _size_of(found[-1]) if is_one else 0 if is_search else _size_of(run)
             if len(found) == wanted.limit or matching.jobs.asked >= MOST_JOBS or written >= MOST_TEXT:
                 return FoundRuns(runs=found, next=before, looked=looked)
         if len(page) < size or len(ahead) < len(page):
@@ -145,12 +146,15 @@ class _Matching:
     def __init__(self, list_runs: ListRuns, wanted: RunSearch, jobs: JobsOfRuns, sources: RunSources) -> None:
         self._list_runs, self._wanted, self.jobs, self._sources = list_runs, wanted, jobs, sources
         self._looks_inside = wanted.text is not None or wanted.cause is not None
+        self._is_bounded = (wanted.job_prefix, wanted.since, wanted.until) != (None, None, None)
         self.longest = LONGEST if wanted.longest is None or self._looks_inside else wanted.longest
 
     async def admits(self, run: Run) -> bool:
         """Return whether all but its text is as wanted."""
         wanted, nodes = self._wanted, self._sources.nodes
-        if not _is_within(run, wanted) or (nodes is not None and run.node_id not in nodes):
+        if self._is_bounded and not _is_within(run, wanted):
+            return False
+        if nodes is not None and run.node_id not in nodes:
             return False
         if wanted.duration_over is not None:
             lasted = 0 if run.started is None else (run.ended or self._sources.now) - run.started
@@ -189,7 +193,10 @@ def _holds(run: Run, text: str) -> bool:
 
 def _cause_id(run: Run) -> str | None:
     cause = cause_in(run)
-    return None if cause is None else cause_id(cause)
+    return None if cause is None else _id_of(cause)
+
+
+_id_of = lru_cache(maxsize=256)(cause_id)
 
 
 async def as_of_now(list_runs: ListRuns, wanted: RunFilter, newest: Sequence[Run], now: Moment) -> list[Run]:
@@ -245,7 +252,7 @@ async def _known(store: Runs | WorkSource, run_id: RunId) -> Run | None:
 
 def _size_of(run: Run) -> int:
     """Return the length of its texts that may be long."""
-    return sum(len(text) for text in (run.payload, run.details.payload, run.result, run.error) if text is not None)
+    return len(run.payload or "") + len(run.details.payload or "") + len(run.result or "") + len(run.error or "")
 
 
 def _is_within(run: Run, wanted: RunSearch) -> bool:

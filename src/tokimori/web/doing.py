@@ -6,6 +6,7 @@ from time import monotonic
 from urllib.parse import parse_qs
 
 from tokimori.errors import Bug, InvalidInput, NotFound, TokimoriError
+from tokimori.model.attempt_notes import check_json
 from tokimori.service.bulk import Bulk
 from tokimori.service.service import Service
 from tokimori.web.screen import Act, Receipt, Screen, Shown
@@ -16,6 +17,8 @@ MOST_CHOSEN = 500
 """So many things one act is done to."""
 MATCH = "match"
 """The field with the filters of a list, as they stand in its address behind a question mark."""
+OF_ALL = ("reason", "payload")
+"""The fields of an act that hold for all that match."""
 LONGEST = 8.0
 """Seconds after which no more of all that match are looked for: a browser waits for ten."""
 NAMED = 3
@@ -47,7 +50,7 @@ async def _ask_all(act: Act, visit: Visit, match: str) -> Shown:
     if not found.count:
         raise NotFound(f"none of the {act.noun} matches, or concerns this", field=MATCH, value=match)
     count = f"{found.count:,}{'+' if found.more else ''}"
-    said = act._replace(fields=[field for field in act.fields if field.name == "reason"])
+    said = act._replace(fields=[field for field in act.fields if field.name in OF_ALL])
     given = {field.name: "" for field in said.fields}
     back = visit.one("back")
     return {"act": said, "on": found.ids, "count": count, "match": match, "back": back, "given": given, "told": None}
@@ -64,7 +67,9 @@ async def _bulk(act: Act, visit: Visit, match: str, **said: object) -> Bulk:
 
 async def done_all(act: Act, visit: Visit, match: str, given: Mapping[str, str]) -> Toast:
     """Do it to all that the filters of a list find, for some seconds; what came of it."""
-    said = {"reason": given["reason"]} if given.get("reason") else {}
+    said = {name: given[name] for name in OF_ALL if given.get(name)}
+    if "payload" in said:
+        check_json(said["payload"])
     begun, names, kept, place = monotonic(), list[str](), dict[str, str](), dict[str, str]()
     while True:
         went = await _bulk(act, visit, match, **said, **place)

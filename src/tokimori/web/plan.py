@@ -209,7 +209,7 @@ def _shaded(lanes: Sequence[Lane], window: Window, high: int) -> Iterator[str]:
 def _scale(window: Window, high: int) -> Iterator[str]:
     for at, says in marks(window):
         x = window.percent(at)
-        place = "" if x < 2 else "e" if x > 97 else "m"
+        place = ("odd" if len(says) > len("00:00") else "") if x < 2 else "e" if x > 97 else "m"
         yield f'<line class="hl" x1="{x}%" x2="{x}%" y1="22" y2="{high}"/>'
         yield f'<text class="{place}" x="{x}%" y="14">{written(says)}</text>' if says else ""
 

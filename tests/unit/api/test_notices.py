@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 import pytest
 from msgspec import json
+from msgspec.structs import replace
 from starlette.requests import Request
 
 from tests.unit.api.asgi import Asker
@@ -12,7 +13,10 @@ from tests.unit.api.conftest import an_app
 from tests.unit.service.world import ON_DEMAND, World
 from tokimori.api import events
 from tokimori.api.acting import let_in
+from tokimori.clock import Moment
 from tokimori.model.access_token import Role, Scope
+from tokimori.model.document import Document
+from tokimori.model.expectation import Alarm, AlarmKind, encode_alarm
 from tokimori.model.outcome import Succeeded
 from tokimori.service.audited import audited
 from tokimori.service.events import notice_board
@@ -131,6 +135,28 @@ async def test_a_scope_bounds_notices(world: World) -> None:
     await world.service.jobs.resume("mine.a")
     found = {each.noun: each.ids for each in (await mine.events.notices(after, wait=5)).notices}
     assert found == {"jobs": ("mine.a",), "runs": (run.id,)}
+
+
+async def test_an_alarm_that_time_raises_is_noticed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody changed anything: what is overdue now, and what is no more, is named to those who see its job."""
+    monkeypatch.setattr(notice_board, "NODES_EVERY", 0)
+    await world.add(replace(ON_DEMAND, queue="mine", expect_within=60.0), "a")
+    mine = permitted(world.service, Access(author="t", role=Role.READ, scope=Scope(queues=("mine",))))
+    other = permitted(world.service, Access(author="t", role=Role.READ, scope=Scope(queues=("other",))))
+    of = ["expectations", "jobs"]
+    after = (await world.service.events.notices()).after
+    alarm = Alarm(
+        kind=AlarmKind.OVERDUE, name="a", since=world.clock.now(), expected_by=Moment(1), within=60, of_job=True
+    )
+    document = Document(kind="alarm", name="a", text=encode_alarm(alarm), version=1)
+    await world.store.put_document(document, None)
+    for service in (world.service, mine):
+        found = await service.events.notices(after, wait=5, of=of)
+        assert {each.noun for each in found.notices} == set(of)
+    assert not (await other.events.notices(after, of=of)).notices
+    after = (await world.service.events.notices()).after
+    await world.store.delete_document("alarm", "a", 1)
+    assert (await world.service.events.notices(after, wait=5, of=of)).notices
 
 
 async def test_who_names_things_is_told_of_them_alone(

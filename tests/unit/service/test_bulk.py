@@ -65,6 +65,11 @@ async def test_an_order_goes_on_in_pieces(jobs: World) -> None:
     again = await jobs.service.jobs.bulk("trigger", everything=True, key="once")
     assert (again.ids, again.unchanged, sorted(again.kept)) == ((), 3, ["c"])
     assert "paused" in again.kept["c"]
+    with_payload = await jobs.service.jobs.bulk("trigger", ids=["a", "b"], payload={"day": 7})
+    payloads = [(await jobs.service.runs.get(run_id)).run.payload for run_id in with_payload.runs]
+    assert payloads == ['{"day":7}', '{"day":7}']
+    with pytest.raises(InvalidInput, match="payload: pause takes none"):
+        await jobs.service.jobs.bulk("pause", everything=True, payload={})
 
 
 async def test_jobs_below_others_are_deleted_first(world: World) -> None:

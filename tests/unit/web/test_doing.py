@@ -190,6 +190,10 @@ async def test_all_that_match_are_done_by_their_filter(world: World, tab: Tab) -
     assert (await world.service.jobs.get("job-110")).state == "enabled"
     told = await tab.press("jobs.resume", match="?q=job-00&queue=mail")
     assert "10 jobs resumed" in told.text
+    assert "Payload" in (await tab.show("/do/jobs.trigger?match=%3Fqueue%3Detl")).text
+    assert "10 jobs run" in (await tab.press("jobs.trigger", match="?queue=etl", payload='{"day": 7}')).text
+    assert {run.payload for run in await world.service.runs.list()} == {'{"day": 7}'}
+    assert "Not run." in (await tab.press("jobs.trigger", match="?queue=etl", payload="{")).text
     assert "0 jobs paused" in (await tab.press("jobs.pause", match="?queue=none")).text
     await tab.show("/do/jobs.pause?match=%3Fqueue%3Dnone", 404)
 

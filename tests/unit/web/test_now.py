@@ -102,7 +102,8 @@ async def test_what_is_overdue_is_said(world: World, tab: Tab) -> None:
     await world.service.expectations._alarms.add("backup", alarm)
     page = await tab.show("/")
     assert "A good end was expected by 01:01:00 CET, 1 s ago; it has never ended well." in page.text
-    assert " 1 overdue" in page.text
+    assert " 1 overdue" in page.text and "/expectations/backup" in page.links()
+    assert any(link.startswith("/do/expectations.ping?on=backup&") for link in page.links())
 
 
 async def test_a_run_that_no_node_may_run_is_seen(world: World, tab: Tab) -> None:

@@ -9,13 +9,16 @@ import logging
 import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tokimori.clock import SECOND, Moment
-from tokimori.errors import InvalidInput, TokimoriError
+from tokimori.errors import InvalidInput, NotFound, TokimoriError
 from tokimori.model.audit_changes import OF_A_JOB, Changed
+from tokimori.model.expectation import ALARM_KIND, KIND, decode_expectation
 from tokimori.model.ids import RandomBytes
 from tokimori.model.notifier import is_notifier
 from tokimori.model.run import Run
@@ -37,6 +40,8 @@ _COST = 50
 NODES_EVERY = 2.0
 RUNNING, STANDING, PAGE = 500, 200, 500
 """So many running runs, newest ones that stand still, and ends are read in one look."""
+ALARMS = 200
+"""So many alarms are looked at."""
 MOST_IDS = 100
 """A notice names so many things at most; one of more names none."""
 KEPT = 20_000
@@ -111,7 +116,8 @@ class NoticeBoard:
         self._mark: object = None
         self._live: dict[str, Run] | None = None
         self._nodes: dict[str, str] = {}
-        self._nodes_at = self._looked = float("-inf")
+        self._alarms: dict[str, int] = {}
+        self._nodes_at = self._alarms_at = self._looked = float("-inf")
         self._ends, self._changes = _Written(), _Written()
         self._waiting: set[asyncio.Future[None]] = set()
         self._looking = asyncio.Lock()
@@ -209,7 +215,7 @@ class NoticeBoard:
                 self._id = self._random(4).hex()
                 self._ends.place = self._changes.place = Moment(max(0, now - _OVERLAP))
             is_first = self._live is None
-            for ask in (self._changed, self._ended, self._moved, self._of_nodes):
+            for ask in (self._changed, self._ended, self._moved, self._of_nodes, self._of_alarms):
                 self._pending += await ask()
             found, self._pending, self._mark = bounded(self._pending), [], mark
             if found and not is_first:
@@ -254,6 +260,25 @@ class NoticeBoard:
         before, self._nodes = self._nodes, nodes
         changed = [each for each in nodes.keys() | before.keys() if nodes.get(each) != before.get(each)]
         return [Item("nodes", each) for each in sorted(changed)]
+
+    async def _of_alarms(self) -> list[Item]:
+        """Return the expectations that are overdue since the last look, or no more: time alone raises an alarm."""
+        if self._looked < self._alarms_at + NODES_EVERY:
+            return []
+        self._alarms_at = self._looked
+        alarms = {each.name: each.version for each in await self._store.list_documents(ALARM_KIND, limit=ALARMS)}
+        before, self._alarms = self._alarms, alarms
+        changed = [each for each in alarms.keys() | before.keys() if alarms.get(each) != before.get(each)]
+        return [item for name in sorted(changed) for item in _of_change(await self._alarm(name))[:-1]]
+
+    async def _alarm(self, name: str) -> Changed:
+        """Return the change of an expectation that came with time, with the queue of its job."""
+        queue = None
+        with suppress(NotFound, ValueError):
+            queue = decode_expectation((await self._store.get_document(KIND, name)).text).queue
+        now = await self._now()
+        of = Changed(id="", written=now, at=now, event="", kind="expectation", name=name, by=None, entry="")
+        return of if queue is None else replace(of, queues=(queue,))
 
 
 class _Written:

@@ -226,7 +226,9 @@ def _overdue(visit: Visit, alarm: Alarm) -> Need:
     else:
         why = f"A good end was expected by {expected.text} {expected.zone}, {expected.away}; {good}."
         said = "No good end in time"
-    return Need("overdue", alarm.name, to, why, links=[("Why", to)] if to else [], cause=said)
+    acts = [] if alarm.of_job else [("expectations.ping", alarm.name), ("expectations.set", alarm.name)]
+    to = to or path("expectations", alarm.name)
+    return Need("overdue", alarm.name, to, why, acts, [("Why", to)] if alarm.of_job else [], said)
 
 
 def _failing(visit: Visit, job_id: JobId, run: Run) -> Need:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tokimori.errors import NotFound
+from tokimori.model.cause import ANSI
 from tokimori.service.service import Service
 from tokimori.service.tasks import TaskDetails
 from tokimori.web.addresses import path
@@ -113,7 +114,7 @@ async def page(visit: Visit) -> Shown:
             f"line {n}",
             (
                 when(visit, each.at, zone),
-                said(each.message),
+                said(ANSI.sub("", each.message)),
                 said(each.level),
                 Cell() if each.run_id is None else run_cell(each.run_id),
             ),

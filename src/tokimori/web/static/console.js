@@ -4,7 +4,7 @@ import { keyOf, live, morph, pass } from "./live.js";
 
 const [SOON, RARELY] = [2000, 60000]; // milliseconds between two refreshes, at least and at most
 const [SOMETIMES, FOLLOWED] = [10000, 4000]; // at most, where something runs, and where it is followed
-const [BYTE, SHARE] = [1.5, 60]; // so many of them for each byte of the last one, and for each one that it took the node
+const [BYTE, SHARE] = [1.5, 200]; // so many of them for each byte of the last one, and for each one that it took the node
 const TIMEOUT = 10000;
 const TOAST = 9000;
 const root = document.body.dataset.root;
