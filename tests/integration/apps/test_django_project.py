@@ -17,6 +17,8 @@ from tests.servers import postgres
 
 PYTHON = os.environ.get("DJANGO_PYTHON", sys.executable)
 """Another Python may have Django 6, whose tasks are its own: this one has django-tasks."""
+TESTS = os.environ.get("DJANGO_TESTS", "")
+"""The folder `tests/tasks` of the sources of that Django: `pip download --no-binary :all: --no-deps django`."""
 MORE_TASKS = """
 from pathlib import Path
 try:
@@ -132,6 +134,29 @@ def test_it_does_what_a_backend_of_tasks_does(project: Project) -> None:
         command, cwd=project.folder, env=known, capture_output=True, check=False, text=True, timeout=110
     )
     assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.prove
+@pytest.mark.skipif(not TESTS, reason="DJANGO_PYTHON has Django 6, and DJANGO_TESTS its tests: Python 3.12 or newer")
+@pytest.mark.parametrize("kind", ["dummy", "immediate"])
+def test_djangos_own_tests_of_its_backends_hold_of_ours(kind: str, tmp_path: Path) -> None:
+    """Unchanged, but for those of what only theirs does, which `django_upstream` names."""
+    found = Project(tmp_path, postgres.server().url(f"upstream_{kind}"))
+    postgres.server().make(f"upstream_{kind}")
+    shutil.copytree(TESTS, found.folder / "tasks")
+    found.manage("migrate", "--verbosity", "0")
+    worker = found.start("manage.py", "tokimori", "worker") if kind == "immediate" else None
+    try:
+        known = found.environment | {"PYTHONPATH": f"{ROOT}:.", "DJANGO_SETTINGS_MODULE": "project.settings"}
+        command = [PYTHON, "-m", "tests.programs.django_upstream", kind]
+        ended = subprocess.run(
+            command, cwd=found.folder, env=known, capture_output=True, check=False, text=True, timeout=200
+        )
+        assert ended.returncode == 0, ended.stderr
+    finally:
+        if worker is not None:
+            worker.terminate()
+            worker.communicate(timeout=60)
 
 
 @pytest.mark.prove
