@@ -72,6 +72,7 @@ class _Reader:
         self._lives: dict[JobId, Incarnation | None] = {}
         self._runs: dict[str, Run] = {}
         self._looked: set[RunId] = set()
+        self._few = asyncio.Semaphore(_AT_ONCE)
         for edge in edges:
             self._below[edge.parent].append(edge)
 
@@ -79,10 +80,8 @@ class _Reader:
         """Return its family, parents first: of one that is too large the nearest runs."""
         self._runs[run.id], line = run, [run]
         while line and len(self._runs) < MOST_RUNS:
-            near = [
-                await asyncio.gather(*map(self._near, line[n : n + _AT_ONCE])) for n in range(0, len(line), _AT_ONCE)
-            ]
-            found = {each.id: each for some in near for runs in some for each in runs}
+            near = await asyncio.gather(*map(self._near, line))
+            found = {each.id: each for runs in near for each in runs}
             line = [each for run_id, each in found.items() if run_id not in self._runs]
             self._runs |= {each.id: each for each in line}
         return _in_order(self._made() + self._to_come())
@@ -91,21 +90,24 @@ class _Reader:
         """Return the runs directly before and after a run, and those with which it is joined."""
         spawned = () if run.details.spawned is None else run.details.spawned.ids(run.id)
         wanted = [*parents_of(run), *(step.id for step in run.details.then), *spawned]
-        found = [await self._get(run_id) for run_id in wanted[:MOST_RUNS] if run_id not in self._runs]
+        new = [run_id for run_id in wanted[:MOST_RUNS] if run_id not in self._runs]
+        found = list(await asyncio.gather(*map(self._get, new)))
         for edge in self._below[run.job_id] if run.state in ENDS else ():
             if follows(edge.on, run.state) and (life := await self._life(edge.child)) is not None:
-                found += await self._store.runs_of(life, [origin_after(run, edge)])
+                async with self._few:
+                    found += await self._store.runs_of(life, [origin_after(run, edge)])
         joined = {step.id for step in run.details.then if step.joins} - {each.id for each in found if each}
-        if new := joined - self._runs.keys() - self._looked:
-            self._looked |= new
-            found += await self._beside(run, new)
+        if joined := joined - self._runs.keys() - self._looked:
+            self._looked |= joined
+            found += await self._beside(run, joined)
         return [each for each in found if each is not None]
 
     async def _get(self, run_id: str) -> Run | None:
-        try:
-            return await self._store.get_run(RunId(run_id))
-        except NotFound:
-            return None
+        async with self._few:
+            try:
+                return await self._store.get_run(RunId(run_id))
+            except NotFound:
+                return None
 
     async def _life(self, job_id: JobId) -> Incarnation | None:
         if job_id not in self._lives:

@@ -1,9 +1,12 @@
 """Steps: runs that others name as what follows them are made when these end, once, with what they were given."""
 
+import os
+
 from msgspec.structs import replace
 
 from tests.contract.stores.actors import NOW, Worker, a_request, add_job, later
 from tests.contract.stores.test_dependents import runs_of
+from tokimori.clock import SystemClock
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import JobState
 from tokimori.model.outcome import Failed, Outcome, Succeeded
@@ -11,6 +14,7 @@ from tokimori.model.run import Details, Run, SkipReason, Step, parents_of
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import Store
 from tokimori.ports.working import Claimed, Verdict
+from tokimori.service.service import service_on
 
 NUMBER = "01b8dac5-b400-7000-8000-{:012d}"
 
@@ -86,6 +90,25 @@ async def test_a_step_joins_runs_of_one_job(store: Store, worker: Worker) -> Non
     run = await only(store, "b")
     assert (run.id, run.origin, run.payload) == (NUMBER.format(1), f"c:{NUMBER.format(1)}", None)
     assert run.details == Details(parents=ids, then=(further,))
+
+
+async def test_a_family_is_read_and_made_anew(store: Store, worker: Worker) -> None:
+    """From any of its runs; the new first runs have one root together, as those before, and new steps."""
+    for name in "ab":
+        await add_job(store, name, max_running=0)
+    job = await store.get_job(JobId("a"))
+    asked = [replace(a_request(job), root="one", details=Details(then=(step(1, "b", joins=3),))) for _ in range(3)]
+    await store.add_runs(asked, NOW)
+    await settle(store, worker, *await worker.claim())
+    await settle(store, worker, *await worker.claim(now=later(2)))
+    runs = service_on(store, SystemClock(), os.urandom).runs
+    for run_id in (asked[1].id, RunId(NUMBER.format(1))):
+        family = await runs.family(run_id)
+        assert [(each.job_id, len(each.after)) for each in family] == [*[("a", 0)] * 3, ("b", 3)]
+    made = [(await store.get_run(each.run.id)) for each in await runs.retry_family(asked[2].id)]
+    assert {run.root for run in made} == {made[0].id} and len(made) == 3
+    (new,) = {run.details.then for run in made}
+    assert (new[0].job, new[0].joins) == ("b", 3) and new[0].id != NUMBER.format(1)
 
 
 async def test_a_step_of_a_paused_job_is_skipped(store: Store, worker: Worker) -> None:
