@@ -19,7 +19,7 @@ JOBS = 10
 
 
 @pytest.fixture(
-    params=["sqlite", "postgres", *(pytest.param(each, marks=pytest.mark.prove) for each in ("mariadb", "redis"))]
+    params=["sqlite", *(pytest.param(each, marks=pytest.mark.prove) for each in ("postgres", "mariadb", "redis"))]
 )
 def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
     """Nodes to be, on an empty store of each kind."""
