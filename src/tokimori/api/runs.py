@@ -107,6 +107,12 @@ class HoldRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     reason: str = "held by hand"
 
 
+class AnswerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Reason of an approval or a refusal."""
+
+    reason: str | None = None
+
+
 class SignalRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Signal to a run: a word, and any JSON with it, at most 64 KiB."""
 
@@ -179,9 +185,7 @@ class RunRoutes:
             Operation("run_attempts", "GET", f"{run}/attempts", self.attempts, list[AttemptView]),
             Operation("run_attempt", "GET", f"{run}/attempts/{{attempt:int}}", self.attempt, AttemptView),
             Operation("run_output", "GET", f"{run}/output", self.output, OutputView | None),
-            Operation(
-                "run_cancel", "POST", f"{run}/cancel", self.cancel, RunView, example={"reason": "not needed any more"}
-            ),
+            Operation("run_cancel", "POST", f"{run}/cancel", self.cancel, RunView, example={"reason": "not needed"}),
             Operation("run_restart", "POST", f"{run}/restart", self.restart, RunView, example={}),
             Operation(
                 "run_signal",
@@ -192,6 +196,8 @@ class RunRoutes:
                 example={"name": "reload", "data": {"level": "debug"}},
             ),
             Operation("run_hold", "POST", f"{run}/hold", self.hold, RunView, example={"reason": "to be looked at"}),
+            Operation("run_approve", "POST", f"{run}/approve", self.approve, RunView, example={"reason": "checked"}),
+            Operation("run_refuse", "POST", f"{run}/refuse", self.refuse, RunView, example={"reason": "not today"}),
             Operation("run_resume", "POST", f"{run}/resume", self.resume, RunView, example={}),
             Operation(
                 "run_retry",
@@ -319,6 +325,14 @@ class RunRoutes:
     async def hold(self, request: Request, body: HoldRequest) -> Response:
         """Hold a run that has not started."""
         return answer(RunView.made(await self._service(request).runs.hold(await self._id(request), body.reason)))
+
+    async def approve(self, request: Request, body: AnswerRequest) -> Response:
+        """Let a run begin that waits for an approval."""
+        return answer(RunView.made(await self._service(request).runs.approve(await self._id(request), body.reason)))
+
+    async def refuse(self, request: Request, body: AnswerRequest) -> Response:
+        """Refuse a run that waits for an approval: it ends as failed."""
+        return answer(RunView.made(await self._service(request).runs.refuse(await self._id(request), body.reason)))
 
     async def resume(self, request: Request, body: NoRequest) -> Response:
         """Resume a held run."""

@@ -46,7 +46,10 @@ run = Group(
     },
     sections={
         "Look": ("list", "show", "parents", "family", "logs", "why", "failures", "mutes"),
-        "Order": ("cancel", "restart", "signal", "hold", "resume", "retry", "bulk", "mute", "unmute"),
+        "Order": (
+            *("cancel", "restart", "signal", "hold", "resume", "approve", "refuse"),
+            *("retry", "bulk", "mute", "unmute"),
+        ),
         "From within a run": ("report",),
     },
     examples=(
@@ -166,6 +169,22 @@ def resume(run_id: str) -> None:
 
 @run.command()
 @click.argument("run_id", metavar="ID", shell_complete=run_ids)
+@click.option("--reason", metavar="TEXT", help="Kept with the run.")
+def approve(run_id: str, reason: str | None) -> None:
+    """Approve a run that waits for it: it begins when it is due."""
+    _print_run(with_run(run_id, lambda service, whole: service.runs.approve(whole, reason)), "approved")
+
+
+@run.command()
+@click.argument("run_id", metavar="ID", shell_complete=run_ids)
+@click.option("--reason", metavar="TEXT", help="Kept with the run.")
+def refuse(run_id: str, reason: str | None) -> None:
+    """Refuse a run that waits for an approval: it ends as failed."""
+    _print_run(with_run(run_id, lambda service, whole: service.runs.refuse(whole, reason)), "refused")
+
+
+@run.command()
+@click.argument("run_id", metavar="ID", shell_complete=run_ids)
 @click.option("--key", metavar="TEXT", help="Asking again with the same key gives the same run.")
 @click.option("--force", is_flag=True, help="Even if the job is paused or parked.")
 @_FAMILY
@@ -193,20 +212,27 @@ def _print_retry(asked: "Asked") -> None:
     print_lines(f"run {asked.run.id} {asked.run.state}{how}, a retry of {asked.run.details.retry_of}")
 
 
-def _print_run(changed: "Run") -> None:
+def _print_run(changed: "Run", how: str = "") -> None:
 
     from tokimori.service.views.runs import RunView
 
     if options().as_json:
         print_json(RunView.made(changed))
     else:
-        print_lines(f"run {changed.id} {changed.state}" + (f": {changed.error}" if changed.error else ""))
+        print_lines(f"run {changed.id} {how or changed.state}" + (f": {changed.error}" if changed.error else ""))
 
 
 def _progress(found: "Run") -> str:
     """Return the progress as it was reported last."""
     fraction = found.details.progress
     return "" if fraction is None else f"{fraction:.0%} {found.details.progress_text or ''}".rstrip()
+
+
+def _asked(found: "Run", zone: str) -> list[tuple[str, str]]:
+    """Return the field with the question if it may begin, if it has asked."""
+    from tokimori.model.approval import told_of
+
+    return [] if (asked := found.details.approval) is None else [("approval", told_of(asked, zone))]
 
 
 def _print_details(details: "RunDetails", reasons: "Sequence[Reason]") -> None:
@@ -230,6 +256,7 @@ def _print_details(details: "RunDetails", reasons: "Sequence[Reason]") -> None:
             *([("unique", found.details.unique)] if found.details.unique else []),
             *([("beside", f"{found.details.beside}, which held its key")] if found.details.beside else []),
             *([("expires", local(found.details.expires, zone))] if found.details.expires else []),
+            *_asked(found, zone),
             *([("parent run", found.parent_id)] if found.parent_id else []),
             *(("then", f"{step.job}{' if it fails' if step.on_failure else ''}") for step in found.details.then),
             *([("spawned", f"{spawned.count} runs")] if (spawned := found.details.spawned) is not None else []),

@@ -1,7 +1,8 @@
-"""Expire: requested runs that have not begun in time end as skipped.
+"""Expire: requested runs that have not begun in time end as skipped, and those not approved in time as refused.
 
-A document stands for each run with `expires`, under that moment: so the first ones are found without a walk over runs.
-It is written with the run; one without a run is deleted when its moment has come.
+A document stands for each run with `expires`, under that moment, and for each question if a run may begin that has to
+be answered in time: so the first ones are found without a walk over runs. It is written with the run, or before the run
+is held; one without a run is deleted when its moment has come.
 """
 
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Protocol
 
 from tokimori.clock import SECOND, Moment
 from tokimori.errors import NotFound
+from tokimori.model.approval import unanswered
 from tokimori.model.ids import NodeId, RunId
 from tokimori.model.request import EXPIRY, EXPIRY_VERSION
 from tokimori.model.run import expired
@@ -28,7 +30,7 @@ class ExpiringStore(Documents, Runs, Protocol):
 
 
 class Expirer:
-    """Duty to end runs that have not begun by the moment at which their requests expire.
+    """Duty to end runs that have not begun when their requests expire, or that nobody has approved in time.
 
     `ahead`: by how many microseconds the store's clock may be ahead. What would not have expired without is left.
     """
@@ -61,3 +63,5 @@ class Expirer:
             run = await self._store.get_run(run_id)
             if (why := expired(run, sure)) is not None:
                 await self._store.cancel_run(run_id, why, now, run.attempt)
+            elif (refused := unanswered(run, sure)) is not None:
+                await self._store.resume_run(run_id, (run.details, refused))

@@ -16,11 +16,13 @@ from tokimori.clock import SECOND, Moment
 from tokimori.engine.parkings import Parkings, tell_parked
 from tokimori.engine.settle import change_of, storable
 from tokimori.errors import NotFound, StoreError
+from tokimori.model.approval import asked_until
 from tokimori.model.document import Document
 from tokimori.model.ids import NodeId, RunId
 from tokimori.model.job import Definition
 from tokimori.model.outcome import Failed, Outcome, Succeeded
 from tokimori.model.parents import parents_in, text_of
+from tokimori.model.request import expiry_at
 from tokimori.model.run import Run, Spawned
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import Pulse
@@ -57,8 +59,10 @@ class Families:
         self.next_at = at
 
     async def settling(self, changes: Sequence[Change]) -> None:
-        """Note the runs that will wait after these changes. Raises `StoreError`."""
+        """Note the runs that will wait after these changes, for others or for an approval. Raises `StoreError`."""
         for change in changes:
+            if change.state is RunState.HELD and (until := asked_until(change.details)) is not None:
+                await self._store.put_document(expiry_at(until, change.run_id), None)
             if change.then and change.spawns:
                 await self._store.put_document(_noted(change.run_id, _first_look(change.ended)), None)
 

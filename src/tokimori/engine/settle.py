@@ -3,18 +3,21 @@
 from msgspec.structs import replace
 
 from tokimori.clock import SECOND, Moment
-from tokimori.model.attempt_notes import Notes, details_after, unbegun_once_more
+from tokimori.model.approval import is_refused
+from tokimori.model.attempt_notes import Notes, details_after, payload_for, unbegun_once_more
 from tokimori.model.cause import reckoned
 from tokimori.model.ids import NodeId
-from tokimori.model.outcome import Outcome, RetryAt, RetryIn, Spawns, Succeeded
+from tokimori.model.outcome import Hold, Outcome, RetryAt, RetryIn, Spawns, Succeeded
 from tokimori.model.policies import OnExhausted, Retry
 from tokimori.model.run import Attempt, Details, Output, Run, Spawned, Step
 from tokimori.model.settle import Settlement, after_asking, asked_retry, settle
+from tokimori.model.target import Noop
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.working import Change, Claimed
 
 _ASKS_FOR_ANOTHER = (RetryAt, RetryIn)
-_PUT_OFF = ("released", "retry", "expired")
+LONGEST_RESULT = 64 * 1024
+_PUT_OFF = ("released", "retry", "expired", "hold")
 
 
 def change_of(
@@ -42,10 +45,10 @@ def change_of(
     settlement = settle(run, outcome, retry, now, chance, begun=started is not None)
     if settlement.error is not None:
         settlement = replace(settlement, error=storable(settlement.error))
-    result = outcome.result if type(outcome) is Succeeded else None
-    details = _details(claimed, settlement, notes, began=started is not None or notes is not None)
+    result = _result(claimed, outcome) if type(outcome) is Succeeded else None
+    details = _details(claimed, outcome, settlement, notes, began=started is not None or notes is not None)
     if settlement.state is RunState.FAILED and run.details.as_kept is None:
-        details = replace(details or run.details, cause=_cause(settlement, output))
+        details = replace(details or run.details, cause=_cause(run, settlement, output))
     is_told = run.attempt == 1 and settlement.state is RunState.SUCCEEDED  # of a first success the run itself tells
     change = Change(  # the first ones by position: Python gathers more than 15 keywords in a dictionary (0.6 µs)
         run.id,
@@ -67,7 +70,7 @@ def change_of(
         output=output,
         result=None if result is None else storable(result),
         details=details,
-        parks=settlement.state is RunState.FAILED and _parks(claimed),
+        parks=settlement.state is RunState.FAILED and _parks(claimed) and not is_refused(run),
         cpu=cpu,
         memory=memory,
     )
@@ -89,15 +92,28 @@ def _spawning(claimed: Claimed, change: Change, outcome: Spawns) -> Change:
     return replace(change, then=tuple(steps), details=replace(change.details or run.details, spawned=spawned))
 
 
-def _cause(failed: Settlement, output: Output | None) -> str:
-    return storable(reckoned(failed.outcome, failed.exit_code, failed.signal, failed.error or "", output))
+def _cause(run: Run, failed: Settlement, output: Output | None) -> str:
+    cause = storable(reckoned(failed.outcome, failed.exit_code, failed.signal, failed.error or "", output))
+    return cause.removeprefix("failed: ") if is_refused(run) else cause
 
 
-def _details(claimed: Claimed, settlement: Settlement, notes: Notes | None, *, began: bool) -> Details | None:
+def _details(
+    claimed: Claimed, outcome: Outcome, settlement: Settlement, notes: Notes | None, *, began: bool
+) -> Details | None:
     """Return the new facts of the run; None if they stay."""
     if began:
         return details_after(claimed.run, claimed.definition, notes, settlement.state)
-    return unbegun_once_more(claimed.run) if settlement.outcome in _PUT_OFF else None
+    details = unbegun_once_more(claimed.run) if settlement.outcome in _PUT_OFF else None
+    return replace(details, approval=outcome.approval) if details and isinstance(outcome, Hold) else details
+
+
+def _result(claimed: Claimed, outcome: Succeeded) -> str | None:
+    """Return the result. An approval alone passes on what it was given, if a result may hold it."""
+    definition = claimed.definition
+    if outcome.result is not None or claimed.run.details.approval is None or definition is None:
+        return outcome.result
+    given = payload_for(claimed.run, definition) if isinstance(definition.target, Noop) else None
+    return given if given is not None and len(given) <= LONGEST_RESULT else None
 
 
 def _parks(claimed: Claimed) -> bool:

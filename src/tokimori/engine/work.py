@@ -10,11 +10,12 @@ from tokimori.clock import SECOND, Moment
 from tokimori.engine.pace import LINGER, Pace
 from tokimori.engine.settle import change_of
 from tokimori.engine.unsettled import Key, Unsettled
+from tokimori.model.approval import in_place_of_begin
 from tokimori.model.attempt_notes import Notes, given_to, is_inherited, notes_row, payload_for
 from tokimori.model.ids import NodeId, RunId
 from tokimori.model.job import kills_on_lost_lease
-from tokimori.model.outcome import Expired, Released, RetryAt, RetryIn
-from tokimori.model.run import NEVER, Output, Run, expired, joined_as, parents_of, shifted_times
+from tokimori.model.outcome import Expired, Failed, Hold, Released, RetryAt, RetryIn
+from tokimori.model.run import NEVER, Output, Run, joined_as, parents_of, shifted_times
 from tokimori.model.target import Http, Unreadable
 from tokimori.ports.executor import AttemptTask, Ended, Grew, Noted, Report, Started
 from tokimori.ports.nodes import StartedRun
@@ -137,8 +138,8 @@ class Work:
                 self._hand_back(run, owner, now, RetryIn(UNREADABLE_WAIT))
             elif run.run.details.spawned is not None:  # somebody held and resumed it: it only waits
                 self._hand_back(run, owner, now, RetryAt(NEVER))
-            elif run.run.details.expires is not None and (why := expired(run.run, Moment(now - ahead))):
-                self._hand_back(run, owner, now, Expired(why))
+            elif (instead := in_place_of_begin(run.run, run.definition, now, ahead)) is not None:
+                self._hand_back(run, owner, now, instead)
             else:
                 self._backlog.append(run)
 
@@ -229,7 +230,11 @@ class Work:
         return late
 
     def _hand_back(
-        self, claimed: Claimed, owner: NodeId, now: Moment, outcome: Released | RetryIn | RetryAt | Expired
+        self,
+        claimed: Claimed,
+        owner: NodeId,
+        now: Moment,
+        outcome: Released | RetryIn | RetryAt | Expired | Failed | Hold,
     ) -> None:
         self.unsettled.add(change_of(claimed, outcome, owner=owner, now=now, chance=0), claimed.run.payload)
 

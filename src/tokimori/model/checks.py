@@ -9,7 +9,7 @@ from tokimori.model.encoding import invalid_json
 from tokimori.model.ids import check_job_id
 from tokimori.model.job import Definition, limit_of
 from tokimori.model.notifier import check_notify, check_terms
-from tokimori.model.policies import Overlap, retention_of
+from tokimori.model.policies import Approver, Overlap, retention_of
 from tokimori.model.semaphores import check_concurrency_key, wanted
 from tokimori.model.target import Build, Command, Function, kind_of
 from tokimori.model.words import check_text, check_word, texts_in
@@ -39,6 +39,7 @@ def check_definition(definition: Definition) -> Definition:
         check_word(f"labels.{key}", value)
     check_payload(definition.payload)
     _check_waiting(definition)
+    _check_approval(definition)
     _check_dependents(definition)
     check_notify(definition.notify)
     if definition.notifier is not None:
@@ -82,6 +83,13 @@ def _check_waiting(definition: Definition) -> None:
     if waiting is not None and definition.on_overlap is Overlap.REPLACE:
         message = "max_waiting: where the newest replaces the others it always waits for one of them to end"
         raise InvalidInput(message, field="max_waiting", value=waiting, allowed="on_overlap = skip or queue beside it")
+
+
+def _check_approval(definition: Definition) -> None:
+    for name, plain in (("approver", Approver.OPERATE), ("approve_within", None)):
+        if not definition.approval and (value := getattr(definition, name)) != plain:
+            message = f"{name}: nobody approves runs of this job"
+            raise InvalidInput(message, field=name, value=value, allowed="approval = true beside it")
 
 
 def _check_dependents(definition: Definition) -> None:

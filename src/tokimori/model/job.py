@@ -19,6 +19,7 @@ from tokimori.model.policies import (
     DEFAULT_RETENTION,
     MOST_KEPT_RUNS,
     AnchoredOn,
+    Approver,
     Misfire,
     OnExhausted,
     OnLostLease,
@@ -76,6 +77,9 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     on_failure_job: str | None = None
     notify: dict[NotifyOn, tuple[str, ...]] = field(default_factory=dict)
     notifier: Notifier | None = None
+    approval: bool = False
+    approver: Approver = Approver.OPERATE
+    approve_within: Within | None = None
     auto_complete_success: bool = True
     own_process: bool = False
     client: bool = False

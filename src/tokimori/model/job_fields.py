@@ -178,6 +178,11 @@ SECTIONS: Final[Mapping[str, Mapping[str, JobField]]] = MappingProxyType(
             "concurrency_key": _bytes("The key of runs that bring none.", 255, unit="characters"),
             "max_running_per_key": _count("How many runs of one key run at a time.", 1, "runs", 1),
         },
+        "Whether it begins": {
+            "approval": JobField("Each run that is due waits until a person approves it.", default=False),
+            "approver": _words("The role that may approve runs and refuse them.", "operate | admin", "operate"),
+            "approve_within": _length("A run that nobody approves for so long is refused.", "no limit", 1),
+        },
         "How it ends": {
             "timeout": _length("How long an attempt may take.", "none; 30s of a request, 60s of an e-mail", None),
             "timeout_grace": _length("KILL comes so long after TERM.", 10),

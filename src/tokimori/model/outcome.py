@@ -8,6 +8,7 @@ from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 from tokimori.model.attempt_notes import check_json
 from tokimori.model.ids import JobId, check_job_id
+from tokimori.model.policies import Approval
 
 
 class Succeeded(Struct, frozen=True):
@@ -43,9 +44,10 @@ class RetryIn(Struct, frozen=True):
 
 
 class Hold(Struct, frozen=True):
-    """Request for a person."""
+    """Request for a person; with `approval`, in place of a beginning, if the run may begin."""
 
     reason: str
+    approval: Approval | None = None
 
 
 class Released(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Policies of a job: misfire, overlap, retry and lost lease."""
+"""Policies of a job: misfire, overlap, approval, retry and lost lease."""
 
 from enum import StrEnum
 from functools import lru_cache
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from tokimori.clock import DAY, SECOND
+from tokimori.clock import DAY, SECOND, Moment
 from tokimori.errors import InvalidInput, InvalidSchedule
 from tokimori.model.job_fields import LONGEST
 from tokimori.schedules.duration import parse_duration
@@ -48,6 +48,33 @@ class AnchoredOn(StrEnum):
 
     GRID = "grid"
     LAST_RUN = "last run"
+
+
+class Approver(StrEnum):
+    """Roles of whoever may approve a run, and refuse it."""
+
+    OPERATE = "operate"
+    ADMIN = "admin"
+
+
+class Approval(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A question if a run may begin, and the answer: `approved` is None while there is none.
+
+    Whoever answers needs the role `approver`. Without an answer `until` then it counts as refused, `by` nobody.
+    """
+
+    approver: Approver = Approver.OPERATE
+    asked: Moment
+    until: Moment | None = None
+    approved: bool | None = None
+    by: str | None = None
+    at: Moment | None = None
+    reason: str | None = None
+
+    @property
+    def refusal(self) -> str:
+        """Return the words for a refusal."""
+        return f"refused{f' by {self.by}' if self.by else ''}{f': {self.reason}' if self.reason else ''}"
 
 
 class OnLostLease(StrEnum):

@@ -176,8 +176,12 @@ EXPIRY_VERSION: Final = 1
 
 def expiries_of(*runs: Run) -> list[Document]:
     """Return the documents for those of these runs that expire, by name in the order of these moments."""
-    due = [(run.details.expires, run.id) for run in runs if run.details.expires is not None]
-    return [Document(kind=EXPIRY, name=f"{at:020d} {each}", text="", version=EXPIRY_VERSION) for at, each in due]
+    return [expiry_at(run.details.expires, run.id) for run in runs if run.details.expires is not None]
+
+
+def expiry_at(moment: Moment, run_id: RunId) -> Document:
+    """Return the document for a run to which something happens at that moment unless it begins."""
+    return Document(kind=EXPIRY, name=f"{moment:020d} {run_id}", text="", version=EXPIRY_VERSION)
 
 
 PUT_OFF = ("state", "nominal", "due", "priority", "rank", "payload", "lane", "blocked_on", "details")

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tokimori.clock import Moment, format_moment
 from tokimori.errors import Refused
 from tokimori.model.ids import Incarnation, JobId, Lane, NodeId, RunId, Token, births_of, child_id
+from tokimori.model.policies import Approval
 from tokimori.model.transitions import ENDS, STANDING_STILL, RunState
 
 FIRST_TOKEN = Token(0)
@@ -115,9 +116,9 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `unbegun` counts attempts that never began: their node released them. `cause` is that of the failure
     (`tokimori.model.cause`). `parents` are the runs that a join has waited for, whose results a repeated step gets as a
     list (`listed`); `then` are the steps to follow. `unique` is for how long it holds its key; `beside` is the run that
-    held it when this one repeated another. `expires` is the moment from which it may not begin. `spawned` are the
-    runs for whose ends it waits; the parent of one that is `awaited` waits so. `as_kept` is the stored text, if another
-    version wrote more than this one reads.
+    held it when this one repeated another. `expires` is the moment from which it may not begin, and `approval` who has
+    to approve it, or has answered. `spawned` are the runs for whose ends it waits; the parent of one that is `awaited`
+    waits so. `as_kept` is the stored text, if another version wrote more than this one reads.
     """
 
     tzdata: str | None = None
@@ -141,6 +142,7 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     expires: Moment | None = None
     spawned: Spawned | None = None
     awaited: bool = False
+    approval: Approval | None = None
     as_kept: str | None = None
 
 

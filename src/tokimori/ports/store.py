@@ -20,7 +20,7 @@ from tokimori.model.document import Document
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.request import PLAIN, Manner
-from tokimori.model.run import Attempt, Output, Run, Skip
+from tokimori.model.run import Attempt, Details, Output, Run, Skip
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Copying
 from tokimori.ports.documents import Documents
@@ -290,8 +290,11 @@ class Runs(Protocol):
         """
         ...
 
-    async def resume_run(self, run_id: RunId) -> Run:
-        """Make a held run ready; other live runs stay as they are. Raises `NotFound`, and `Refused` if it has ended."""
+    async def resume_run(self, run_id: RunId, told: tuple[Details, Details] | None = None) -> Run:
+        """Make a held run ready; other live runs stay as they are. Raises `NotFound`, and `Refused` if it has ended.
+
+        With `told` only one with the first of these details, which gets the second.
+        """
         ...
 
 

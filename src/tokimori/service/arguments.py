@@ -31,6 +31,7 @@ ELSEWHERE: Mapping[str, str] = MappingProxyType(
             ("countdown", "eta", "at", "run_at", "run_date", "delay_until", "schedule_at", "defer_until"), "at"
         ),
         **dict.fromkeys(("rate", "throttle"), "rate_limit"),
+        **dict.fromkeys(("approvers", "approved_by"), "approver"),
         **dict.fromkeys(("max_instances", "concurrency", "max_concurrency", "limit"), "max_running"),
         **dict.fromkeys(("time_limit", "soft_time_limit", "job_timeout", "max_runtime", "run_timeout"), "timeout"),
         **dict.fromkeys(("misfire_grace_time", "expires", "starting_deadline"), "grace"),
@@ -190,6 +191,9 @@ class JobArguments(TypedDict, total=False):
     on_failure_job: str | None
     notify: Mapping[str, Sequence[str] | None] | None
     notifier: NotifierArguments | None
+    approval: bool | None
+    approver: str | None
+    approve_within: Span | None
     auto_complete_success: bool | None
     own_process: bool | None
     client: bool | None

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from tokimori.clock import Clock, Moment
+from tokimori.clock import Clock
 from tokimori.engine.families import Families, FamilyStore
 from tokimori.engine.look import Lookout
 from tokimori.engine.refusals import RefusedRuns, blames_the_asked, raise_first, tell_refused
@@ -24,10 +24,11 @@ from tokimori.engine.work import UNREADABLE_WAIT
 from tokimori.errors import ClaimLost, Refused, StoreError, StoreUnavailable
 from tokimori.locks.membership import Membership, MemberStore, nap
 from tokimori.locks.program import Program
+from tokimori.model.approval import in_place_of_begin
 from tokimori.model.ids import Lane, RandomBytes
 from tokimori.model.lease import TICK_IDLE
-from tokimori.model.outcome import Expired, Lost, Outcome, Released, RetryAt, RetryIn, TimedOut
-from tokimori.model.run import NEVER, expired
+from tokimori.model.outcome import Lost, Outcome, Released, RetryAt, RetryIn, TimedOut
+from tokimori.model.run import NEVER
 from tokimori.model.target import Function
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import Pulse
@@ -240,7 +241,7 @@ class ClaimPlace:
             access_token=wish.access_token,
         )
         self._hands.add(held)
-        if (back := _handed_back(held, Moment(held.since - self._membership.ahead))) is not None:
+        if (back := _handed_back(held, self._membership.ahead)) is not None:
             with suppress(ClaimLost):
                 await self._settle(held, *back)
             return None
@@ -294,7 +295,7 @@ class ClaimPlace:
 
     def _change(self, held: InHand, outcome: Outcome, output: str | None) -> Change:
         run = held.claimed.run
-        began = _is_readable(held.claimed) and type(outcome) is not Expired and run.details.spawned is None
+        began = _is_readable(held.claimed) and held.said != "put off" and run.details.spawned is None
         change = change_of(
             held.claimed,
             outcome,
@@ -383,14 +384,15 @@ def _is_readable(claimed: Claimed) -> bool:
     return claimed.definition is not None and isinstance(claimed.definition.target, Function)
 
 
-def _handed_back(held: InHand, now: Moment) -> tuple[str, Outcome, str] | None:
+def _handed_back(held: InHand, ahead: int) -> tuple[str, Outcome, str] | None:
     """Return how a run is settled at once that no worker gets; None if one gets it."""
-    if not _is_readable(held.claimed):
+    run, definition = held.claimed.run, held.claimed.definition
+    if definition is None or not _is_readable(held.claimed):
         return "unreadable", RetryIn(UNREADABLE_WAIT), "its job can't be read"
-    if held.claimed.run.details.spawned is not None:  # somebody held and resumed it: it only waits
+    if run.details.spawned is not None:  # somebody held and resumed it: it only waits
         return "waits", RetryAt(NEVER), "it waits for the runs that it has spawned"
-    late = expired(held.claimed.run, now)
-    return None if late is None else ("expired", Expired(late), late)
+    instead = in_place_of_begin(run, definition, held.since, ahead)
+    return None if instead is None else ("put off", instead, "it may not begin now")
 
 
 def _some_at_a_time(hands: Iterable[InHand]) -> Iterator[Sequence[InHand]]:

@@ -249,10 +249,12 @@ def _merge(old: Mapping[str, object], changes: Mapping[str, object]) -> dict[str
 
 def _target(fields: JobFields) -> Target:
     kinds = [kind for kind in _OF_KIND if getattr(fields, kind) not in (None, False)]
+    if fields.approval and not kinds:
+        kinds = ["noop"]
     if len(kinds) != 1:
         raise InvalidInput(
             "command: a job runs a command, a function or a build, sends a request (url) or an email, or does nothing"
-            " (noop)",
+            " (noop); with approval it may have none of them",
             field="command",
             allowed=f"one of {', '.join(_OF_KIND)}",
         )
@@ -268,7 +270,7 @@ def _target(fields: JobFields) -> Target:
     if fields.build is not None:
         task, _, digest = fields.build.rpartition("@")
         return Build(task=task, digest=digest)
-    if fields.noop:
+    if kinds == ["noop"]:
         return Noop()
     others = {name: getattr(fields, name) for name in _OF_KIND["command"]}
     if isinstance(fields.command, str):

@@ -6,6 +6,7 @@ from functools import partial
 from msgspec import Struct
 
 from tokimori.clock import Clock
+from tokimori.model.access_token import Role
 from tokimori.model.ids import RandomBytes
 from tokimori.ports.secrets import Cipher
 from tokimori.ports.store import Store
@@ -59,7 +60,7 @@ class Caller(Struct, frozen=True, kw_only=True):
     """A person or program that uses the service. `author` is recorded with every order.
 
     `parent` returns the parent of runs whose request names none, `traceparent` the program's place in a trace. `judge`
-    refuses jobs that the caller may not make. `access_token` is the name of the caller's token.
+    refuses jobs that the caller may not make, who has this `role`. `access_token` is the name of the caller's token.
     """
 
     author: str | None = None
@@ -67,6 +68,7 @@ class Caller(Struct, frozen=True, kw_only=True):
     parent: Callable[[], str | None] = lambda: None
     traceparent: Callable[[], str | None] = lambda: None
     judge: Judge | None = None
+    role: Role = Role.ADMIN
     bounds: Bounds = OF_A_PROGRAM
     access_token: str | None = None
     recorded_as: str | None = None

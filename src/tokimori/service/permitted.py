@@ -36,7 +36,8 @@ def permitted(service: Service, access: Access, allowed: Allowed = NOTHING_SAID)
     makes or changes. A token acts in its own name only.
     """
     named, judge = None if access.is_owner else access.author, judge_of(service, access, allowed)
-    plain = service._as(replace(service._caller, author=access.author, judge=judge, access_token=named))
+    caller = replace(service._caller, author=access.author, judge=judge, role=access.role, access_token=named)
+    plain = service._as(caller)
     recorded, sight = audited(plain), sight_of(plain, access)
 
     def part_of(kind: type[Part[Any]]) -> Part[Any]:
@@ -155,6 +156,7 @@ def judge_of(service: Service, access: Access, allowed: Allowed) -> Judge:
 
     async def judge(job_id: JobId, definition: Definition, beside: Beside) -> None:
         allowed.check(definition.target, access.role)
+        await _check_approver(service, access.role, job_id)
         if sight.scope.is_everything:
             return
         if not sight.scope.has(job_id, definition.queue):
@@ -172,6 +174,15 @@ def judge_of(service: Service, access: Access, allowed: Allowed) -> Judge:
                 raise out_of_scope(f"notify: {name!r}, whose id is {notifier_id(name)!r}", name)
 
     return judge
+
+
+async def _check_approver(service: Service, role: Role, job_id: JobId) -> None:
+    """Refuse a change of a job whose runs the caller may not approve: it could take the approval away."""
+    with suppress(NotFound):
+        terms = (await service.jobs.get(job_id)).definition
+        if terms.approval and not role.includes(Role(terms.approver)):
+            message = f"{job_id}: its runs are approved by the role {terms.approver}, and only that may change it"
+            raise Forbidden(message, field="role", value=role, allowed=f"a token of the role {terms.approver}")
 
 
 async def _check_secrets(service: Service, sight: Sight, job_id: JobId, definition: Definition) -> None:

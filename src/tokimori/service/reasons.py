@@ -20,6 +20,7 @@ class Cause(StrEnum):
     UNREADABLE = "unreadable"
     QUEUE_PAUSED = "queue paused"
     HELD = "held"
+    APPROVAL = "approval"
     NO_NODE = "no node"
     NO_SUCH_NODE = "no such node"
     """Nodes run, and none of them may run this: a label or a handler is missing."""

@@ -17,6 +17,7 @@ from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.sizes import check_reason
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
+from tokimori.service.approvals import RunApprovals, check_no_question
 from tokimori.service.arguments import RunFilters
 from tokimori.service.asking import MOST_LISTED, cancel_run, checked, known_job, retried
 from tokimori.service.failures import RunFailures
@@ -85,7 +86,7 @@ class RunDetails(RunSummary, frozen=True, kw_only=True):
 _Summary = TypeVar("_Summary", bound=RunSummary)
 
 
-class Runs(RunFailures[M], RunFamilies[M]):
+class Runs(RunFailures[M], RunFamilies[M], RunApprovals[M]):
     """Runs. Every operation may raise `StoreError`, and `NotFound` for an unknown run."""
 
     noun, word = "runs", "run"
@@ -318,8 +319,9 @@ class Runs(RunFailures[M], RunFamilies[M]):
 
     @operation(Role.OPERATE, RUN, audit=STATE, gives=RunView.made)
     async def resume(self, run_id: str) -> Run:
-        """Resume a held run. Raises `Refused` for a run that has ended."""
+        """Resume a held run. Raises `Refused` for a run that has ended, or that waits for an approval."""
         checked = _run_id(run_id)
+        check_no_question(await self._store.get_run(checked))
         return await retried(lambda: self._store.resume_run(checked), StoreUnavailable)
 
     @operation(Role.OPERATE, RUN, audit=OUTCOME, gives=RunView.made)

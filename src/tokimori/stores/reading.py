@@ -10,7 +10,7 @@ from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.lanes import Pause
 from tokimori.model.retention import FIRST_ID, MOST_COUNTED, DailyCount, daily_counts
-from tokimori.model.run import Attempt, Output, Run, Skip, may_hold, may_resume
+from tokimori.model.run import Attempt, Details, Output, Run, Skip, encode_details, may_hold, may_resume
 from tokimori.ports.copying import Copied, Key, Kind
 from tokimori.ports.ends import EndPlace, Ends
 from tokimori.ports.nodes import NodeRecord
@@ -53,7 +53,8 @@ SELECT {{}} FROM ({_FROM_NODES} "left" IS NULL AND state = 'alive' UNION ALL SEL
     {_FROM_NODES} "left" IS NOT NULL AND state <> 'alive' ORDER BY "left" DESC LIMIT %s) gone) n {{}}
 ORDER BY n.state <> 'alive', coalesce(n."left", n.started) DESC, n.id DESC LIMIT %s"""
 """Living nodes and the last ones that have left; an index finds these."""
-RESUME = "UPDATE tokimori_runs SET state = 'waiting', error = NULL WHERE id = %s AND state = 'held'"
+RESUME = """UPDATE tokimori_runs SET state = 'waiting', error = NULL, details = %s
+WHERE id = %s AND state = 'held' AND coalesce(details, '') = coalesce(%s, '')"""
 _HASTEN = """UPDATE tokimori_runs SET "rank" = "rank" + %s - due, due = %s, nominal = %s
 WHERE id = %s AND state = 'waiting' AND due = %s"""
 
@@ -168,9 +169,11 @@ class TableReader:
             self.tell()
         return run
 
-    async def resume_run(self, run_id: RunId) -> Run:
-        if may_resume(await self.get_run(run_id)):
-            await self._change(RESUME, run_id)
+    async def resume_run(self, run_id: RunId, told: tuple[Details, Details] | None = None) -> Run:
+        run = await self.get_run(run_id)
+        if may_resume(run):
+            before, after = map(encode_details, told or (run.details, run.details))
+            await self._change(RESUME, after, run_id, before)
             self.tell()
         return await self.get_run(run_id)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tokimori.model.cause import cause_in
-from tokimori.model.run import LONG, Run, asked_by, asked_in_words
+from tokimori.model.run import LONG, Run, asked_by, asked_in_words, never_begun
 from tokimori.model.transitions import BEFORE_START, ENDS, RunState
 from tokimori.service.runs import RunSummary
 from tokimori.web.times import Time, lasted
@@ -62,7 +62,7 @@ def run_row(visit: Visit, summary: RunSummary, node: str = "") -> RunRow:
         began=visit.time(began, zone),
         is_started=is_started,
         took=lasted(run.started, run.ended, visit.now, is_running=run.state is RunState.RUNNING),
-        attempts=run.attempt,
+        attempts=0 if awaits_start and never_begun(run) else run.attempt,
         says=_says(run),
         node=node or (run.details.worker or "") if is_started else "",
         is_over=run.state in ENDS,

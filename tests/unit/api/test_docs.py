@@ -24,8 +24,8 @@ from tokimori.model.build import MAIN, Manifest, digest_of, frozen, pieces_of
 from tokimori.model.task import BuildRecord
 from tokimori.node.http_door import formats
 
-NOT_HERE = ("job_resolve", "job_rewind", "run_attempt", "task_resolve")
-"""They need a run that has failed, or a job that a clock has put ahead."""
+NOT_HERE = ("job_resolve", "job_rewind", "run_approve", "run_attempt", "run_refuse", "task_resolve")
+"""They need a run that has failed, or asks for an approval, or a job that a clock has put ahead."""
 ALL = operations(lambda _: None, None, formats(SystemClock()))  # type: ignore[arg-type, return-value]
 
 

@@ -44,7 +44,8 @@ def test_a_job_says_lengths_as_texts(client: Client) -> None:
     """All of them, also within others; when it is changed, too."""
     names = [name for name in LENGTHS if "." not in name and name != "callback_within"]
     fields: dict[str, Any] = dict.fromkeys(names, "1m30s")
-    client.jobs.add("one", command="true", schedule=every(10).seconds, retry={"delay": "PT1M", "cap": "2h"}, **fields)
+    fields |= {"retry": {"delay": "PT1M", "cap": "2h"}, "approval": True}
+    client.jobs.add("one", command="true", schedule=every(10).seconds, **fields)
     job = client.jobs.get("one")
     assert {getattr(job, name) for name in names} == {90.0}
     assert (job.retry.delay, job.retry.cap) == (60.0, 7200.0)

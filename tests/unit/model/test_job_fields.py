@@ -31,6 +31,7 @@ from tokimori.service.definitions import JobFields
 KINDS: Mapping[str, Any] = {"": JobFields, "retry.": Retry, "notifier.": Notifier}
 BOUNDED = {path: each for path, each in FIELDS.items() if each.most is not None}
 BESIDE: Mapping[str, Mapping[str, object]] = {
+    "approve_within": {"approval": True},
     **{name: {"url": "http://h/"} for name in ("headers", "body", "expect", "callback_within")},
     **{name: {"email": ["a@b.org"], "smtp": "h", "sender": "a@b.org"} for name in ("mail_subject", "mail_text")},
     **{name: {"command": "true"} for name in ("env", "cwd", "user", "stdin", "shell_path")},

@@ -20,6 +20,7 @@ from tokimori.locks.program import Program
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.ids import RunId
 from tokimori.model.lease import DEAD_AFTER
+from tokimori.model.request import EXPIRY
 from tokimori.model.run import Run, Step
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeState
@@ -228,6 +229,20 @@ async def test_no_worker_gets_what_has_expired(place: Place) -> None:
     assert (run.payload, (await place.run(late.id)).state) == ("keeps", RunState.SKIPPED)
     assert "had not begun by" in str((await place.run(late.id)).error)
     assert await place.store.attempts(RunId(late.id)) == []
+
+
+@virtually
+async def test_no_worker_gets_what_is_not_approved(place: Place) -> None:
+    """A run asks when it is claimed, has begun no attempt, and is given out once it is approved."""
+    asks = await place.ask("pay", approval=True, approve_within=60)
+    assert await place.claims.claim(["resize"]) == []
+    run = await place.run(asks.id)
+    assert (run.state, run.details.unbegun, await place.store.attempts(run.id)) == (RunState.HELD, 1, [])
+    assert len(await place.store.list_documents(EXPIRY)) == 1
+    await place.service.runs.approve(run.id)
+    await place.store.promote(await place.store.now(), 10)
+    (given,) = await place.claims.claim(["resize"])
+    assert (given.run_id, given.payload) == (run.id, "pay")
 
 
 @virtually

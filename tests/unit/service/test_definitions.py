@@ -144,8 +144,8 @@ def test_naming_another_target_drops_the_old_one() -> None:
         ({"command": "x", "on_lost_lease": "never"}, "on_lost_lease", "kill, continue"),
         ({"command": "x", "retry": {"attempts": 0}}, "retry.attempts", "a whole number >= 1"),
         ({"command": "x", "retry": {"tries": 1}}, "retry.tries", "one of attempts, delay"),
-        ({"command": "x", "prioritty": 1}, "prioritty", "one of anchored_on, auto_complete_success"),
-        ({"command": "x", "prioritty": None}, "prioritty", "one of anchored_on, auto_complete_success"),
+        ({"command": "x", "prioritty": 1}, "prioritty", "one of anchored_on, approval, approve_within"),
+        ({"command": "x", "prioritty": None}, "prioritty", "one of anchored_on, approval, approve_within"),
         ({"command": "x", "labels": {"a b": "1"}}, "labels", "1 to 128 of"),
     ],
 )

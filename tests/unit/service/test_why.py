@@ -20,6 +20,7 @@ from tokimori.model.ids import Incarnation, NodeId, PermitId, RunId
 from tokimori.model.job import JobState
 from tokimori.model.lanes import DRAINING_LABEL, HANDLERS_LABEL, ONLY_LABEL, SHORT_LABEL, SILENT_LABEL, UNABLE_LABEL
 from tokimori.model.outcome import Failed, Hold, Succeeded
+from tokimori.model.policies import Approval, Approver
 from tokimori.model.transitions import RunState
 from tokimori.ports.semaphores import UnitWish
 from tokimori.ports.working import Claimed
@@ -110,6 +111,16 @@ async def test_a_held_run(world: World) -> None:
     await world.service.runs.resume(run)
     await world.work(Hold("look at it"))
     assert (await of_run(world, run))[Cause.HELD].text.endswith("look at it")
+
+
+async def test_a_run_that_waits_for_an_approval(world: World) -> None:
+    """Who may answer and by when, in the zone of the job, with both commands."""
+    run = await one_waits(world)
+    await world.work(Hold("asks", Approval(approver=Approver.ADMIN, asked=NEW_YEAR, until=NEW_YEAR)), started=False)
+    assert told((await of_run(world, run))[Cause.APPROVAL]) == (
+        "it waits for an approval: the role admin may answer, until 2030-01-01 01:00:00+01:00: "
+        f"`tokimori run approve {run}` lets it begin, `tokimori run refuse {run}` ends it"
+    )
 
 
 async def test_no_node(world: World) -> None:

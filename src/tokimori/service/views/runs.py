@@ -91,6 +91,26 @@ def _cause_id(run: Run) -> str | None:
     return None if cause is None else cause_id(cause)
 
 
+class ApprovalView(Outside, frozen=True, kw_only=True):
+    """A question if a run may begin, which the role `approver` answers, and the answer; `approved` null: none yet.
+
+    Without one it counts as refused at `until`.
+    """
+
+    approver: str
+    asked: datetime
+    until: datetime | None
+    approved: bool | None
+    by: str | None
+    at: datetime | None
+    reason: str | None
+
+
+def _approval(run: Run) -> ApprovalView | None:
+    asked = run.details.approval
+    return None if asked is None else ApprovalView.made(asked)
+
+
 class RunView(Outside, frozen=True, kw_only=True):
     """A run. `short_id` is the end of its id, which paths take for it.
 
@@ -98,9 +118,10 @@ class RunView(Outside, frozen=True, kw_only=True):
     is the last report of the newest attempt, and `checkpoint` (JSON) is passed to the next one; lists have it only
     after the attempt's end. `retry_of` is the run that this one repeats, `requested_by` the requester, and
     `traceparent` the requester's place in a trace. `unique` tells for how long it holds its key, `beside` the run that
-    held it when this one repeated another. It does not begin after `expires`. `cause` is that of a failure, and
-    `cause_id` names it in filters. `cpu` (seconds) and `memory` (bytes) are the cost of the newest attempt. `then` are
-    the steps that were requested to follow it, and `spawned` is the number of runs for whose ends it waits, or waited.
+    held it when this one repeated another. It does not begin after `expires`, or before its `approval`. `cause` is that
+    of a failure, and `cause_id` names it in filters. `cpu` (seconds) and `memory` (bytes) are the cost of the newest
+    attempt. `then` are the steps that were requested to follow it, and `spawned` is the number of runs for whose ends
+    it waits, or waited.
     """
 
     SOURCES: ClassVar[Sources] = {
@@ -113,6 +134,7 @@ class RunView(Outside, frozen=True, kw_only=True):
         "cause": cause_in,
         "cause_id": _cause_id,
         "cpu": cpu_of,
+        "approval": _approval,
         **{name: f"details.{name}" for name in _DETAILS},
     }
 
@@ -153,6 +175,7 @@ class RunView(Outside, frozen=True, kw_only=True):
     unique: str | None
     beside: RunId | None
     expires: datetime | None
+    approval: ApprovalView | None
     cause: str | None
     cause_id: str | None
     cpu: Length | None

@@ -4,9 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from tokimori.clock import Moment
+from tokimori.model.approval import awaits_approval, told_of
 from tokimori.model.ids import Lane
 from tokimori.model.job import Job, JobState, limit_of
 from tokimori.model.lanes import DRAINING_LABEL, lane_of, units_apart
+from tokimori.model.policies import Approval
 from tokimori.model.run import Run
 from tokimori.model.semaphores import KEY_LINE, semaphore_of, wanted
 from tokimori.model.settle import next_try
@@ -31,6 +33,8 @@ def why_run(reading: WhyReading, run: Run) -> Why:
         reasons = [_for_spawned(reading, run, run.details.spawned.count)]
     elif run.state in BEFORE_START:
         reasons = list(dict.fromkeys(_before_start(reading, run)))
+    elif awaits_approval(run) and (asked := run.details.approval) is not None:
+        reasons = [_asks(reading, run, asked)]
     elif run.state is RunState.HELD:
         said = f": {run.error}" if run.error else ""
         mend = f"`tokimori run resume {run.id}` lets it go on"
@@ -53,6 +57,13 @@ def _for_spawned(reading: WhyReading, run: Run, count: int) -> Reason:
     holders = tuple(HeldBy(run_id=each.id, job_id=each.job_id, state=each.state.value) for each in live[:NAMED])
     mend = f"`tokimori run cancel {run.id} --family` ends it and them"
     return Reason(cause=Cause.SPAWNED, text=text, mend=mend, holders=holders, others=len(live) - len(holders))
+
+
+def _asks(reading: WhyReading, run: Run, asked: Approval) -> Reason:
+    """Return the reason of a run that waits for an approval."""
+    zone = "UTC" if reading.job is None else reading.job.definition.time_zone
+    mend = f"`tokimori run approve {run.id}` lets it begin, `tokimori run refuse {run.id}` ends it"
+    return Reason(cause=Cause.APPROVAL, text=f"it waits for an approval: {told_of(asked, zone)}", mend=mend)
 
 
 def _silent(reading: WhyReading, run: Run) -> Iterator[Reason]:

@@ -185,8 +185,7 @@ def used_units(tables: Tables, name: str) -> int:
 
 def runs_in_line(tables: Tables, name: str) -> list[RunRow]:
     """Return the runs that wait for a semaphore, in order."""
-    line = line_of(name)
-    return sorted((row for row in tables.live.values() if row.run.blocked_on == line), key=in_line)
+    return sorted((row for row in tables.live.values() if row.run.blocked_on == line_of(name)), key=in_line)
 
 
 def programs_in_line(tables: Tables, name: str) -> list[Permit]:

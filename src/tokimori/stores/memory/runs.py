@@ -21,7 +21,7 @@ from tokimori.model.request import (
     put_off,
     spans_of_key,
 )
-from tokimori.model.run import Attempt, Output, Run, brief, may_drop, may_hold, may_resume
+from tokimori.model.run import Attempt, Details, Output, Run, brief, may_drop, may_hold, may_resume
 from tokimori.model.transitions import ENDS, RunMove, RunState, move
 from tokimori.ports.ends import EndPlace, Ends
 from tokimori.ports.store import Most, RunFilter
@@ -146,8 +146,7 @@ def _is_wanted(run: Run, wanted: RunFilter) -> bool:
 
 
 def attempts(tables: Tables, run_id: RunId) -> list[Attempt]:
-    known = tables.attempts.get(run_id, {})
-    return [known[number] for number in sorted(known)]
+    return [each for _, each in sorted(tables.attempts.get(run_id, {}).items())]
 
 
 def outputs_with(tables: Tables, text: bytes, attempts: Mapping[RunId, int]) -> list[RunId]:
@@ -185,8 +184,9 @@ def hasten_run(tables: Tables, run: Run, due: Moment, nominal: Moment) -> None:
         tables.put(row, replace(row.run, rank=row.run.rank + due - run.due, due=due, nominal=nominal))
 
 
-def resume_run(tables: Tables, run_id: RunId) -> Run:
+def resume_run(tables: Tables, run_id: RunId, told: tuple[Details, Details] | None = None) -> Run:
     row = tables.row(run_id)
-    if may_resume(row.run):
-        tables.put(row, replace(row.run, state=move(row.run.state, RunMove.RESUME), error=None))
+    before, after = told or (row.run.details, row.run.details)
+    if may_resume(row.run) and row.run.details == before:
+        tables.put(row, replace(row.run, state=move(row.run.state, RunMove.RESUME), error=None, details=after))
     return row.run

@@ -20,7 +20,7 @@ from tokimori.model.request import (
     expiries_of,
     shared_prefix,
 )
-from tokimori.model.run import Attempt, Output, Run, encode_details, may_hold, may_resume
+from tokimori.model.run import Attempt, Details, Output, Run, encode_details, may_hold, may_resume
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.ends import EndedRun, EndPlace, Ends
 from tokimori.ports.store import Most, RunFilter
@@ -205,7 +205,7 @@ async def hasten_run(db: RedisConnections, run: Run, due: Moment, nominal: Momen
     await db.run("hasten_run", id=run.id, was=run.due, due=due, nominal=nominal)
 
 
-async def resume_run(db: RedisConnections, run_id: RunId) -> Run:
-    run = _known(await db.run("resume_run", id=run_id), run_id)
+async def resume_run(db: RedisConnections, run_id: RunId, told: tuple[Details, Details] | None = None) -> Run:
+    run = _known(await db.run("resume_run", id=run_id, told=told and list(map(encode_details, told))), run_id)
     may_resume(run)
     return run

@@ -25,8 +25,7 @@ class Cursor(NamedTuple):
 
 def may_apply(plan: Plan, cursor: Cursor) -> bool:
     """Return whether the plan was made from the job as it is."""
-    made_from = Cursor(plan.incarnation, plan.version, plan.fired_from, JobState.ENABLED)
-    return cursor == made_from
+    return cursor == Cursor(plan.incarnation, plan.version, plan.fired_from, JobState.ENABLED)
 
 
 def was_applied(plan: Plan, cursor: Cursor | None, *, first_run_exists: bool) -> bool:

@@ -75,8 +75,7 @@ def _prune_runs(db: sqlite3.Connection, expiry: Expiry, left: int, counted: Coun
 
 
 def _look(db: sqlite3.Connection, expiry: Expiry, limit: int) -> list[tuple[RunId, Incarnation, str, str, Moment]]:
-    bounds = expiry.job_id, expiry.after, expiry.made_before, expiry.kept
-    return db.execute(_OLD_RUNS, (*bounds, limit)).fetchall()
+    return db.execute(_OLD_RUNS, (expiry.job_id, expiry.after, expiry.made_before, expiry.kept, limit)).fetchall()
 
 
 def _prune_skips(db: sqlite3.Connection, expiry: Expiry, limit: int, counted: Counter[_Key]) -> int:

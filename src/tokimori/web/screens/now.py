@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from markupsafe import Markup
 
 from tokimori.clock import HOUR, MINUTE, Moment
+from tokimori.model.approval import awaits_approval
 from tokimori.model.expectation import Alarm, AlarmKind
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
@@ -23,6 +24,7 @@ from tokimori.web.pictures import Minute, progress, strip, usual_of
 from tokimori.web.run_rows import RunRow, cause, run_rows
 from tokimori.web.screen import Moved, Screen, Shown
 from tokimori.web.screens.jobs import failing, runs_in
+from tokimori.web.screens.run import acts_of
 from tokimori.web.visit import Visit
 from tokimori.web.words import clock_time, distance, duration
 
@@ -35,7 +37,10 @@ NAMED: Final = 3
 MOST_AT_ONCE: Final = 50
 """To so many of a group one act is done."""
 ALL_OF: Final = MappingProxyType(
-    {"jobs.resolve": "Resolve all…", "runs.retry": "Retry all…", "runs.resume": "Resume all…"}
+    {
+        **{"jobs.resolve": "Resolve all…", "runs.retry": "Retry all…", "runs.resume": "Resume all…"},
+        "runs.approve": "Approve all…",
+    }
 )
 ENDED_SHOWN: Final = 6
 BADGE_LASTS: Final = 5.0
@@ -199,7 +204,7 @@ def _grouped(visit: Visit, needs: Sequence[Need]) -> Iterator[Need]:
 
 def _group(visit: Visit, group: Sequence[Need]) -> Need:
     """Return several needs of one cause as one: what it is, whom it concerns, and the act for all of them."""
-    state, noun = group[0].state, "runs" if group[0].state in ("held", "ready") else "jobs"
+    state, noun = group[0].state, "runs" if group[0].state in ("held", "approval", "ready") else "jobs"
     more = f" and {len(group) - NAMED} more" if len(group) > NAMED else ""
     why = f"{group[0].cause}: {', '.join(each.name for each in group[:NAMED])}{more}."
     act, _ = group[0].acts[0] if group[0].acts else ("", "")
@@ -207,7 +212,8 @@ def _group(visit: Visit, group: Sequence[Need]) -> Need:
     if act in ALL_OF and visit.reader.lacks(act) is None:
         on = [("on", each.acts[0][1]) for each in group[:MOST_AT_ONCE]]
         links = [(ALL_OF[act], address(f"/do/{act}", [*on, ("back", visit.here)]))]
-    return Need(state, f"{len(group)} {noun}", f"/{noun}?state={state}", why, links=links)
+    listed = "held" if state == "approval" else state
+    return Need(state, f"{len(group)} {noun}", f"/{noun}?state={listed}", why, links=links)
 
 
 def _parked(job: Job, run: Run | None) -> Need:
@@ -240,12 +246,12 @@ def _failing(visit: Visit, job_id: JobId, run: Run) -> Need:
 
 async def _held(visit: Visit, held: Sequence[Run]) -> Sequence[Need]:
     found = []
-    for run in held[:SHOWN]:
-        reasons = (await visit.service.runs.why(run.id)).reasons
+    for each in held[:SHOWN]:
+        run, reasons = (await visit.service.runs.get(each.id)).run, (await visit.service.runs.why(each.id)).reasons
         why = reasons[0].text if reasons else "held by hand"
-        acts = [(name, str(run.id)) for name in ("runs.resume", "runs.cancel")]
-        said = f"{why[0].upper()}{why[1:]}"
-        found.append(Need("held", run.job_id, path("runs", run.id), f"{said}.", acts, cause=said))
+        acts = [(name, str(run.id)) for name in acts_of(run, visit.reader.role)]
+        said, state = f"{why[0].upper()}{why[1:]}", "approval" if awaits_approval(run) else "held"
+        found.append(Need(state, run.job_id, path("runs", run.id), f"{said}.", acts, cause=said))
     return found
 
 

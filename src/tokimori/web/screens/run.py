@@ -6,6 +6,8 @@ from typing import Final, NamedTuple
 
 from tokimori.clock import Moment
 from tokimori.errors import NotFound
+from tokimori.model.access_token import Role
+from tokimori.model.approval import awaits_approval, told_of
 from tokimori.model.parents import ParentRun
 from tokimori.model.run import Run, asked_by, parents_of, shown_due
 from tokimori.model.statistics import cost
@@ -57,7 +59,7 @@ async def show(visit: Visit) -> Shown:
         "why": (await service.runs.why(run.id)).reasons if run.state in STANDING_STILL else (),
         "due": visit.time(first_due(run) if run.state in ENDS else shown_due(run), zone),
         "cause": cause(run) if run.state is RunState.FAILED else "",
-        "error": None if run.error is not None and is_stock(run.error) else run.error,
+        "error": None if run.error is not None and (is_stock(run.error) or awaits_approval(run)) else run.error,
         "started": None if run.started is None else visit.time(run.started, zone),
         "ended": None if run.ended is None else visit.time(run.ended, zone),
         "late": _late(details),
@@ -68,7 +70,8 @@ async def show(visit: Visit) -> Shown:
         "log": await log_view(visit, output, zone, running=run.state not in ENDS and number == run.attempt),
         "fall": _fall(details, visit.now),
         "family": family,
-        "acts_here": (*_acts(run.state), *acts),
+        "acts_here": (*acts_of(run, visit.reader.role), *acts),
+        "approval": run.details.approval and told_of(run.details.approval, zone),
         "again": path("jobs", run.job_id) is not None and not details.is_job_deleted and run.state in ENDS,
         "parent": run.parent_id,
         "parents": await _parents(visit, run) if parents_of(run) else (),
@@ -88,9 +91,14 @@ async def _parents(visit: Visit, run: Run) -> Sequence[ParentRun]:
     return seen
 
 
-def _acts(state: RunState) -> Sequence[str]:
+def acts_of(run: Run, role: Role) -> Sequence[str]:
+    """Return the acts on a run in its state. Somebody who may not answer its question can only cancel it."""
+    state, asked = run.state, run.details.approval
     if state in ENDS:
         return ("runs.retry",)
+    if awaits_approval(run) and asked is not None:
+        may = role.includes(Role(asked.approver))
+        return ("runs.approve", "runs.refuse", "runs.cancel") if may else ("runs.cancel",)
     if state is RunState.HELD:
         return ("runs.resume", "runs.cancel")
     return ("runs.cancel", "runs.hold") if state in BEFORE_START else ("runs.cancel",)

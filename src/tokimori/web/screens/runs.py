@@ -95,6 +95,16 @@ async def _retry_family(service: Service, run_id: str, given: Given) -> Receipt:
     )
 
 
+async def _approve(service: Service, run_id: str, given: Given) -> Receipt:
+    run = await service.runs.approve(run_id, given.get("reason"))
+    return Receipt(f"Run {short(run.id)} approved", path("runs", run.id))
+
+
+async def _refuse(service: Service, run_id: str, given: Given) -> Receipt:
+    run = await service.runs.refuse(run_id, given.get("reason"))
+    return Receipt(f"Run {short(run.id)} refused", path("runs", run.id))
+
+
 REASON = Field("reason", "Reason", "recorded with the run")
 BULK: Final = ("runs.cancel", "runs.retry", "runs.hold")
 _ACTS: Final = (
@@ -110,6 +120,8 @@ _ACTS: Final = (
     ),
     Act("runs.hold", "Hold", "held", _hold, fields=(REASON,), undo="runs.resume"),
     Act("runs.resume", "Resume", "resumed", _resume),
+    Act("runs.approve", "Approve", "approved", _approve, fields=(REASON,), style="go"),
+    Act("runs.refuse", "Refuse", "refused", _refuse, fields=(REASON,)),
 )
 ACTS: Final = tuple(act._replace(meant=meant) if act.name in BULK else act for act in _ACTS)
 SCREENS: Final = (Screen("/runs", "runs", "runs.html", show, leads=True),)

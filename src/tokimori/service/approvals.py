@@ -1,0 +1,81 @@
+"""Approvals of runs: who may answer, and who has answered."""
+
+from tokimori.clock import format_moment
+from tokimori.errors import Forbidden, Refused, StoreUnavailable
+from tokimori.model.access_token import Role
+from tokimori.model.approval import answered, awaits_approval
+from tokimori.model.ids import RunId, check_uuid
+from tokimori.model.policies import Approval
+from tokimori.model.run import Run
+from tokimori.model.sizes import check_reason
+from tokimori.ports.store import Store
+from tokimori.service.asking import retried
+from tokimori.service.ground import Caller
+from tokimori.service.operation import STATE, M, Part, operation
+from tokimori.service.sight import RUN
+from tokimori.service.store_time import Now
+from tokimori.service.views.runs import RunView
+
+
+def check_no_question(run: Run) -> None:
+    """Refuse to resume a run that waits for an approval: that takes the role of an approver."""
+    if awaits_approval(run):
+        allowed = f"`tokimori run approve {run.id}`, or `tokimori run refuse {run.id}`"
+        raise Refused(f"run {run.id} waits for an approval", field="run", value=run.id, allowed=allowed)
+
+
+class RunApprovals(Part[M]):
+    """Answers to runs that ask if they may begin."""
+
+    _store: Store
+    _caller: Caller
+    _now: Now
+
+    @operation(Role.OPERATE, RUN, audit=STATE, gives=RunView.made)
+    async def approve(self, run_id: str, reason: str | None = None) -> Run:
+        """Let a run begin that waits for an approval. Approving it once more changes nothing.
+
+        Raises `Forbidden` without the role of its approver, and `Refused` for a run that asks for nothing, or that
+        somebody has refused.
+        """
+        return await self._answer(run_id, reason, approved=True)
+
+    @operation(Role.OPERATE, RUN, audit=STATE, gives=RunView.made)
+    async def refuse(self, run_id: str, reason: str | None = None) -> Run:
+        """Refuse a run that waits for an approval: it ends as failed, and is not tried again.
+
+        Raises what `approve` does, and `Refused` for a run that somebody has approved.
+        """
+        return await self._answer(run_id, reason, approved=False)
+
+    async def _answer(self, run_id: str, reason: str | None, *, approved: bool) -> Run:
+        if reason is not None:
+            check_reason("reason", reason)
+        run = await self._store.get_run(RunId(check_uuid(run_id, field="run")))
+        asked = run.details.approval
+        if asked is None:
+            message = f"run {run.id} asks for no approval: it is {run.state}"
+            raise Refused(message, field="run", value=run.id, allowed="a run that waits for an approval")
+        self._check_role(run.id, asked)
+        if awaits_approval(run):
+            by, at = self._caller.author, await self._now()
+            told = run.details, answered(run.details, approved=approved, by=by, at=at, reason=reason)
+            run = await retried(lambda: self._store.resume_run(run.id, told), StoreUnavailable)
+            asked = run.details.approval or asked
+        if asked.approved is not approved:
+            raise Refused(_said_before(run, asked), field="run", value=run.id, allowed="a run without an answer")
+        return run
+
+    def _check_role(self, run_id: RunId, asked: Approval) -> None:
+        role = self._caller.role
+        if not role.includes(Role(asked.approver)):
+            message = f"run {run_id} is approved and refused by the role {asked.approver}, and yours is {role}"
+            raise Forbidden(message, field="role", value=role, allowed=f"a token of the role {asked.approver}")
+
+
+def _said_before(run: Run, asked: Approval) -> str:
+    if asked.approved is None:
+        return f"run {run.id} was {run.state} before anybody approved it"
+    how = "approved" if asked.approved else "refused"
+    by = f" by {asked.by}" if asked.by else ""
+    return f"run {run.id} was {how} before{by}{'' if asked.at is None else f', at {format_moment(asked.at)}'}"
