@@ -9,6 +9,7 @@ import contextlib
 import gc
 import json
 import os
+import pkgutil
 import select
 import signal
 import socket
@@ -24,6 +25,8 @@ from pathlib import Path
 from threading import Lock
 from typing import IO, NoReturn, TextIO
 
+from tokimori import cli
+
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(sys.executable).with_name("tokimori")
 BARE = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
@@ -31,34 +34,16 @@ BARE = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.
 a copy without one of its guards, for one.
 """
 LOADED = (
-    "tokimori.cli.main",
-    *(
-        f"tokimori.cli.{noun}"
-        for noun in (
-            "job",
-            "calendar",
-            "queue",
-            "run",
-            "lock",
-            "export",
-            "node",
-            "db",
-            "apply",
-            "context",
-            "events",
-            "remote",
-            "serve",
-            "worker",
-        )
-    ),
-    "tokimori.cli.config",
-    "tokimori.client.over_http",
-    "tokimori.node.http_door",
-    "tokimori.node.wiring",
-    "tokimori.metrics.metrics",
-    "tokimori.stores.sqlite.store",
-    "tokimori.stores.postgres.store",
+    *(f"tokimori.cli.{each.name}" for each in pkgutil.iter_modules(cli.__path__)),
+    *(f"tokimori.stores.{kind}.store" for kind in ("sqlite", "postgres", "mysql", "redis")),
+    *("tokimori.stores.sqlite.migrations", "tokimori.stores.postgres.migrations", "tokimori.config.contexts"),
+    *("tokimori.client.over_http", "tokimori.foreign.kala.stored_jobs", "tokimori.metrics.metrics"),
+    *("tokimori.node.background", "tokimori.node.checkup", "tokimori.node.systemd", "tokimori.node.watchdog"),
+    *("tokimori.node.http_door", "tokimori.node.wiring", "tokimori.translators.entries"),
+    *("click.shell_completion", "encodings.idna", "importlib.metadata", "importlib.readers", "zipfile"),
+    *("importlib.resources.readers", "opentelemetry.trace"),
 )
+"""What commands and nodes load."""
 
 
 def run(
@@ -250,7 +235,7 @@ def _exit(code: object) -> NoReturn:
 if __name__ == "__main__":
     for name in LOADED:
         import_module(name)
-    import_module("tests.programs.templates").compile_at_once()
+    import_module("tests.programs.compiled").compile_at_once()
     gc.collect()
     gc.freeze()
     with socket.socket(fileno=int(sys.argv[1])) as connection:

@@ -64,6 +64,7 @@ def test_jobs_are_paused_with_a_reason_and_taken_back(page: Page, site: Site, cl
     assert client.jobs.get("steps-a").state == "enabled"
 
 
+@pytest.mark.prove
 def test_eighteen_jobs_are_in_view(page: Page, site: Site, client: Client) -> None:
     """At 1440 × 900 pixels, in five groups."""
     for n in range(25):
@@ -147,6 +148,7 @@ def test_without_a_script_everything_is_read_and_done(browser: Browser, site: Si
     assert client.jobs.get("plain").state == "enabled"
 
 
+@pytest.mark.prove
 def test_texts_of_others_do_nothing(page: Page, client: Client, site: Site) -> None:
     """A name is a text, whatever it looks like, and so is all else that others say; nothing of it is carried out."""
     evil = """'"><img src=x onerror=window.hurt=1><script>window.hurt=1</script>"""
@@ -186,6 +188,7 @@ def test_texts_of_others_do_nothing(page: Page, client: Client, site: Site) -> N
     client.runs.cancel(held.id)
 
 
+@pytest.mark.prove
 def test_a_refusal_is_shown(page: Page, site: Site, client: Client, faults: list[str]) -> None:
     """An order that the node refuses is told where one looks, in the node's words, until it is closed."""
     client.jobs.add("gone", command="true")

@@ -54,6 +54,7 @@ def streams(asked: list[str]) -> list[str]:
     return [each for each in asked if "api/v2/notices" in each]
 
 
+@pytest.mark.prove
 def test_only_what_shows_a_change_is_asked_for(context: BrowserContext, site: Site, client: Client) -> None:
     """A list follows at once what becomes of its noun; a screen of another noun, or thing, asks for nothing."""
     client.jobs.add("still", noop=True)

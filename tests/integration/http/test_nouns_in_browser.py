@@ -11,6 +11,7 @@ from tokimori.client.client import Client
 pytestmark = pytest.mark.filterwarnings("ignore:a blocking call")  # Playwright has a loop in this thread
 
 
+@pytest.mark.prove
 def test_a_token_is_made_for_a_team(page: Page, site: Site, client: Client, faults: list[str]) -> None:
     """In three clicks; what was refused keeps what was typed; the token is shown once."""
     page.goto(f"{site.url}tokens")
@@ -100,6 +101,7 @@ def test_a_job_of_the_graph_opens_beside_it(page: Page, site: Site, client: Clie
     expect(page.get_by_role("complementary")).to_contain_text("load")
 
 
+@pytest.mark.prove
 def test_all_that_match_are_paused(page: Page, site: Site, client: Client) -> None:
     """Three clicks: a job, all that match, and the verb; the question says how many."""
     for number in range(3):

@@ -261,11 +261,8 @@ TASKS: Final[list[Callable[[Hand, Page, Client], str]]] = [
 ]
 
 
-QUICK: Final = (link_to_a_line,)
-EACH: Final = [task if task in QUICK else pytest.param(task, marks=pytest.mark.prove) for task in TASKS]
-
-
-@pytest.mark.parametrize("task", EACH)
+@pytest.mark.prove
+@pytest.mark.parametrize("task", TASKS)
 def test_it_takes_three_clicks(
     task: Callable[[Hand, Page, Client], str], page: Page, client: Client, linked: Callable[[str], None]
 ) -> None:
@@ -277,7 +274,8 @@ def test_it_takes_three_clicks(
     linked(shows)
 
 
-@pytest.mark.parametrize("task", EACH)
+@pytest.mark.prove
+@pytest.mark.parametrize("task", TASKS)
 def test_it_is_done_by_keyboard_alone(task: Callable[[Hand, Page, Client], str], page: Page, client: Client) -> None:
     """Nothing is out of the reach of keys, and nothing is far (task 17)."""
     page.reload()

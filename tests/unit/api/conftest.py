@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp
 
-from tests.programs.templates import compile_once
+from tests.programs.compiled import compile_once
 from tests.unit.api.asgi import SECRET, Asker
 from tests.unit.service.world import World
 from tokimori.api.app import Health, create_app

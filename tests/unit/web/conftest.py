@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.programs.templates import compile_once
+from tests.programs.compiled import compile_once
 from tests.unit.api.asgi import SECRET, Answer, Asker
 from tests.unit.examples import NEW_YEAR
 from tests.unit.service.test_tasks import build
