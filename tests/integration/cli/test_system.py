@@ -89,7 +89,7 @@ def test_a_node_in_the_background(machine: Machine) -> None:
         f"runs jobs on {socket.gethostname()}.",
     ]
     assert "The node is ready." in happened
-    run = begun(machine, "sh", "-c", "echo working; sleep 2; echo done")
+    run = begun(machine, "sh", "-c", "echo working; sleep 5; echo done")
     told = machine("system", "stop")
     assert f"it waits for 1 run: run {run} of j" in told
     assert "or `tokimori system stop --now`, releases them; any node may start them" in told
