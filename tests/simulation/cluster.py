@@ -30,7 +30,7 @@ from tokimori.ports.working import Claim, Claimed
 from tokimori.service.arguments import JobArguments
 from tokimori.service.definitions import fields_of
 from tokimori.service.service import service_on
-from tokimori.stores.memory import planning
+from tokimori.stores.memory.jobs import apply
 from tokimori.stores.memory.store import MemoryStore
 from tokimori.stores.memory.tables import Tables
 
@@ -166,7 +166,7 @@ class RecordingStore(MemoryStore):
         tables = await self._turn()
         jobs = [tables.jobs[plan.job_id] for plan, _ in plans]
         active = [self._active(job) for job in jobs]
-        applied = planning.apply(tables, plans, now)
+        applied = apply(tables, plans, now)
         for job, runs in zip(jobs, active, strict=True):
             if tables.jobs[job.id].fired_through > job.fired_through:
                 self._note(job, decidable(job.definition, now), now, runs)

@@ -82,7 +82,7 @@ def plan_of(status: "SchemaStatus", known: "Sequence[Migration]", rules: LockRul
 
 
 def _steps_of(migration: "Migration", rules: LockRules) -> Iterator[PlannedStep]:
-    from tokimori.stores.sqlite.schema import statements
+    from tokimori.stores.sqlite.connection import statements
 
     new: set[str] = set()
     for text in statements(re.sub(r"--.*$", "", migration.text, flags=re.MULTILINE)):

@@ -15,9 +15,8 @@ from tokimori.model.ids import NodeId, RunId
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
-from tokimori.stores.guarded import Guarded
 from tokimori.stores.migrations import no_script
-from tokimori.stores.notices import HearEnds, Notices
+from tokimori.stores.notices import Guarded, HearEnds, Notices
 
 MOST_CONNECTIONS = 8
 """Connections of one store, besides one for beats, so that these never wait, and one for notices, if there are any."""

@@ -31,10 +31,10 @@ from tokimori.ports.nodes import Beat, StartedRun
 from tokimori.ports.semaphores import InLine
 from tokimori.ports.store import RunFilter, Store
 from tokimori.ports.working import Verdict
-from tokimori.stores.postgres import nodes, planning, runs, semaphores
-from tokimori.stores.postgres.address import PostgresAddress
+from tokimori.stores.postgres import jobs, nodes, runs, semaphores
 from tokimori.stores.postgres.connections import PostgresConnections, Row
-from tokimori.stores.postgres.function_set import FunctionSet
+from tokimori.stores.postgres.faults import PostgresAddress
+from tokimori.stores.postgres.schema import FunctionSet
 from tokimori.stores.postgres.store import FIRST_SESSIONS
 
 RUNS = 1000
@@ -294,9 +294,9 @@ async def test_no_statement_reads_a_whole_table(store: Store) -> None:
     db = Explained(store._address, store._functions)  # type: ignore[attr-defined]
     job = await add_job(store)
     (run,) = await add_runs(store, job, 1)
-    await planning.due(db, NOW, 500)
-    await planning.promote(db, NOW, 500)
-    await planning.outdated(db, "2030a", 500)
+    await jobs.due(db, NOW, 500)
+    await jobs.promote(db, NOW, 500)
+    await jobs.outdated(db, "2030a", 500)
     reader = copy(store)
     reader._opened = db, db  # type: ignore[attr-defined]
     await reader.get_due(job.id)
@@ -358,7 +358,7 @@ async def test_what_is_due_is_found_by_its_moment(store: Store) -> None:
     await store.db.rows("ANALYZE")  # type: ignore[attr-defined]
     await store.db.rows("TRUNCATE tokimori_jobs")  # type: ignore[attr-defined]
     db = PostgresConnections(store._address, 1)  # type: ignore[attr-defined]
-    for statement, index in ((planning.DUE_NOW, "tokimori_jobs_due"), (planning.OUTDATED, "tokimori_jobs_tzdata")):
+    for statement, index in ((jobs.DUE_NOW, "tokimori_jobs_due"), (jobs.OUTDATED, "tokimori_jobs_tzdata")):
         await db.rows(f"PREPARE kept AS {statement}")
         values = ", ".join("'0'" for _ in set(re.findall(r"\$\d", statement)))
         plan = "\n".join(line for (line,) in await db.rows(f"EXPLAIN EXECUTE kept ({values})"))

@@ -17,7 +17,7 @@ from tests.integration.stores.scenes import GOES_AROUND, Scene, waits
 from tokimori.errors import StoreUnavailable
 from tokimori.model.job import Job
 from tokimori.ports.working import Verdict
-from tokimori.stores.mysql import limits, moves
+from tokimori.stores.mysql import moves, statements
 from tokimori.stores.mysql.sessions import Sessions, Transaction, connect
 from tokimori.stores.mysql.statements import SHARED, sql
 
@@ -41,8 +41,8 @@ async def test_a_limit_that_comes_while_runs_end_is_counted_alone(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A settle that finds that its job has got a limit meanwhile begins anew, with the gate that it did not ask for."""
-    lock_gates = Mock(wraps=limits.lock_gates)
-    monkeypatch.setattr(limits, "lock_gates", lock_gates)
+    lock_gates = Mock(wraps=statements.lock_gates)
+    monkeypatch.setattr(statements, "lock_gates", lock_gates)
     job = await add_job(scene.store, max_running=0)
     await add_runs(scene.store, job, 3)
     first, second = await scene.worker.claim(2)
@@ -72,11 +72,11 @@ async def test_places_are_counted_as_of_now(scene: Scene) -> None:
     job = await add_job(scene.store, max_running=2)
     await add_runs(scene.store, job, 2)
 
-    async def look_twice(transaction: Transaction) -> list[limits.Places]:
+    async def look_twice(transaction: Transaction) -> list[statements.Places]:
         places = []
         for _ in range(2):
-            (counted,) = await transaction.ask(limits.count_places([job.incarnation]))
-            places.append(limits.places_of(counted)[job.incarnation])
+            (counted,) = await transaction.ask(statements.count_places([job.incarnation]))
+            places.append(statements.places_of(counted)[job.incarnation])
             await scene.worker.claim(1)
         return places
 

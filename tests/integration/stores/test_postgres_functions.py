@@ -14,9 +14,8 @@ from tokimori.model.retention import NODES_KEPT
 from tokimori.ports.working import Verdict
 from tokimori.service.schema import prepare_schema
 from tokimori.stores.migrations import Migration
-from tokimori.stores.postgres.address import address_of
-from tokimori.stores.postgres.columns import types_of
-from tokimori.stores.postgres.function_set import function_set
+from tokimori.stores.postgres.faults import address_of
+from tokimori.stores.postgres.schema import function_set, types_of
 from tokimori.stores.postgres.store import PostgresStore
 from tokimori.stores.rows import RUN
 

@@ -15,9 +15,8 @@ from tokimori.model.semaphores import KEY_LINE
 from tokimori.model.transitions import ENDS, TRANSITIONS, RunState
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.working import Verdict
-from tokimori.stores.job_rows import JOB
 from tokimori.stores.redis import layout
-from tokimori.stores.rows import NODE, RUN
+from tokimori.stores.rows import JOB, NODE, RUN
 
 STATES: dict[str, type[StrEnum]] = {
     "tokimori_jobs": JobState,

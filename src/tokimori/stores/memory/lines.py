@@ -1,4 +1,4 @@
-"""Lines for places and units, in memory."""
+"""Lines for places and units, and rates of semaphores, in memory."""
 
 from collections.abc import Container, Iterable, Iterator
 from functools import partial
@@ -7,15 +7,15 @@ from itertools import groupby, islice
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
+from tokimori.model.claim_rate import Taken, cut, last_in_the_way, opens_at, stored_rate, window_of
 from tokimori.model.ids import Incarnation, Lane, NodeId, PermitId, RunId
 from tokimori.model.job import Job, limit_of, units_here
 from tokimori.model.lanes import Pause, open_lanes
-from tokimori.model.semaphores import KEY_LINE, line_of
+from tokimori.model.semaphores import KEY_LINE, ledger_of, line_of, made_with
 from tokimori.model.transitions import RunMove, RunState, move
 from tokimori.ports.semaphores import Permit
 from tokimori.stores.memory.family import bear_children
-from tokimori.stores.memory.rates import opens, rated_of, take
-from tokimori.stores.memory.tables import RunRow, Tables, in_line
+from tokimori.stores.memory.tables import RunRow, SemaphoreRow, Tables, in_line
 from tokimori.stores.rules.lines import (
     MOST_SERVED,
     MOST_SWEPT,
@@ -241,3 +241,33 @@ def go_on(tables: Tables, now: Moment) -> int:
 def _wake(tables: Tables, *rows: RunRow) -> None:
     for row in rows:
         tables.put(row, replace(row.run, state=move(row.run.state, RunMove.WAKE), blocked_on=None))
+
+
+def made(tables: Tables, name: str, limit: int | None = None) -> SemaphoreRow:
+    """Return the semaphore, which is made if it is missing."""
+    units, rate = made_with(name) if limit is None else made_with(name, limit)
+    return tables.semaphores.setdefault(name, SemaphoreRow(units, rate=stored_rate(rate)))
+
+
+def rated_of(tables: Tables, name: str) -> Rated | None:
+    """Return the rate of a semaphore, if it has one."""
+    row, now = tables.semaphores[name], tables.now()
+    if row.rate is None:
+        return None
+    taken = tables.taken[ledger_of(name)] = cut(tables.taken.get(ledger_of(name), ()), now)
+    return Rated(row.rate, window_of(row.rate, taken, now), now, row.turns)
+
+
+def take(tables: Tables, name: str, units: int) -> None:
+    """Write that so many units were taken now, and forget what counts no more."""
+    rated = rated_of(tables, name)
+    if rated is not None:
+        first = rated.now - rated.rate.period
+        known = [each for each in tables.taken[ledger_of(name)] if each.moment > first]
+        tables.taken[ledger_of(name)] = cut([*known, Taken(rated.now, units)], rated.now)
+
+
+def opens(tables: Tables, name: str, rated: Rated, weight: int, before: int) -> Moment:
+    """Return when so many units fit, behind so many that others are to take first."""
+    in_the_way = last_in_the_way(rated.rate, tables.taken[ledger_of(name)], weight + before, rated.now)
+    return opens_at(rated.rate, rated.window, in_the_way, rated.now, before)

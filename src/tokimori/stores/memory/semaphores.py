@@ -9,7 +9,7 @@ from tokimori.ports import semaphores as port
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Permit, Semaphore, UnitWish
 from tokimori.stores.memory import lines
-from tokimori.stores.memory.rates import made, rated_of
+from tokimori.stores.memory.lines import made, rated_of
 from tokimori.stores.memory.tables import SemaphoreRow, Tables
 from tokimori.stores.rules.claiming import joining
 from tokimori.stores.rules.errors import check_lowered, existing, in_use, no_semaphore

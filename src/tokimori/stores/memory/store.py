@@ -10,11 +10,10 @@ from tokimori.clock import Clock, Moment
 from tokimori.model.ids import RunId
 from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.store import SchemaStatus
-from tokimori.stores.guarded import Guarded
-from tokimori.stores.memory import copying, jobs, lines, nodes, planning, pruning, runs, semaphores, tables, working
+from tokimori.stores.memory import copying, jobs, lines, nodes, runs, semaphores, tables, working
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.migrations import no_script
-from tokimori.stores.notices import telling
+from tokimori.stores.notices import Guarded, telling
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -98,11 +97,11 @@ class MemoryStore(Guarded):
     delete_pause, add_run = telling(forwarded(lines.delete_pause)), telling(forwarded(runs.add_run))
     get_run, list_runs, last_runs = forwarded(runs.get_run), forwarded(runs.list_runs), forwarded(runs.last_runs)
     ended_since, runs_of, attempts = forwarded(runs.ended_since), forwarded(runs.runs_of), forwarded(runs.attempts)
-    outputs_with, output, promote = forwarded(runs.outputs_with), forwarded(runs.output), forwarded(planning.promote)
+    outputs_with, output, promote = forwarded(runs.outputs_with), forwarded(runs.output), forwarded(jobs.promote)
     cancel_run, hold_run = telling(forwarded(runs.cancel_run)), telling(forwarded(runs.hold_run))
     hasten_run, resume_run = telling(forwarded(runs.hasten_run)), telling(forwarded(runs.resume_run))
     ended_among = forwarded(runs.ended_among)
-    due, apply, outdated = forwarded(planning.due), forwarded(planning.apply), forwarded(planning.outdated)
+    due, apply, outdated = forwarded(jobs.due), forwarded(jobs.apply), forwarded(jobs.outdated)
 
     async def now(self) -> Moment:
         return self._clock.now()
@@ -118,8 +117,8 @@ class MemoryStore(Guarded):
     delete_semaphore, acquire = forwarded(semaphores.delete_semaphore), forwarded(semaphores.acquire)
     release = telling(forwarded(semaphores.release))
     export_rows, import_rows = forwarded(copying.export_rows), forwarded(copying.import_rows)
-    prune, deleted_jobs = forwarded(pruning.prune), forwarded(pruning.deleted_jobs)
-    prune_nodes, counts = forwarded(pruning.prune_nodes), forwarded(pruning.counts)
+    prune, deleted_jobs = forwarded(runs.prune), forwarded(runs.deleted_jobs)
+    prune_nodes, counts = forwarded(runs.prune_nodes), forwarded(runs.counts)
 
     async def finish_moves(self) -> None:
         """Do nothing: all runs have followed."""

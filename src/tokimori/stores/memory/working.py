@@ -20,15 +20,17 @@ from tokimori.stores.memory.family import bear_children
 from tokimori.stores.memory.lines import (
     free_units,
     give_back,
+    made,
     names_of,
     place_in_line,
     programs_in_line,
+    rated_of,
     rejoin,
     running_of_key,
     serve,
+    take,
 )
 from tokimori.stores.memory.nodes import claimed, owned_by
-from tokimori.stores.memory.rates import made, rated_of, take
 from tokimori.stores.memory.tables import OutputRow, RunRow, Tables, in_line
 from tokimori.stores.rules.admission import Admission, candidate_of, in_queue
 from tokimori.stores.rules.births import steps_in

@@ -14,11 +14,10 @@ from tokimori.model.job import Definition, units_here
 from tokimori.model.lanes import queue_of
 from tokimori.model.run import Run
 from tokimori.model.semaphores import KEY_LINE, line_of, rate_of_queue
-from tokimori.stores.mysql.limits import count_places, places_of
 from tokimori.stores.mysql.lines import TRY_LOCK, USED, counts_of, rates_in, running_of_keys
 from tokimori.stores.mysql.rates import known_of, take, write_turns
 from tokimori.stores.mysql.sessions import Transaction
-from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
+from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, count_places, insert, places_of, sql
 from tokimori.stores.rows import PERMIT, permit_row
 from tokimori.stores.rules.admission import Admission, Candidate, candidate_of, in_queue
 from tokimori.stores.rules.claiming import run_permit

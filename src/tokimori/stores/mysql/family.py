@@ -9,11 +9,23 @@ from tokimori.model.run import Run, SkipReason, Step
 from tokimori.model.transitions import ACTIVE, ENDS
 from tokimori.ports.copying import Arrival
 from tokimori.ports.store import Family
-from tokimori.stores.job_rows import EDGE, FOLLOWER, STEP_FOLLOWER, edge_of, follower_of
-from tokimori.stores.mysql import limits
+from tokimori.stores.mysql import statements
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
-from tokimori.stores.rows import ARRIVAL, RUN, SKIP, arrival_of, arrival_row, run_row, skip_row
+from tokimori.stores.rows import (
+    ARRIVAL,
+    EDGE,
+    FOLLOWER,
+    RUN,
+    SKIP,
+    STEP_FOLLOWER,
+    arrival_of,
+    arrival_row,
+    edge_of,
+    follower_of,
+    run_row,
+    skip_row,
+)
 from tokimori.stores.rules.births import (
     NO_STEPS,
     Child,
@@ -176,8 +188,8 @@ async def _reasons(
     rooms: dict[Incarnation, int] = {}
     if bounded:
         gates = f"SELECT 1 FROM tokimori_jobs {BY_KEY} WHERE incarnation IN (%s) ORDER BY incarnation FOR UPDATE"
-        _, counted = await transaction.ask(sql(gates, bounded), limits.count_active(bounded))
-        rooms = {job: left + leaving[job] for job, left in limits.rooms_of(counted).items()}
+        _, counted = await transaction.ask(sql(gates, bounded), statements.count_active(bounded))
+        rooms = {job: left + leaving[job] for job, left in statements.rooms_of(counted).items()}
     reasons = []
     for child in children:
         incarnation, _ = child.key

@@ -13,10 +13,9 @@ from tokimori.model.ids import Incarnation, Lane, NodeId, PermitId, RunId
 from tokimori.model.lanes import Pause, open_lanes
 from tokimori.model.semaphores import DEFAULT_LIMIT, KEY_LINE, QUEUE_RATES, line_of, made_with
 from tokimori.stores.mysql.faults import FAULTS, is_refusal
-from tokimori.stores.mysql.limits import Places, wake
 from tokimori.stores.mysql.rates import TURNS, Known, known_of, take, write_turns
 from tokimori.stores.mysql.sessions import Transaction
-from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
+from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, Places, insert, sql, wake
 from tokimori.stores.rows import PAUSE, Row, pause_of, pause_row
 from tokimori.stores.rules.lines import (
     MOST_SERVED,

@@ -3,15 +3,20 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, Lane, RunId
 from tokimori.model.lanes import head_start
+from tokimori.model.run import Run
+from tokimori.model.transitions import RunMove, RunState, move
 from tokimori.ports.working import LARGE
-from tokimori.stores.mysql import ending, limits, lines
+from tokimori.stores.mysql import lines, statements
+from tokimori.stores.mysql.lines import locks, names_in
 from tokimori.stores.mysql.sessions import Transaction
-from tokimori.stores.mysql.statements import BY_KEY, sql
-from tokimori.stores.rows import RUN, Row, names_of
-from tokimori.stores.rules.lines import MOST_MOVED, Freed, StillMoving
+from tokimori.stores.mysql.statements import BY_KEY, Places, count_places, delete, insert, places_of, sql
+from tokimori.stores.rows import RUN, RUN_COLUMNS, SETTLED, Row, names_of, run_of, run_row
+from tokimori.stores.rules.lines import MOST_MOVED, Freed, StillMoving, turn_of
 
 _BEGIN = """
 INSERT INTO tokimori_moves (incarnation, origin, woken, forced_lane, names, reason, since, priority_was)
@@ -91,13 +96,13 @@ async def step(transaction: Transaction, job: Incarnation, freed: Freed, how: st
     seen, waked = len(ids), 0
     if reason is not None:
         rows, seen = await _few(transaction, ids, how)
-        left = Freed(semaphores=ending.left_by(rows, {job: names}).semaphores)
-        await transaction.ask(*await lines.serve(transaction, left, ending.cancel(rows, reason, Moment(since))))
+        left = Freed(semaphores=left_by(rows, {job: names}).semaphores)
+        await transaction.ask(*await lines.serve(transaction, left, cancel(rows, reason, Moment(since))))
     else:
         ((lane, limit, priority, _),) = gate.rows
-        locked = ending.locked("id IN (%s)", sorted(ids), columns="id")
-        moves = (f"{locked} {how}", sql(_RELANE, lane, forced or lane, ids), *_rerank(was, priority, ids))
-        wakes = limits.wake(Counter({job: MOST_MOVED}), {job: limits.Places(limit, woken, has_line=True)})
+        taken = locked("id IN (%s)", sorted(ids), columns="id")
+        moves = (f"{taken} {how}", sql(_RELANE, lane, forced or lane, ids), *_rerank(was, priority, ids))
+        wakes = statements.wake(Counter({job: MOST_MOVED}), {job: statements.Places(limit, woken, has_line=True)})
         waked = sum(answer.changed for answer in (await transaction.ask(*moves, *wakes))[len(moves) :])
     if seen < len(ids) or MOST_MOVED in {seen, waked}:
         last = some.rows[seen - 1][1] if ids else origin
@@ -119,8 +124,67 @@ async def _few(transaction: Transaction, ids: Sequence[RunId], how: str) -> tupl
     rows, seen, large = list[Row](), 0, 0
     while seen < len(ids) and large < LARGE:
         some = ids[seen : 2 * seen + 20]
-        idle = ending.locked("id IN (%s) AND state <> 'running'", sorted(some))
+        idle = locked("id IN (%s) AND state <> 'running'", sorted(some))
         (found,) = await transaction.ask(f"{idle} {how}")
         rows, seen = [*rows, *found.rows], seen + len(some)
         large += sum(len(row[_PAYLOAD] or "") for row in found.rows)
     return rows, seen
+
+
+KEPT = f"{RUN}, {SETTLED}"
+"""Columns of a run in the history."""
+_LOCK_GATE_OF = f"""
+SELECT chosen.incarnation, gate.semaphores, (SELECT names FROM tokimori_moves WHERE incarnation = chosen.incarnation)
+FROM (SELECT incarnation FROM tokimori_runs {BY_KEY} WHERE id = %s LIMIT 1) chosen
+LEFT JOIN tokimori_jobs gate {BY_KEY} ON gate.incarnation = chosen.incarnation FOR UPDATE"""
+
+
+def locked(which: str, *values: object, columns: str = KEPT) -> str:
+    """Lock and read these live runs."""
+    index = BY_KEY if which.startswith("id") else "FORCE INDEX (tokimori_runs_line)"
+    return sql(f"SELECT {columns} FROM tokimori_runs {index} WHERE {which} ORDER BY id FOR UPDATE", *values)
+
+
+def end(runs: Sequence[tuple[Run, Row]]) -> Iterator[str]:
+    """Move ended runs, each with its columns `SETTLED`, to the history."""
+    yield from insert("INSERT", "tokimori_history", KEPT, [(*run_row(run), *settled) for run, settled in runs])
+    yield from delete("tokimori_runs", [run.id for run, _ in runs])
+
+
+def cancel(rows: Sequence[Row], reason: str, now: Moment, event: RunMove = RunMove.CANCEL) -> Iterator[str]:
+    """End the runs that have not started, order the others to end."""
+    runs = [(run_of(row[:RUN_COLUMNS]), row[RUN_COLUMNS:]) for row in rows]
+    running = [run.id for run, _ in runs if run.state is RunState.RUNNING and run.cancel is None]
+    if running:
+        yield sql(f"UPDATE tokimori_runs {BY_KEY} SET cancel = %s WHERE id IN (%s)", reason, running)
+    settled = [columns for run, columns in runs if run.state is not RunState.RUNNING]
+    yield from end(list(zip(cancelled(rows, reason, now, event), settled, strict=True)))
+
+
+def cancelled(rows: Sequence[Row], reason: str, now: Moment, event: RunMove = RunMove.CANCEL) -> list[Run]:
+    """Return the runs that end at once, as they have not started."""
+    return [
+        replace(run, state=move(run.state, event), error=reason, ended=now, blocked_on=None)
+        for run in (run_of(row[:RUN_COLUMNS]) for row in rows)
+        if run.state is not RunState.RUNNING
+    ]
+
+
+def left_by(rows: Sequence[Row], semaphores: Mapping[Incarnation, str | None]) -> Freed:
+    """Return the lines in which these runs wait, or were woken: they are served when the runs leave."""
+    freed = Freed()
+    for row in rows:
+        run = run_of(row[:RUN_COLUMNS])
+        freed.leave(turn_of(run, names_in(semaphores.get(run.incarnation))))
+    return freed
+
+
+async def apart(transaction: Transaction, run_id: RunId) -> tuple[list[Row], Freed, dict[Incarnation, Places]]:
+    """Lock a run behind its gate and its semaphores; return it, if it is live, the lines to serve, and the places."""
+    (gate,) = await transaction.ask(sql(_LOCK_GATE_OF, run_id))
+    semaphores = {incarnation: wanted for incarnation, wanted, _ in gate.rows}
+    lined = {name for _, *named in gate.rows for each in named for name in names_in(each)}
+    *_, runs, counted = await transaction.ask(
+        *locks(Freed(semaphores=lined)), locked("id = %s", run_id), count_places(semaphores)
+    )
+    return runs.rows, left_by(runs.rows, semaphores), places_of(counted)

@@ -11,14 +11,13 @@ from tokimori.model.lanes import open_lanes
 from tokimori.model.semaphores import line_of
 from tokimori.ports.nodes import Beat, NodeRecord, NodeState, Pulse, Survey
 from tokimori.ports.working import Claimed
-from tokimori.stores.job_rows import SOME_MOVE
 from tokimori.stores.mysql import lines
 from tokimori.stores.mysql.lines import MAKE_GATE, PAUSED, paused_queues
 from tokimori.stores.mysql.moves import move_runs
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import NOW, Answer, insert, sql
 from tokimori.stores.reading import NODES
-from tokimori.stores.rows import CLAIMED, NODE, all_claimed, node_row, prefixed, pulse_of
+from tokimori.stores.rows import CLAIMED, NODE, SOME_MOVE, all_claimed, node_row, prefixed, pulse_of
 from tokimori.stores.rules.lines import Freed
 
 OWNED = CLAIMED.replace("LEFT", "FORCE INDEX (tokimori_runs_owned) LEFT")

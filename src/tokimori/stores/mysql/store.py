@@ -12,8 +12,8 @@ from tokimori.model.run import Skip
 from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.outside import Outside
 from tokimori.ports.store import SchemaStatus
-from tokimori.stores.mysql import jobs, lines, moves, nodes, planning, pruning, runs, semaphores, working
-from tokimori.stores.mysql.address import MysqlAddress
+from tokimori.stores.mysql import jobs, lines, moves, nodes, runs, semaphores, working
+from tokimori.stores.mysql.faults import MysqlAddress
 from tokimori.stores.mysql.schema import LONGEST, known_migrations, migrate, status
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import sql
@@ -112,11 +112,11 @@ class MysqlStore(ServerStore[Sessions], TableReader):
     add_jobs = telling(transacted(jobs.add_jobs))
     family, _replace_job = transacted(jobs.family), transacted(jobs.replace_job)
     _delete_job = transacted(jobs.delete_job)
-    add_pause, promote = transacted(lines.add_pause), transacted(planning.promote)
+    add_pause, promote = transacted(lines.add_pause), transacted(jobs.promote)
     add_run, add_runs = telling(transacted(runs.add_run)), telling(transacted(runs.add_runs))
     list_runs, last_runs, runs_of = forwarded(runs.list_runs), forwarded(runs.last_runs), forwarded(runs.runs_of)
     _cancel_run, _hold_run = transacted(runs.cancel_run), transacted(runs.hold_run)
-    due, apply, outdated = forwarded(planning.due), transacted(planning.apply), forwarded(planning.outdated)
+    due, apply, outdated = forwarded(jobs.due), transacted(jobs.apply), forwarded(jobs.outdated)
     now, register = forwarded(nodes.now), transacted(nodes.register)
 
     async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
@@ -128,8 +128,8 @@ class MysqlStore(ServerStore[Sessions], TableReader):
     put_semaphore = telling(transacted(semaphores.put_semaphore))
     list_semaphores, get_semaphore = forwarded(semaphores.list_semaphores), forwarded(semaphores.get_semaphore)
     delete_semaphore, acquire = transacted(semaphores.delete_semaphore), transacted(semaphores.acquire)
-    release, import_rows = telling(transacted(semaphores.release)), transacted(pruning.import_rows)
-    prune, prune_nodes = transacted(pruning.prune), transacted(pruning.prune_nodes)
+    release, import_rows = telling(transacted(semaphores.release)), transacted(runs.import_rows)
+    prune, prune_nodes = transacted(runs.prune), transacted(runs.prune_nodes)
 
 
 async def _faults(db: Sessions) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores import rows
-from tokimori.stores.mysql import ending, family, limits, lines, moves
+from tokimori.stores.mysql import family, lines, moves, statements
 from tokimori.stores.mysql.admission import MysqlLines, lock_lines, place_of, writes_of
 from tokimori.stores.mysql.lines import RATES_OF_QUEUES, SHARED_PAUSED, claimable
 from tokimori.stores.mysql.nodes import OWNED
@@ -97,7 +97,7 @@ class _Catch(NamedTuple):
     busy: Mapping[Lane, Set[Incarnation]] = MappingProxyType({})
     moved: bool = False
     over: bool = False
-    places: Mapping[Incarnation, limits.Places] = MappingProxyType({})
+    places: Mapping[Incarnation, statements.Places] = MappingProxyType({})
 
     @property
     def wanted(self) -> int:
@@ -180,7 +180,7 @@ def _admit(catch: _Catch, rest: bool, runs: Sequence[Run], locked: MysqlLines, n
     places = dict(catch.places)
     for job, gate in locked.gates.items():
         if gate.limit:
-            places[job] = limits.Places(gate.limit, admission.running.get(job, gate.running), has_line=True)
+            places[job] = statements.Places(gate.limit, admission.running.get(job, gate.running), has_line=True)
     after = catch._replace(
         batch=max(catch.wanted - len(taken), min(16 * catch.batch, _MOST_AT_ONCE)),
         taken=[*catch.taken, *claimed],
@@ -222,7 +222,7 @@ class _Batch:
 
     def writes(self) -> Iterator[str]:
         """Return the writes that move ended runs to the history, and rewrite the others."""
-        yield from ending.end([(run, self.settled[run.id]) for run in self.runs.values() if run.state in ENDS])
+        yield from moves.end([(run, self.settled[run.id]) for run in self.runs.values() if run.state in ENDS])
         for run in self.runs.values():
             if run.state not in ENDS:
                 yield sql(_GO_ON, *_changed(run), *self.settled[run.id], run.id)
@@ -269,7 +269,7 @@ class _Locked(NamedTuple):
 
     nodes: Mapping[NodeId, NodeState]
     gates: Set[Incarnation]
-    places: Mapping[Incarnation, limits.Places]
+    places: Mapping[Incarnation, statements.Places]
     jobs: Mapping[Incarnation, str | None]
     """Existing jobs, with the semaphores that they want."""
     semaphores: Sequence[str]
@@ -308,16 +308,16 @@ async def _lock(transaction: Transaction, changes: Sequence[Change], by: NodeId,
         sql(f"SELECT id, state FROM tokimori_nodes WHERE id IN (%s) ORDER BY id {SHARED}", nodes),
         family.lock_bounded_children(change.job_id for change in changes),
         family.lock_children(change.job_id for change in changes),
-        limits.lock_gates(jobs, all_of=going_on | besides.gates),
+        statements.lock_gates(jobs, all_of=going_on | besides.gates),
         *besides.locks(),
-        sql(f"SELECT {ending.KEPT}, holds FROM tokimori_runs {BY_KEY} WHERE id IN (%s) ORDER BY id FOR UPDATE", ids),
-        limits.count_places(jobs),
+        sql(f"SELECT {moves.KEPT}, holds FROM tokimori_runs {BY_KEY} WHERE id IN (%s) ORDER BY id FOR UPDATE", ids),
+        statements.count_places(jobs),
         sql("SELECT incarnation, semaphores FROM tokimori_jobs WHERE incarnation IN (%s)", sorted(jobs)),
     )
     return _Locked(
         nodes={node_id: NodeState(state) for node_id, state in living.rows},
         gates={incarnation for (incarnation,) in gates.rows},
-        places=limits.places_of(counted),
+        places=statements.places_of(counted),
         jobs=dict(existing.rows),
         semaphores=[name for answer in semaphores for (name,) in answer.rows],
         runs={row[_ID]: rows.run_of(row[:RUN_COLUMNS]) for row in live.rows},

@@ -1,22 +1,25 @@
-"""Requests, lists and orders of runs: statements on live and finished runs, attempts and outputs."""
+"""Requests, lists, orders and pruning of runs: statements on live and finished runs, attempts and outputs."""
 
 from collections.abc import Sequence
 from itertools import count
 
+import msgspec
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId, Lane, RunId
 from tokimori.model.job import most_active
 from tokimori.model.request import REMEMBERED, InPlaceOf, Manner, changed_meanwhile, shared_prefix, spans_of_key
+from tokimori.model.retention import Expiry, rest_of
 from tokimori.model.run import Run
+from tokimori.ports.copying import Copied, Kind
 from tokimori.ports.store import Most, RunFilter
-from tokimori.stores.listing import RUNNING, listed
+from tokimori.stores.copying import SOURCES, TARGETS, row_of
 from tokimori.stores.postgres.batches import columns, parameters
-from tokimori.stores.postgres.columns import types_of, without
 from tokimori.stores.postgres.connections import PostgresConnections
 from tokimori.stores.postgres.jobs import get_job, move_runs
-from tokimori.stores.reading import GET_RUN
+from tokimori.stores.postgres.schema import LOCK_KEY, types_of, without
+from tokimori.stores.reading import GET_RUN, RUNNING, listed
 from tokimori.stores.rows import BIRTH, names_of, run_columns, run_of, run_values
 from tokimori.stores.rules.errors import existing, full, no_job, no_run, stopped
 from tokimori.stores.rules.lines import CLAIMABLE
@@ -146,3 +149,47 @@ async def cancel_run(
 
 async def hold_run(db: PostgresConnections, run_id: RunId, reason: str) -> None:
     await db.rows("SELECT tokimori_hold_run($1, $2)", run_id, reason)
+
+
+# Outcomes are in the order of the database's own language, unless asked otherwise.
+SOURCES_HERE = SOURCES | {
+    Kind.ARRIVALS: SOURCES[Kind.ARRIVALS]._replace(columns="incarnation, root, array_to_string(parents, ','), latest"),
+    Kind.COUNTS: SOURCES[Kind.COUNTS]._replace(key=("job_id", "incarnation", "day", 'outcome COLLATE "C"')),
+}
+
+
+async def import_rows(db: PostgresConnections, kind: Kind, rows: Sequence[Copied]) -> None:
+    """See `Copying.import_rows`. Rows go as JSON: the table itself has the type of each value."""
+    table, columns = TARGETS[kind]
+    names = columns.replace('"', "").split(", ")
+    values = ([f"\\x{each.hex()}" if isinstance(each, bytes) else each for each in row_of(row)] for row in rows)
+    plain = [dict(zip(names, each, strict=True)) for each in values]
+    if kind is Kind.ARRIVALS:
+        plain = [row | {"parents": str(row["parents"]).split(",")} for row in plain]
+    await db.rows(
+        f"""INSERT INTO {table} ({columns}) SELECT {columns} FROM json_populate_recordset(NULL::{table}, $1)
+        ON CONFLICT DO NOTHING""",
+        msgspec.json.encode(plain).decode(),
+    )
+
+
+_PRUNE_NODES = """
+DELETE FROM tokimori_nodes WHERE id = ANY (ARRAY(
+    SELECT id FROM tokimori_nodes n WHERE state <> 'alive' AND "left" < $1 AND NOT EXISTS (
+        SELECT FROM tokimori_runs WHERE state = 'running' AND node_id = n.id)
+    ORDER BY "left" LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING 1"""
+_DROP_FUNCTIONS = f"""
+SELECT CASE WHEN pg_try_advisory_xact_lock({LOCK_KEY}) THEN tokimori_drop_function_sets($1, 0, $2, 1) END"""
+
+
+async def prune(db: PostgresConnections, expiries: Sequence[Expiry], limit: int) -> Sequence[Expiry]:
+    statement = "SELECT at, keep_runs, kept::text, after::text FROM tokimori_prune($1, $2)"
+    (reached,) = await db.rows(statement, msgspec.json.encode(expiries).decode(), limit)
+    return rest_of(expiries, *reached)
+
+
+async def prune_nodes(db: PostgresConnections, before: Moment, limit: int) -> int:
+    """See `Pruning.prune_nodes`. A set of functions goes with the last node that called it."""
+    pruned = len(await db.rows(_PRUNE_NODES, before, limit))
+    await db.rows(_DROP_FUNCTIONS, db.functions.digest, before)
+    return pruned

@@ -1,17 +1,121 @@
 """Schema of the store: applied and pending migrations, and installed and missing functions."""
 
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any, get_args, get_type_hints
 
 from msgspec.structs import replace
 
 from tokimori.clock import DAY, Moment
 from tokimori.errors import SchemaMismatch
+from tokimori.model.ids import Incarnation, NodeId, RunId, Token
+from tokimori.model.run import Run
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores import migrations
 from tokimori.stores.migrations import LEDGER, Applied, Migration, Parts, differences, note_of, pending, status_of
-from tokimori.stores.postgres.function_set import FunctionSet
+from tokimori.stores.rows import ATTEMPT, BIRTH, RUN, SETTLED, names_of
+
+_MADE = re.compile(r"^CREATE OR REPLACE FUNCTION tokimori_([a-z_]+)\(", re.MULTILINE)
+_NAMED = re.compile(r"\btokimori_([a-z_]+)\(")
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSet:
+    """Functions that call each other.
+
+    `names` are theirs, without the common prefix; `digest` ends the installed names; `schema` is the newest that their
+    program knows.
+    """
+
+    text: str
+    names: frozenset[str]
+    digest: str
+    schema: int
+
+    def rendered(self, statement: str) -> str:
+        """Return the statement, which calls the functions of this set."""
+        return _NAMED.sub(self._installed, statement)
+
+    def _installed(self, named: re.Match[str]) -> str:
+        return f"tokimori_{named[1]}_{self.digest}(" if named[1] in self.names else named[0]
+
+    @property
+    def installation(self) -> str:
+        """Return the statements that make the functions, in one transaction: they name each other."""
+        return f"SET LOCAL check_function_bodies = off;\n\n{self.rendered(self.text)}"
+
+
+NO_FUNCTIONS = FunctionSet("", frozenset(), "", 0)
+
+
+def function_set(text: str, schema: int) -> FunctionSet:
+    """Return the set of these functions.
+
+    With another schema it is another set: a migration that shuts out older programs drops their sets, even if it
+    changes no function.
+    """
+    digest = sha256(f"{schema}\n{text}".encode()).hexdigest()[:8]
+    return FunctionSet(text, frozenset(_MADE.findall(text)), digest, schema)
+
+
+def known_functions(schema: int) -> FunctionSet:
+    """Return the functions of this version, whose newest schema is given."""
+    folder = files("tokimori.stores.postgres.functions")
+    texts = {entry.name: entry.read_text() for entry in folder.iterdir() if entry.name.endswith(".sql")}
+    return function_set(filled_in("\n".join(texts[name] for name in sorted(texts))), schema)
+
+
+_TYPES: dict[object, str] = {
+    **dict.fromkeys((RunId, NodeId), "uuid"),
+    **dict.fromkeys((Incarnation, Moment, Token), "bigint"),
+    int: "integer",
+}
+"""Types of the fields of a run that are not text."""
+
+
+def types_of(columns: str) -> list[str]:
+    """Return the types of these columns of a run. A rank is a moment less a head start, and others are as large."""
+    kinds = {name: get_args(hint) or (hint,) for name, hint in get_type_hints(Run).items()} | dict.fromkeys(
+        ("rank", "cpu", "memory"), (Moment,)
+    )
+    return [_TYPES.get(kinds[name][0], "text") for name in names_of(columns)]
+
+
+def without(columns: str, others: str) -> str:
+    """Return the columns without the others."""
+    left_out = set(names_of(others))
+    return ", ".join(column for column in columns.split(", ") if column.strip('"') not in left_out)
+
+
+PLANNED = without(BIRTH, "state, created, payload, parent_id, root")
+"""Columns that a plan gives for each of its runs."""
+OWN = "id, token, started, ended, pid, exit_code, signal, error, result, details, cpu, memory"
+"""Columns that a change gives for its own run."""
+COMMON, MOVED = "incarnation, node_id, state", 'due, "rank", failures, lost'
+"""Columns that are the same in most changes of a batch, and columns that a success leaves as they are."""
+_LISTS = {"RUN": RUN, "BIRTH": BIRTH, "PLANNED": PLANNED, "SETTLED": SETTLED, "ATTEMPT": ATTEMPT}
+_LISTS |= {"CHANGE": f"{OWN}, {COMMON}, {MOVED}", "MOVED": MOVED}
+_MARK = re.compile(rf"\{{([a-z]+\.|_[a-z_]*)?({'|'.join(_LISTS)})( types| arrays)?(?: - ([a-z_, ]+))?\}}")
+
+
+def filled_in(text: str) -> str:
+    """Return the text, in which each mark is replaced by the columns that it asks for."""
+    return _MARK.sub(lambda mark: ", ".join(_asked_for(*mark.groups(default=""))), text)
+
+
+def _asked_for(prefix: str, name: str, form: str, left_out: str) -> Iterator[str]:
+    columns = without(_LISTS[name], left_out)
+    if prefix.startswith("_"):
+        columns = columns.replace('"', "")
+    types = types_of(columns) if form else []
+    for place, column in enumerate(columns.split(", ")):
+        type_ = f" {types[place]}{'[]' if form == ' arrays' else ''}" if form else ""
+        yield f"{prefix}{column}{type_}"
+
 
 _ONLY_ONE = 0x746F6B696D6F7269
 """The number of the lock under which tables are made: the letters of our name."""

@@ -16,11 +16,10 @@ from tokimori.ports.nodes import Beat, NodeRecord, Pulse
 from tokimori.ports.outside import Outside
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.notices import Notices, telling
-from tokimori.stores.postgres import jobs, nodes, planning, pruning, runs, schema, semaphores, working
-from tokimori.stores.postgres.address import PostgresAddress
-from tokimori.stores.postgres.columns import types_of
+from tokimori.stores.postgres import jobs, nodes, runs, schema, semaphores, working
 from tokimori.stores.postgres.connections import PostgresConnections, channel_of, hear, notify
-from tokimori.stores.postgres.function_set import known_functions
+from tokimori.stores.postgres.faults import PostgresAddress
+from tokimori.stores.postgres.schema import known_functions, types_of
 from tokimori.stores.reading import TableReader
 from tokimori.stores.rows import BIRTH, OUTSIDE_ADD, OUTSIDE_KNOWN, Row
 from tokimori.stores.server_store import NotifyingStore, forwarded
@@ -35,7 +34,7 @@ FIRST_SESSIONS = 4
 class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
     """A `Store` in a PostgreSQL database. The server's clock is the store's; `clock` only dates migrations."""
 
-    _due, _sources, _has_bytes = jobs.DUE, pruning.SOURCES_HERE, "position(%s::bytea IN {}) > 0"
+    _due, _sources, _has_bytes = jobs.DUE, runs.SOURCES_HERE, "position(%s::bytea IN {}) > 0"
     _has_text, _scanned_id = "strpos({}, %s) > 0", "(id || '')"  # the whole table is read faster than by its index
 
     def __init__(self, address: PostgresAddress, clock: Clock) -> None:
@@ -97,11 +96,11 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
 
     family, finish_moves = forwarded(jobs.family), forwarded(jobs.finish_moves)
     replace_job, delete_job = telling(forwarded(jobs.replace_job)), telling(forwarded(jobs.delete_job))
-    add_pause, promote = forwarded(planning.add_pause), forwarded(planning.promote)
+    add_pause, promote = forwarded(jobs.add_pause), forwarded(jobs.promote)
     add_jobs, add_runs = telling(forwarded(jobs.add_jobs)), telling(forwarded(runs.add_runs))
     list_runs, last_runs, runs_of = forwarded(runs.list_runs), forwarded(runs.last_runs), forwarded(runs.runs_of)
     _cancel_run, _hold_run = forwarded(runs.cancel_run), forwarded(runs.hold_run)
-    due, _apply, outdated = forwarded(planning.due), forwarded(planning.apply), forwarded(planning.outdated)
+    due, _apply, outdated = forwarded(jobs.due), forwarded(jobs.apply), forwarded(jobs.outdated)
 
     async def get_job(self, job_id: JobId) -> Job:
         return await self._job_reads(job_id, None)
@@ -128,8 +127,8 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
     list_semaphores, get_semaphore = forwarded(semaphores.list_semaphores), forwarded(semaphores.get_semaphore)
     delete_semaphore, acquire = forwarded(semaphores.delete_semaphore), forwarded(semaphores.acquire)
     put_semaphore, release = telling(forwarded(semaphores.put_semaphore)), telling(forwarded(semaphores.release))
-    import_rows = forwarded(pruning.import_rows)
-    prune, prune_nodes = forwarded(pruning.prune), forwarded(pruning.prune_nodes)
+    import_rows = forwarded(runs.import_rows)
+    prune, prune_nodes = forwarded(runs.prune), forwarded(runs.prune_nodes)
 
 
 async def _faults(db: PostgresConnections) -> tuple[str, ...]:

@@ -15,8 +15,8 @@ from tokimori.model.settle import PARKED_BY
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.postgres.batches import columns, packed, parameters, rounds
-from tokimori.stores.postgres.columns import COMMON, MOVED, OWN, types_of, without
 from tokimori.stores.postgres.connections import PostgresConnections, Row
+from tokimori.stores.postgres.schema import COMMON, MOVED, OWN, types_of, without
 from tokimori.stores.rows import OUTPUT, RUN, all_claimed, names_of, output_row, row_writer
 from tokimori.stores.rules.births import step_maps
 from tokimori.stores.rules.settling import JOB_DELETED

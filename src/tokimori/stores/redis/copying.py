@@ -15,8 +15,7 @@ from tokimori.ports.copying import Copied, Key, Kind, key_of
 from tokimori.stores.redis.connections import RedisConnections, document_key
 from tokimori.stores.redis.documents import all_documents
 from tokimori.stores.redis.hashes import output_map, run_of, skip_pairs, skips_of
-from tokimori.stores.redis.pruning import deleted_jobs
-from tokimori.stores.redis.runs import born_map, output
+from tokimori.stores.redis.runs import born_map, deleted_jobs, output
 
 PAGE = 200
 """Members that one script looks at: other callers wait meanwhile."""

@@ -14,8 +14,20 @@ from tokimori.model.run import LONG, Output, Run, Skip, decode_details
 from tokimori.ports.nodes import NodeRecord
 from tokimori.ports.store import Most
 from tokimori.ports.working import Claimed
-from tokimori.stores.job_rows import JOB, JOB_STAMPS, job_row
-from tokimori.stores.rows import NODE, RUN, TEXTS, Row, names_of, node_row, run_row, skip_of, skip_row
+from tokimori.stores.rows import (
+    JOB,
+    JOB_STAMPS,
+    NODE,
+    RUN,
+    TEXTS,
+    Row,
+    job_row,
+    names_of,
+    node_row,
+    run_row,
+    skip_of,
+    skip_row,
+)
 
 T = TypeVar("T", Job, Run)
 Flat = list[str]

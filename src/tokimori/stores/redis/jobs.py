@@ -12,9 +12,9 @@ from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import Skip
 from tokimori.ports.store import Family
-from tokimori.stores.job_rows import tombstone_of
 from tokimori.stores.redis.connections import RedisConnections
 from tokimori.stores.redis.hashes import due_of, job_hash, job_of, skip_pairs, skips_of
+from tokimori.stores.rows import tombstone_of
 from tokimori.stores.rules.edits import Edges, edges_by_job, replace
 from tokimori.stores.rules.errors import FAMILY_CHANGED, existing, is_parent, no_job, taken
 from tokimori.stores.rules.lines import MOST_STEPS, lane_for, lane_of_forced, priority_before

@@ -29,7 +29,7 @@ skips:<inc>             zset    rows of the ledger by their first moment: "first
 moves                   hash    incarnation of a changed or deleted job -> how far its runs have followed it,
                                 MessagePack; in: add_run, claim, jobs.py, move_runs, moves, replace_job, tick
 deleted                 zset    jobs that are gone, whose rows are still to be pruned: by name, "incarnation id", padded
-                                as in due; in: counts, delete_job, export_rows, import_rows, prune, pruning.py
+                                as in due; in: counts, delete_job, export_rows, import_rows, prune, runs.py
 deleted:<inc>           hash    version, definition, created, deleted of a job of which something ran when it was
                                 deleted; in: delete_job, deleted_job, prune
 tombstones:<job id>     zset    incarnations of these, by when they were deleted; in: delete_job, deleted_job, prune

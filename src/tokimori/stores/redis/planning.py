@@ -10,13 +10,12 @@ from tokimori.model.ids import RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.lanes import Pause
 from tokimori.ports.planning import ALL, Share
-from tokimori.stores.listing import readable
+from tokimori.stores.reading import readable
 from tokimori.stores.redis.connections import RedisConnections
 from tokimori.stores.redis.hashes import due_of, job_of, skip_pairs
 from tokimori.stores.redis.runs import born_map
 from tokimori.stores.rows import names_of
-from tokimori.stores.rules.births import planned_runs
-from tokimori.stores.rules.plans import Cursor, was_applied
+from tokimori.stores.rules.births import Cursor, planned_runs, was_applied
 
 
 async def add_pause(db: RedisConnections, pause: Pause) -> Pause:

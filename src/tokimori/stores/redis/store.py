@@ -8,9 +8,8 @@ from tokimori.clock import Clock, Moment
 from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.notices import Notices, telling
-from tokimori.stores.redis import copying, documents, jobs, nodes, planning, pruning, runs, semaphores, working
-from tokimori.stores.redis.address import RedisAddress
-from tokimori.stores.redis.connections import RedisConnections, hear, notify
+from tokimori.stores.redis import copying, documents, jobs, nodes, planning, runs, semaphores, working
+from tokimori.stores.redis.connections import RedisAddress, RedisConnections, hear, notify
 from tokimori.stores.redis.schema import migrate, read_promises, status
 from tokimori.stores.server_store import NotifyingStore, forwarded
 
@@ -62,5 +61,5 @@ class RedisStore(NotifyingStore[RedisConnections]):
     delete_semaphore, acquire = forwarded(semaphores.delete_semaphore), forwarded(semaphores.acquire)
     release, save_outputs = telling(forwarded(semaphores.release)), forwarded(working.save_outputs)
     export_rows, import_rows = forwarded(copying.export_rows), forwarded(copying.import_rows)
-    prune, deleted_jobs = forwarded(pruning.prune), forwarded(pruning.deleted_jobs)
-    prune_nodes, counts = forwarded(pruning.prune_nodes), forwarded(pruning.counts)
+    prune, deleted_jobs = forwarded(runs.prune), forwarded(runs.deleted_jobs)
+    prune_nodes, counts = forwarded(runs.prune_nodes), forwarded(runs.counts)

@@ -1,4 +1,4 @@
-"""Births: the first state of a run, and the run or the skip that a dependent job gets."""
+"""Births: the first state of a run, the run or the skip that a dependent job gets, and plans that are applied."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -14,6 +14,7 @@ from tokimori.model.ids import Incarnation, JobId, Lane, RunId, births_of, child
 from tokimori.model.job import Job, JobState, most_active
 from tokimori.model.lanes import head_start
 from tokimori.model.run import NO_DETAILS, Details, Run, Skip, SkipReason, Step, child_origin
+from tokimori.model.target import Unreadable
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import ALL_ARRIVED, Arrival
 from tokimori.ports.working import Change
@@ -213,3 +214,30 @@ def child_skip(parent: Run, reason: SkipReason) -> Skip:
     """
     moment = parent.due if parent.ended is None else parent.ended
     return Skip(first=moment, last=moment, count=1, reason=reason)
+
+
+def is_readable(job: Job) -> bool:
+    """Return whether this program can read the job's definition; a job that it can't read does not fire here."""
+    return not isinstance(job.definition.target, Unreadable)
+
+
+class Cursor(NamedTuple):
+    """Facts of a job that guard a plan."""
+
+    incarnation: Incarnation
+    version: int
+    fired_through: Moment
+    state: JobState
+
+
+def may_apply(plan: Plan, cursor: Cursor) -> bool:
+    """Return whether the plan was made from the job as it is."""
+    return cursor == Cursor(plan.incarnation, plan.version, plan.fired_from, JobState.ENABLED)
+
+
+def was_applied(plan: Plan, cursor: Cursor | None, *, first_run_exists: bool) -> bool:
+    """Return whether a refused plan took effect before: its caller's reply was lost."""
+    if plan.runs or cursor is None:
+        return first_run_exists
+    moved = plan.fired_through > plan.fired_from
+    return moved and cursor[:3] == (plan.incarnation, plan.version, plan.fired_through)

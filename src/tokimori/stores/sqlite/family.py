@@ -9,7 +9,7 @@ from tokimori.model.ids import JobId, RunId
 from tokimori.model.run import Step
 from tokimori.ports.store import Family
 from tokimori.stores import rows
-from tokimori.stores.job_rows import EDGE, FOLLOWER, STEP_FOLLOWER, edge_of, follower_of
+from tokimori.stores.rows import EDGE, FOLLOWER, STEP_FOLLOWER, edge_of, follower_of
 from tokimori.stores.rules.births import NO_STEPS, Child, arrive, child_skip, children_of, in_order, steps_after
 from tokimori.stores.rules.edits import Edges
 from tokimori.stores.rules.errors import check_family, is_parent

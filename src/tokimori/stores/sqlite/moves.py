@@ -7,13 +7,13 @@ from contextlib import closing, contextmanager
 from secrets import randbits
 
 from tokimori.clock import MINUTE, Moment
-from tokimori.model.ids import Incarnation, Lane
+from tokimori.model.ids import Incarnation, Lane, RunId
+from tokimori.model.transitions import RunState
 from tokimori.ports.working import LARGE
-from tokimori.stores.job_rows import SOME_MOVE
-from tokimori.stores.rows import Row
+from tokimori.stores.rows import RUN, SETTLED, SOME_MOVE, Row
 from tokimori.stores.rules.lines import MOST_MOVED, Freed, StillMoving, room
-from tokimori.stores.sqlite.ending import cancel
-from tokimori.stores.sqlite.lines import serve, units_in
+from tokimori.stores.sqlite.family import bear_children
+from tokimori.stores.sqlite.lines import TURN, serve, turn_in, units_in
 
 _MOVE = (
     "SELECT origin, woken, forced_lane, names, reason, since, priority_was FROM tokimori_moves WHERE incarnation = ?"
@@ -147,3 +147,42 @@ def _relane(db: sqlite3.Connection, job: Incarnation, ids: str, forced: Lane | N
         db.executemany("UPDATE tokimori_runs SET state = 'ready' WHERE id = ?", [(run_id,) for run_id, _ in blocked])
         return len(blocked), more and (places == MOST_MOVED or len(blocked) < places)
     return 0, False
+
+
+_ENDING = {"state", "error", "ended", "blocked_on"}
+_KEPT = [column for column in f"{RUN}, {SETTLED}".split(", ") if column not in _ENDING]
+_CANCEL = f"""
+INSERT INTO tokimori_history (state, error, ended, {", ".join(_KEPT)})
+SELECT ?, ?, ?, {", ".join(_KEPT)} FROM tokimori_runs WHERE id = ?"""
+
+
+def forget(db: sqlite3.Connection, runs: Sequence[RunId]) -> None:
+    """Remove runs that have been written to the history from the live ones."""
+    db.execute("DELETE FROM tokimori_runs WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(runs),))
+
+
+def cancel(
+    db: sqlite3.Connection,
+    which: str,
+    values: Row,
+    reason: str,
+    now: Moment,
+    *,
+    names: Sequence[str] = (),
+    state: RunState = RunState.CANCELLED,
+) -> None:
+    """End the runs that have not started, order the others to end. `names` are the semaphores of a deleted job."""
+    rows = db.execute(f"SELECT id, {TURN} FROM tokimori_runs WHERE {which}", values).fetchall()
+    turns = {run_id: turn_in(turn) for run_id, *turn in rows}
+    running = [run_id for run_id, turn in turns.items() if turn.state == RunState.RUNNING]
+    ended = [run_id for run_id, turn in turns.items() if turn.state != RunState.RUNNING]
+    db.executemany(
+        "UPDATE tokimori_runs SET cancel = coalesce(cancel, ?) WHERE id = ?", [(reason, run_id) for run_id in running]
+    )
+    db.executemany(_CANCEL, [(state, reason, now, run_id) for run_id in ended])
+    forget(db, ended)
+    bear_children(db, ended)
+    freed = Freed()
+    for run_id in ended:
+        freed.leave(turns[run_id]._replace(semaphores=names) if names else turns[run_id])
+    serve(db, freed)

@@ -11,9 +11,8 @@ from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Permit, Semaph
 from tokimori.stores.rows import PERMIT, marks, permit_of, permit_row
 from tokimori.stores.rules.claiming import joining
 from tokimori.stores.rules.errors import check_lowered, existing, in_use, no_semaphore
-from tokimori.stores.sqlite.lines import LANES, each, free_units, grant_programs, serve_semaphore, wake_runs
+from tokimori.stores.sqlite.lines import LANES, each, free_units, grant_programs, rated_of, serve_semaphore, wake_runs
 from tokimori.stores.sqlite.nodes import state_of
-from tokimori.stores.sqlite.rates import rated_of
 
 _MAKE = 'INSERT INTO tokimori_semaphores (name, "limit", rate) VALUES (?, ?, ?)'
 _CHANGED = """"limit" = excluded."limit", rate = excluded.rate, wakes = NULL, turn = NULL, kept = 0, woken = 0"""

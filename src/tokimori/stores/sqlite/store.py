@@ -19,17 +19,15 @@ from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.outside import Outside
 from tokimori.ports.store import SchemaStatus
 from tokimori.ports.working import Claim, Claimed
-from tokimori.stores.guarded import Guarded
-from tokimori.stores.notices import telling
+from tokimori.stores.notices import Guarded, telling
 from tokimori.stores.reading import HELD, TableReader
 from tokimori.stores.rows import BIRTH, OUTSIDE_ADD, OUTSIDE_KNOWN, Row, marks
 from tokimori.stores.rules.lines import MOST_STEPS, StillMoving
 from tokimori.stores.sqlite import connection as file
-from tokimori.stores.sqlite import jobs, lines, moves, nodes, planning, pruning, runs, semaphores, working
-from tokimori.stores.sqlite import schema as tables
-from tokimori.stores.sqlite.connection_thread import ConnectionThread, T
+from tokimori.stores.sqlite import connection as tables
+from tokimori.stores.sqlite import jobs, lines, moves, nodes, runs, semaphores, working
+from tokimori.stores.sqlite.connection_thread import ConnectionThread, FileLock, T
 from tokimori.stores.sqlite.family import whole_family
-from tokimori.stores.sqlite.file_lock import FileLock
 from tokimori.stores.sqlite.watch import FileWatch
 from tokimori.stores.urls import UNNAMED, Namespace
 
@@ -222,11 +220,11 @@ class SqliteStore(Guarded, TableReader):
         return Outside(driver="sqlite", where="PRAGMA database_list", here=here, add=add, known=known)
 
     add_jobs, family, orphans = telling(writing(jobs.add_jobs)), reading(whole_family), reading(nodes.orphans)
-    add_pause, promote, add_run = writing(lines.add_pause), writing(planning.promote), telling(writing(runs.add_run))
+    add_pause, promote, add_run = writing(lines.add_pause), writing(jobs.promote), telling(writing(runs.add_run))
     add_runs = telling(writing(runs.add_runs))
     list_runs, last_runs, runs_of = reading(runs.list_runs), reading(runs.last_runs), reading(runs.runs_of)
     _cancel_run, _hold_run = writing(runs.cancel_run), writing(runs.hold_run)
-    due, apply, outdated = reading(planning.due), writing(planning.apply), reading(planning.outdated)
+    due, apply, outdated = reading(jobs.due), writing(jobs.apply), reading(jobs.outdated)
     register = writing(nodes.register)
 
     async def now(self) -> Moment:
@@ -248,5 +246,5 @@ class SqliteStore(Guarded, TableReader):
     put_semaphore = telling(writing(semaphores.put_semaphore))
     list_semaphores, get_semaphore = reading(semaphores.list_semaphores), reading(semaphores.get_semaphore)
     delete_semaphore, acquire = writing(semaphores.delete_semaphore), writing(semaphores.acquire)
-    release, import_rows = telling(writing(semaphores.release)), writing(pruning.import_rows)
-    prune, prune_nodes = writing(pruning.prune), writing(pruning.prune_nodes)
+    release, import_rows = telling(writing(semaphores.release)), writing(runs.import_rows)
+    prune, prune_nodes = writing(runs.prune), writing(runs.prune_nodes)

@@ -31,13 +31,21 @@ from tokimori.stores.rules.lines import MOST_MOVED, Freed, Key, LinePlace
 from tokimori.stores.rules.rates import Rated, Turns
 from tokimori.stores.rules.settling import RunStanding, ending, judged
 from tokimori.stores.sqlite import lines
-from tokimori.stores.sqlite.ending import forget
 from tokimori.stores.sqlite.family import bear_children
 from tokimori.stores.sqlite.jobs import park
-from tokimori.stores.sqlite.lines import UNITS, first_program, head_of, head_of_key, running_of_key, units_in
-from tokimori.stores.sqlite.moves import FOLLOW
+from tokimori.stores.sqlite.lines import (
+    UNITS,
+    first_program,
+    head_of,
+    head_of_key,
+    rated,
+    running_of_key,
+    take,
+    units_in,
+    write_turns,
+)
+from tokimori.stores.sqlite.moves import FOLLOW, forget
 from tokimori.stores.sqlite.nodes import state_of
-from tokimori.stores.sqlite.rates import rated, take, write_turns
 
 Ready = tuple[int, RunId, Incarnation, int, int, str | None, bool, int]
 """Ready run: rank, id, incarnation, its job's limit, and the job's running runs if it has one. With a key or semaphores

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tokimori.stores.postgres.columns import filled_in, types_of, without
+from tokimori.stores.postgres.schema import filled_in, types_of, without
 from tokimori.stores.rows import BIRTH, RUN, SETTLED
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from tokimori import ownership
 from tokimori.errors import StoreUnavailable
-from tokimori.stores.sqlite import file_lock
-from tokimori.stores.sqlite.file_lock import FileLock
+from tokimori.stores.sqlite import connection_thread
+from tokimori.stores.sqlite.connection_thread import FileLock
 
 
 def database(folder: Path) -> str:
@@ -20,7 +20,7 @@ def database(folder: Path) -> str:
 
 def test_one_holds_the_lock_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two that share a file hold the lock in turn; who waits too long hears what to do."""
-    monkeypatch.setattr(file_lock, "PATIENCE", 0)
+    monkeypatch.setattr(connection_thread, "PATIENCE", 0)
     path = database(tmp_path)
     first, second = FileLock(path), FileLock(path)
     with first.held(), pytest.raises(StoreUnavailable, match="let it go on or end it"), second.held():
@@ -57,7 +57,7 @@ def test_a_lock_that_others_may_have_open_is_replaced(tmp_path: Path, monkeypatc
 
 def test_a_lock_that_was_replaced_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who has the old one open and who comes later hold the lock in turn, as before; it may be removed as well."""
-    monkeypatch.setattr(file_lock, "PATIENCE", 0)
+    monkeypatch.setattr(connection_thread, "PATIENCE", 0)
     first, path = FileLock(database(tmp_path)), tmp_path / "a.db-lock"
     for is_removed in (False, True):
         if is_removed:
@@ -89,7 +89,7 @@ def test_who_waits_is_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         while _is_free(f"{path}-turn"):
             pass
     with monkeypatch.context() as hasty:
-        hasty.setattr(file_lock, "PATIENCE", 0)
+        hasty.setattr(connection_thread, "PATIENCE", 0)
         with pytest.raises(StoreUnavailable), first.held():
             pass
     done.set()
@@ -107,7 +107,7 @@ def test_who_is_frozen_with_the_turn_stops_nobody(tmp_path: Path) -> None:
         with lock.held():
             assert lock._patience == 0
     with lock.held():
-        assert lock._patience == file_lock.TURN
+        assert lock._patience == connection_thread.TURN
     lock.close()
 
 

@@ -22,7 +22,7 @@ from tokimori.model.transitions import STANDING_STILL, RunState
 from tokimori.ports.nodes import Beat, StartedRun
 from tokimori.ports.semaphores import Grant, UnitWish
 from tokimori.ports.store import RunFilter
-from tokimori.stores.sqlite import jobs, nodes, planning, pruning, runs, schema, semaphores, working
+from tokimori.stores.sqlite import connection, jobs, nodes, runs, semaphores, working
 from tokimori.stores.sqlite.store import SqliteStore
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ T = TypeVar("T")
 def db() -> Iterator[sqlite3.Connection]:
     """The tables of a store, without statistics."""
     db = sqlite3.connect(":memory:", isolation_level=None)
-    schema.migrate(db, schema.known_migrations(), NOW)
+    connection.migrate(db, connection.known_migrations(), NOW)
     yield db
     db.close()
 
@@ -57,12 +57,12 @@ def work(db: sqlite3.Connection) -> None:
     node, heir = a_node(), a_node()
     for each in (node, heir):
         nodes.register(db, each)
-    dues = planning.due(db, later(1), 10)
+    dues = jobs.due(db, later(1), 10)
     assert dues != []
     plan = planned(Due(job=job), later(1))
-    planning.apply(db, [plan, plan], later(1))
-    planning.outdated(db, "9999z", 10)
-    planning.promote(db, later(1), 10)
+    jobs.apply(db, [plan, plan], later(1))
+    jobs.outdated(db, "9999z", 10)
+    jobs.promote(db, later(1), 10)
     ((claimed,), _) = working.claim(db, a_claim(node.id, [Lane("default||"), Lane("other||")], 10), NOW)
     nodes.tick(
         db,
@@ -83,11 +83,11 @@ def work(db: sqlite3.Connection) -> None:
     jobs.replace_job(db, stored, stored, [])
     old = expiry_of(stored, later(86400 * 90))
     assert old is not None
-    pruning.prune(db, [replace(old, keep_runs=0)], 10)
+    runs.prune(db, [replace(old, keep_runs=0)], 10)
     jobs.delete_job(db, job.id, NOW)
-    pruning.prune(db, [expiry_of_deleted(job.id, job.incarnation, NOW)], 10)
+    runs.prune(db, [expiry_of_deleted(job.id, job.incarnation, NOW)], 10)
     asyncio.run(Reader(db).deleted_jobs(None, 10))
-    pruning.prune_nodes(db, NOW, 10)
+    runs.prune_nodes(db, NOW, 10)
     asyncio.run(Reader(db).counts(job.id))
 
 
@@ -179,7 +179,7 @@ def test_a_newcomer_searches_for_scheduled_runs_alone(db: sqlite3.Connection) ->
     newcomer, ids = planned(Due(job=job), later(1))
     seen: set[str] = set()
     db.set_trace_callback(seen.add)
-    planning.apply(db, [(replace(newcomer, replaces=True), ids)], later(1))
+    jobs.apply(db, [(replace(newcomer, replaces=True), ids)], later(1))
     db.set_trace_callback(None)
     (chosen,) = (text for text in seen if text.startswith("SELECT id, incarnation, state"))
     assert steps(db, chosen)[0].endswith("INDEX tokimori_runs_origin (incarnation=? AND origin>? AND origin<?)")

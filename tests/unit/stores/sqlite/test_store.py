@@ -12,7 +12,7 @@ from tokimori.errors import SchemaMismatch
 from tokimori.model.lanes import Pause
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.sqlite import working
-from tokimori.stores.sqlite.schema import known_migrations
+from tokimori.stores.sqlite.connection import known_migrations
 from tokimori.stores.sqlite.store import SqliteStore
 
 NEWEST = len(known_migrations())

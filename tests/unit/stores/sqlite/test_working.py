@@ -9,14 +9,14 @@ from tests.contract.stores.actors import NOW, a_claim, a_job, a_node, a_request,
 from tokimori.model.ids import JobId
 from tokimori.model.transitions import RunState
 from tokimori.ports.working import LARGE, is_cut
-from tokimori.stores.sqlite import jobs, moves, nodes, planning, runs, schema, working
+from tokimori.stores.sqlite import connection, jobs, moves, nodes, runs, working
 
 
 @pytest.fixture
 def db() -> Iterator[sqlite3.Connection]:
     """The tables of a store."""
     db = sqlite3.connect(":memory:", isolation_level=None)
-    schema.migrate(db, schema.known_migrations(), NOW)
+    connection.migrate(db, connection.known_migrations(), NOW)
     yield db
     db.close()
 
@@ -123,7 +123,7 @@ def test_large_runs_become_ready_few_at_a_time(db: sqlite3.Connection) -> None:
     jobs.add_jobs(db, [job])
     for rank in range(5):
         runs.add_run(db, a_request(job, due=later(1 + rank / 8), payload="x" * (LARGE // 2)), NOW)
-    assert [planning.promote(db, later(2), 500) for _ in range(4)] == [2, 2, 1, 0]
+    assert [jobs.promote(db, later(2), 500) for _ in range(4)] == [2, 2, 1, 0]
 
 
 def test_large_runs_are_woken_few_at_a_time(db: sqlite3.Connection) -> None:

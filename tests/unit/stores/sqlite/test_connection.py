@@ -9,7 +9,7 @@ from tokimori.clock import Moment
 from tokimori.errors import SchemaMismatch
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.migrations import Migration
-from tokimori.stores.sqlite.schema import known_migrations, migrate, statements, status
+from tokimori.stores.sqlite.connection import known_migrations, migrate, statements, status
 
 NOW = Moment(0)
 FIRST = Migration("0001_a", "-- a; b\nCREATE TABLE a (x TEXT DEFAULT ';');\nINSERT INTO a VALUES ('1');\n")

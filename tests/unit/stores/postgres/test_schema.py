@@ -2,7 +2,7 @@
 
 import re
 
-from tokimori.stores.postgres.function_set import function_set, known_functions
+from tokimori.stores.postgres.schema import function_set, known_functions
 from tokimori.stores.urls import Namespace
 
 TWO = "CREATE OR REPLACE FUNCTION tokimori_one() x; CREATE\n" + "CREATE OR REPLACE FUNCTION tokimori_one_more() y;"
