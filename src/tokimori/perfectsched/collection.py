@@ -33,14 +33,14 @@ log = logging.getLogger("tokimori.perfectsched")
 
 
 class Schedule:
-    """The schedule of a key, whether there is one or not."""
+    """Schedule of a key, which need not exist."""
 
     def __init__(self, collection: "ScheduleCollection", key: str) -> None:
         self._collection = collection
         self.key = key
 
     def exists(self) -> bool:
-        """Return whether the collection has it."""
+        """Return whether the collection has this schedule."""
         try:
             self._collection.job(self.key)
         except NotFound:
@@ -48,11 +48,11 @@ class Schedule:
         return True
 
     def metadata(self) -> "ScheduleWithMetadata":
-        """Return its content now. Raises `NotFound`."""
+        """Return the stored schedule. Raises `NotFound`."""
         return ScheduleWithMetadata.of_job(self._collection, self._collection.job(self.key))
 
     def delete(self) -> None:
-        """Delete it, and what waits of it; a task that somebody has goes on. Raises `NotFound`."""
+        """Delete the schedule and its waiting slots. A task in work goes on. Raises `NotFound`."""
         self._collection.job(self.key)
         self._collection.client.jobs.delete(self.key)
 
@@ -65,7 +65,7 @@ class Schedule:
         type: str | None = None,
         data: Mapping[str, object] | None = None,
     ) -> None:
-        """Change what is given, from the next slot on; what is None stays. Raises `NotFound` and `InvalidInput`."""
+        """Change the given fields from the next slot on. Raises `NotFound` and `InvalidInput`."""
         said = {"schedule": cron, "delay": delay, "time_zone": timezone, "function": type, "payload": data}
         changes: Any = {name: value for name, value in said.items() if value is not None}
         self._collection.job(self.key)
@@ -73,10 +73,10 @@ class Schedule:
 
 
 class ScheduleWithMetadata(Schedule):
-    """A schedule with what it says.
+    """Schedule with its fields.
 
-    `next_time` is the next slot of which nothing was decided yet, `next_run_time` when that is to run: None where no
-    more comes, as while it is paused.
+    `next_time` is the next undecided slot, `next_run_time` the time at which it is due. Both are None after the last
+    slot and while the schedule is paused.
     """
 
     type: str
@@ -89,7 +89,7 @@ class ScheduleWithMetadata(Schedule):
 
     @classmethod
     def of_job(cls, collection: "ScheduleCollection", job: Job) -> Self:
-        """Return the task of a job."""
+        """Return the schedule of a job."""
         definition, due = job.definition, job.next_due
         schedule = cls(collection, job.id)
         schedule.type, schedule.data = definition.target.handler, data_of(definition.payload)
@@ -100,11 +100,11 @@ class ScheduleWithMetadata(Schedule):
 
 
 class Task(ScheduleWithMetadata):
-    """A slot to work on, until somebody says `finish`, `retry` or `release`, or nobody a word for its alive time.
+    """Slot that was acquired. `finish`, `retry`, `release` or an alive time without a heartbeat end that.
 
-    `scheduled_time` is the slot, `scheduled_run_time` when it was due; `attempt` counts how often it was given away.
-    Once it is no longer this task's, `heartbeat`, `retry` and `release` raise `PreemptedError` (`ClaimLost`), and
-    change nothing.
+    `scheduled_time` is the slot, `scheduled_run_time` the time at which it was due. `attempt` counts its acquisitions.
+    If another worker may have it, `heartbeat`, `retry` and `release` raise `PreemptedError` (`ClaimLost`) and change
+    nothing.
     """
 
     scheduled_time: int
@@ -114,7 +114,7 @@ class Task(ScheduleWithMetadata):
 
     @classmethod
     def of_run(cls, collection: "ScheduleCollection", run: ClaimedRunView) -> Self:
-        """Return the task of a run that was claimed."""
+        """Return the task of a claimed run."""
         task = cls(collection, run.job_id)
         task.type, task.data = run.type, data_of(run.payload)
         task.cron, task.delay, task.timezone = run.schedule, run.delay.total_seconds(), run.time_zone
@@ -129,15 +129,15 @@ class Task(ScheduleWithMetadata):
     _finished: bool
 
     def heartbeat(self, alive_time: Span | None = None) -> str | None:
-        """Say that somebody works on it: it stays for another `alive_time` (that of its poll by default).
+        """Keep the task for another `alive_time` (by default the one of its poll).
 
-        The reason for which it is to end, where a person has cancelled it.
+        Returns the reason if a person has cancelled it.
         """
         claims, run = self._collection.client.claims, self._of
         return claims.heartbeat(run.run_id, run.token, alive_time=alive_time).cancel
 
     def finish(self) -> None:
-        """End it as done. Raises `AlreadyFinished` if it was before, and `ClaimLost` if somebody else may have it."""
+        """Finish the task. Raises `AlreadyFinished`, and `ClaimLost` if another worker may have it."""
         run = self._of
         if self._finished:
             raise self._already_finished()
@@ -151,13 +151,13 @@ class Task(ScheduleWithMetadata):
         log.info("finished the slot %d of %r", self.scheduled_time, self.key)
 
     def retry(self, retry_wait: Span | None = None) -> None:
-        """Ask for the same slot again, after `retry_wait` (that of the configuration by default)."""
+        """Request the same slot again after `retry_wait` (by default the one of the configuration)."""
         after = self._collection.config.retry_wait if retry_wait is None else retry_wait
         self._collection.client.claims.retry(self._of.run_id, self._of.token, after=after)
         log.info("the slot %d of %r is to come again", self.scheduled_time, self.key)
 
     def release(self) -> None:
-        """Somebody else is to take it, at once."""
+        """Give the task back, so that a worker can acquire it at once."""
         self._collection.client.claims.release(self._of.run_id, self._of.token)
 
     def _already_finished(self) -> AlreadyFinished:
@@ -170,7 +170,9 @@ class Task(ScheduleWithMetadata):
 
 
 def data_of(payload: str | None) -> Any:
-    """Return the data of a schedule: its payload, which is JSON. Whoever triggers a job by hand may give any text."""
+    """Return the data of a schedule: its payload read as JSON, or as a text if it is none. A person may trigger a job
+    with any text.
+    """
     if payload is None:
         return {}
     try:
@@ -186,7 +188,7 @@ WITHOUT_END = 1_000_000
 
 
 class ScheduleCollection:
-    """Schedules, and their slots as tasks. It may be shared between threads.
+    """Collection of schedules and of their slots. Threads may share it.
 
     Its jobs are those of the queue `config.table` that have a function. Every method may raise `StoreError`.
     """
@@ -198,7 +200,7 @@ class ScheduleCollection:
         self._log = None if self.config.log is None else _log_in(self.config.log)
 
     def __getitem__(self, key: str) -> Schedule:
-        """Return the schedule of that key; nothing is asked of the store yet."""
+        """Return the schedule of this key without a request to the store."""
         return Schedule(self, key)
 
     def add(
@@ -213,12 +215,12 @@ class ScheduleCollection:
         next_time: Timestamp | None = None,
         next_run_time: Timestamp | None = None,
     ) -> tuple[int, int]:
-        """Add a schedule; its first slot, and when that is to run.
+        """Add a schedule. Returns its first slot, and the time at which that is due.
 
-        Slots from `next_time` on (now by default) are its own, those of the past too. Nothing of it runs before
-        `next_run_time`. Each slot is run `delay` seconds after it, one at a time, the oldest first.
+        It has all slots from `next_time` on (now by default), past ones included. None is due before `next_run_time`.
+        Each is due `delay` seconds after its time. They run one at a time, the oldest first.
 
-        Raises `AlreadyExists` where there is a job of that id, and `InvalidInput`.
+        Raises `AlreadyExists` if a job has this id, and `InvalidInput`.
         """
         start = self._now() if next_time is None else moment_at("next_time", next_time)
         job = self._inside(
@@ -245,7 +247,7 @@ class ScheduleCollection:
     submit = add
 
     def _inside(self, act: Callable[[Jobs[Inside]], Awaitable[_T]]) -> _T:
-        """Return what an operation on jobs returns within a node: it says up to when a job was fired."""
+        """Return the result of an operation in the mode of nodes: its jobs have `fired_through`."""
         return self.client._run(lambda client: act(client._inside.jobs))
 
     def _never_given_up(self) -> RetryArguments:
@@ -268,7 +270,7 @@ class ScheduleCollection:
             after, is_all = jobs.next, jobs.next is None
 
     def job(self, key: str) -> Job:
-        """Return the job of that key. Raises `NotFound` where there is none, or it is not the collection's."""
+        """Return the job of this key. Raises `NotFound` if the collection has none."""
         job = self._inside(lambda jobs: jobs.get(key))
         if job.state is JobState.DELETED or not self._has(job):
             message = f"the collection {self.config.table!r} has no schedule {key!r}"
@@ -279,16 +281,17 @@ class ScheduleCollection:
         return job.definition.queue == self.config.table and isinstance(job.definition.target, Function)
 
     def poll(self, *, alive_time: Span | None = None, wait: Span = 0) -> Task | None:
-        """Take the slot that has waited longest, for `alive_time` seconds (300 by default); None: none is due.
+        """Acquire the slot that has waited longest for `alive_time` seconds (300 by default). Returns None if none is
+        due.
 
-        It waits up to `wait` seconds for one, 60 at most.
+        It waits for one for `wait` seconds, at most 60.
         """
         return next(iter(self.poll_multi(alive_time=alive_time, max_acquire=1, wait=wait)), None)
 
     def poll_multi(
         self, *, alive_time: Span | None = None, max_acquire: int | None = None, wait: Span = 0
     ) -> Sequence[Task]:
-        """Take up to `max_acquire` slots, each of another schedule; else as `poll`."""
+        """Acquire up to `max_acquire` slots of different schedules, as `poll` does."""
         runs = self.client.claims.claim(
             None,
             queue=self.config.table,
@@ -303,14 +306,14 @@ class ScheduleCollection:
         return found
 
     def tasks(self, *, alive_time: Span | None = None) -> Iterator[Task]:
-        """Take one slot after the other, for ever. Where none is due, look again after `poll_interval` seconds."""
+        """Yield one slot after the other without end. If none is due, poll again after `poll_interval` seconds."""
         while True:
             task = self.poll(alive_time=alive_time, wait=min(self.config.poll_interval, LONGEST_WAIT))
             if task is not None:
                 yield task
 
     def close(self) -> None:
-        """Give back what is in hand, and close the store and the log."""
+        """Release all tasks, and close the store and the log."""
         self.client.close()
         if self._log is not None:
             log.removeHandler(self._log)
@@ -326,10 +329,9 @@ class ScheduleCollection:
 
 
 def open(config: str | Mapping[str, object]) -> ScheduleCollection:
-    """Return the collection of this configuration: PerfectSched's keys, or the URL of a store, or the address of a
-    node.
+    """Return the collection of a configuration: PerfectSched's keys, the URL of a store, or the address of a node.
 
-    Nothing is connected before the first call. Raises `InvalidConfig`, and `StoreError` where a driver is missing.
+    The first call connects. Raises `InvalidConfig`, and `StoreError` if a driver is missing.
     """
     read = config_of(config)
     try:
@@ -341,7 +343,7 @@ def open(config: str | Mapping[str, object]) -> ScheduleCollection:
 
 
 def _log_in(file: str) -> logging.Handler:
-    """Write what becomes of tasks to this file, which may be moved away. Raises `InvalidConfig`."""
+    """Log acquired and finished slots to this file, which may be rotated. Raises `InvalidConfig`."""
     try:
         handler = WatchedFileHandler(file, encoding="utf-8")
     except OSError as fault:

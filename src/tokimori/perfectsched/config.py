@@ -15,11 +15,11 @@ TABLE = "schedules"
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """PerfectSched's keys. `table` is the queue of the collection's jobs; times are seconds.
+    """Configuration with PerfectSched's keys. `table` is the queue of the collection's jobs. Times are seconds.
 
-    `timezone` is that of schedules which name none. A task that nobody speaks of for `alive_time` is given away again,
-    and so is one `retry_wait` after its `retry()`. `tasks()` looks again after `poll_interval`; `log` is a file of what
-    becomes of tasks, and `max_acquire` how many `poll_multi` takes.
+    `timezone` is for schedules without one. A task without a heartbeat for `alive_time` can be acquired again, a
+    retried one after `retry_wait`. `tasks()` polls every `poll_interval`. `log` is a file of acquired and finished
+    tasks. `max_acquire` bounds `poll_multi`.
     """
 
     type: str

@@ -18,14 +18,12 @@ _ALLOWED = "seconds since 1970, or an aware datetime"
 
 
 def cron_time(cron: str, timestamp: Timestamp, timezone: str | ZoneInfo = "UTC") -> int | None:
-    """Return the first slot at or after this time; None where there is none. Raises `InvalidSchedule` and
-    `InvalidInput`.
-    """
+    """Return the first slot at or after this time, or None. Raises `InvalidSchedule` and `InvalidInput`."""
     return seconds_at(_schedule(cron, timezone).next_after(Moment(moment_at("timestamp", timestamp) - 1)))
 
 
 def next_time(cron: str, timestamp: Timestamp, timezone: str | ZoneInfo = "UTC") -> int | None:
-    """Return the first slot after this time; else as `cron_time`."""
+    """Return the first slot after this time, as `cron_time` does."""
     return seconds_at(_schedule(cron, timezone).next_after(moment_at("timestamp", timestamp)))
 
 

@@ -59,7 +59,7 @@ def read(lines: Iterable[str]) -> Iterator[Sequence[Piece]]:
 
 
 def visible(text: str) -> str:
-    """Return the text with names in place of characters that no one sees, or that turn the order of others."""
+    """Return the text with names in place of invisible characters and of those that reorder others."""
     return text if text.isprintable() else _UNSEEN.sub(_named, text)
 
 
@@ -114,7 +114,7 @@ def _tone(one: int, rest: Iterator[int]) -> str:
 
 
 def _nearest(red: int, green: int, blue: int) -> str:
-    """Return the tone of those of the three that stand out."""
+    """Return the tone of the colours among the three that are strong."""
     most, least = max(red, green, blue), min(red, green, blue)
     middle = (most + least) / 2
     return _TONES[(red > middle) + 2 * (green > middle) + 4 * (blue > middle)] if most - least > 40 else ""

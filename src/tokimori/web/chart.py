@@ -23,7 +23,7 @@ class Bar(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A mark below the bars, at so many percent of the span."""
+    """Mark below the bars, at `percent` percent of the span."""
 
     percent: float
     says: str
@@ -83,7 +83,7 @@ def _label(bar: Bar) -> str:
 
 
 def _gutter(usual: tuple[int, int] | None, top: int) -> str:
-    """Return what the lines mean, beside them; two that are too near to each other are told as one."""
+    """Return the labels of the lines. Two that are close to each other share one."""
     if usual is None:
         return '<svg width="84" height="138" aria-hidden="true"></svg>'
     middle, rarely = (_y(each, top) for each in usual)

@@ -57,7 +57,7 @@ async def _ask_all(act: Act, visit: Visit, match: str) -> Shown:
 
 
 async def _bulk(act: Act, visit: Visit, match: str, **said: object) -> Bulk:
-    """Give the bulk order of the service for what the filters of a list mean."""
+    """Return the bulk order of the service for the filters of a list."""
     if act.meant is None:
         raise Bug(f"{act.name} has no bulk order")
     meant = await act.meant(visit._replace(query=parse_qs(match.removeprefix("?"))))
@@ -105,7 +105,7 @@ def chosen(on: Sequence[str]) -> Sequence[str]:
 
 
 async def done(act: Act, service: Service, on: Sequence[str], given: Mapping[str, str]) -> Toast:
-    """Do it to each of these things; what came of it. A refusal stops the rest only if it was the first."""
+    """Do the act to each of these things. Returns the receipt. Only a refusal of the first one stops it."""
     receipts: list[tuple[str, Receipt | None]] = []
     faults: list[TokimoriError] = []
     for thing in on:

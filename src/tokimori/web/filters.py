@@ -20,7 +20,8 @@ class Chip(NamedTuple):
 
 
 def typed(visit: Visit, names: Sequence[str]) -> Moved | None:
-    """Return the address in which `name:value`, typed among words, has become a filter; None if nothing was typed so.
+    """Return the address in which a typed `name:value` is a filter; None if none was typed. It replaces the value of
+    that name, but is added to labels.
 
     What is typed takes the place of a value that is there, but for labels.
     """

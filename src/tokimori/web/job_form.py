@@ -37,7 +37,7 @@ class FormRow(NamedTuple):
 
 
 class FormSection(NamedTuple):
-    """A section of the form, and what is folded in it, of which so much is set."""
+    """Section of the form. Some of its fields are folded; `folded_set` counts those with a value."""
 
     title: str
     rows: Sequence[FormRow]
@@ -58,7 +58,7 @@ def flat(fields: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def texts_of(fields: Mapping[str, object]) -> Texts:
-    """Return the texts that stand in a form for these fields."""
+    """Return the texts of the form for these fields."""
     return {path: text for path, value in flat(fields).items() if (text := _text(path, value))}
 
 
@@ -192,7 +192,7 @@ def _row(path: str, field: JobField, texts: Texts, old: Texts, fault: InvalidInp
 
 
 def diff(old: Texts, new: Texts) -> Sequence[tuple[str, str]]:
-    """Return what changes, line by line: a sign, and the text."""
+    """Return the changed lines, each with its sign."""
     lines = []
     for path in FIELDS:
         before, after = old.get(path, ""), new.get(path, "").replace("\r\n", "\n")

@@ -173,7 +173,7 @@ def after(job: Job) -> Sequence[str]:
 
 
 def calendars(definition: Definition) -> str:
-    """Return what the calendars of a job do to it, in words; empty for none."""
+    """Return the effect of the calendars of a job in words; empty for none."""
     if not definition.calendars:
         return ""
     instead = "" if definition.shift is None else f", but on the {definition.shift} business day"
@@ -181,7 +181,7 @@ def calendars(definition: Definition) -> str:
 
 
 def command(definition: Definition) -> str:
-    """Return what a job does, on one line."""
+    """Return the target of a job on one line."""
     match target_fields(definition.target):
         case {"command": str() as text}:
             return text

@@ -31,7 +31,7 @@ class Kept:
         self._answers: OrderedDict[Hashable, _Answer] = OrderedDict()
 
     async def get(self, question: Hashable, find: Callable[[], Awaitable[_T]], least: float = 0) -> _T:
-        """Return the answer, kept for `least` seconds at least. Who asks meanwhile waits for the same one."""
+        """Return the answer, which is kept for `least` seconds at least. Concurrent callers wait for the same one."""
         known = self._answers.get(question)
         if known is None or (known.until is not None and self._clock.monotonic() >= known.until):
             known = _Answer(asyncio.ensure_future(self._find(question, find, least)), None)

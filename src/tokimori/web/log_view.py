@@ -23,7 +23,7 @@ _MOST_MARKS: Final = 50
 
 
 class ShownLine(NamedTuple):
-    """A line with its number and the time of its first byte. Parts with the look `mark` are what was sought."""
+    """Line with its number and the time of its first byte. Matched parts have the look `mark`."""
 
     number: int
     time: str
@@ -33,9 +33,9 @@ class ShownLine(NamedTuple):
 
 
 class LogView(NamedTuple):
-    """Lines that are shown, of how many, and the addresses of the other ranges; `at` is the match where one is.
+    """Shown lines, the number of all, and addresses of the other ranges. `at` is the line of a match.
 
-    `begins` is the number of the first one. A browser that has those before `known` gets the others alone.
+    `begins` is the number of the first one. A browser that has the lines before `known` gets only the rest.
     """
 
     lines: Sequence[ShownLine]
@@ -58,14 +58,14 @@ class LogView(NamedTuple):
 
 
 async def log_view(visit: Visit, output: Output | None, zone: str, *, running: bool) -> LogView | None:
-    """Return what the address asks for, read beside the loop; None if nothing was written."""
+    """Return the lines that the address asks for, read in a thread; None if there is no output."""
     if output is None or output.size == 0:
         return None
     return await asyncio.to_thread(_view, visit, output, visit.zone_of(zone), running)
 
 
 def line_asked(visit: Visit, name: str = "line") -> int | None:
-    """Return a number of a line in the address; None if there is none."""
+    """Return the number of a line in the address; None if there is none."""
     given = visit.one(name) or ""
     return max(1, int(given)) if given.isascii() and given.isdigit() and len(given) < 10 else None
 
@@ -113,7 +113,7 @@ def _view(visit: Visit, output: Output, zone: str, running: bool) -> LogView:
 
 
 def _matching(texts: Sequence[str], sought: re.Pattern[str] | None) -> Sequence[int]:
-    """Return the numbers of the lines in which it stands."""
+    """Return the numbers of the lines that contain the text."""
     if sought is None:
         return ()
     lines = ("".join(piece.text for piece in each) for each in read(texts))
@@ -143,7 +143,7 @@ def _times(at: Moment | None, zone: str) -> tuple[str, str]:
 
 
 def marked(pieces: Sequence[Piece], sought: re.Pattern[str] | None) -> Iterator[Piece]:
-    """Yield the pieces, cut where a match begins or ends; what matches has the look `mark` beside its own."""
+    """Yield the pieces, cut at both ends of each match. Matched ones have the look `mark` as well."""
     text = "".join(each.text for each in pieces)
     spans = [found.span() for found in islice(sought.finditer(text), _MOST_MARKS)] if sought else []
     if not spans:

@@ -47,7 +47,7 @@ class Column(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row: its key, its texts, and what can be done with the thing `on`."""
+    """Row: its key, its texts, and the acts on the thing `on`."""
 
     key: str
     cells: Sequence[Cell]
@@ -106,18 +106,18 @@ class Noun(NamedTuple):
 
 
 def plain(text: object, most: int = MOST_TEXT) -> str:
-    """Return a text of others as it may be shown: control characters written out, and cut."""
+    """Return a user's text for the page: control characters are written out, and it is cut to `most`."""
     cut = str(text)[: most + 1]
     return visible(cut if len(cut) <= most else f"{cut[:most]}…")
 
 
 def said(text: object, kind: str = "", to: str | None = None) -> Cell:
-    """Return a text of others as a cell; `to` is where it leads."""
+    """Return a user's text as a cell that links to `to`."""
     return Cell("" if text is None else plain(text), kind, to)
 
 
 def state(word: str, says: str = "") -> Cell:
-    """Return a state with its sign, in words of its own if there are any."""
+    """Return a state with its sign, and `says` in place of its usual words."""
     return Cell(word, "st", says=says)
 
 
@@ -137,7 +137,7 @@ def run_cell(run_id: str) -> Cell:
 
 
 def by(name: str | None, reason: str | None = None) -> Cell:
-    """Return who did something, and why."""
+    """Return the author of a change and the reason."""
     return said(f"{name or ''}{': ' if name and reason else ''}{reason or ''}")
 
 
@@ -149,13 +149,13 @@ def job_table(caption: str, ids: Sequence[str], empty: str, command: str = "") -
 
 
 def filters(visit: Visit, hint: str, names: Mapping[str, Sequence[str]] | None = None) -> Filter:
-    """Return the filters of a list that hold, and those that there are."""
+    """Return the filters of a list: active and possible ones."""
     known = names or {}
     return Filter(hint, known, chips(visit, list(known)))
 
 
 def retyped(visit: Visit, names: Mapping[str, Sequence[str]]) -> Moved | None:
-    """Return the address in which what was typed as `name:value` is a filter."""
+    """Return the address in which a typed `name:value` is a filter."""
     return typed(visit, list(names))
 
 
@@ -172,7 +172,7 @@ def _links(visit: Visit, after: str | None) -> Turning:
 
 
 def has(visit: Visit, *texts: object) -> bool:
-    """Return if all words that are looked for stand in these texts."""
+    """Return if these texts contain all words of the search."""
     looked = words(visit)
     text = " ".join(str(each) for each in texts if each is not None).casefold() if looked else ""
     return all(word in text for word in looked)
@@ -202,7 +202,7 @@ async def paged(
 def cut(
     visit: Visit, things: Sequence[_T], name_of: Callable[[_T], str], wanted: Callable[[_T], bool]
 ) -> tuple[Sequence[_T], Turning]:
-    """Return the things of a page that are wanted, of all that there are, by name."""
+    """Return the matching things of a page, by name, and the links to its neighbours."""
     after = visit.one("after") or ""
     left = (each for each in things if name_of(each) > after and wanted(each))
     found = list(islice(left, SHOWN + 1))

@@ -58,10 +58,10 @@ TONES: Final = {
 
 
 class Page:
-    """The page and its files. `service_for` gives the service as the sender of a request may use it.
+    """The page and its files. `service_for` returns the service with the rights of a request's sender.
 
-    `access_for` says what he may, to draw what he may not as it is. All addresses in it begin with `path_prefix`. `key`
-    seals what one page tells the next.
+    `access_for` returns these rights, so that forbidden acts are drawn as such. All addresses begin with `path_prefix`.
+    `key` seals the toast that one page hands to the next.
     """
 
     def __init__(
@@ -104,13 +104,13 @@ class Page:
             self._templates.get_template(name)
 
     def _ready(self) -> "asyncio.Future[None]":
-        """Compile the templates beside the loop, which that would hold up; most nodes are asked for no page."""
+        """Compile the templates in a thread, for they would block the loop. Most nodes serve no page."""
         if self._compiled is None or (self._compiled.done() and self._compiled.exception() is not None):
             self._compiled = asyncio.ensure_future(asyncio.to_thread(self._compile))
         return asyncio.shield(self._compiled)
 
     def routes(self) -> Sequence[Route]:
-        """Return the paths of the screens, of what is done on them, and of the files."""
+        """Return the paths of the screens, of their acts, and of the files."""
         return [
             *(Route(screen.path, self._shower(screen)) for screen in SCREENS),
             *(
@@ -170,7 +170,7 @@ class Page:
     async def _drawn(
         self, request: Request, values: Mapping[str, object], template: str, status: int = HTTPStatus.OK
     ) -> Response:
-        """Return a screen, drawn beside the loop, and with what the act before it has told."""
+        """Return a screen, drawn in a thread, with the toast of the act before it."""
         told = request.cookies.get(toasts.COOKIE)
         toast = None if told is None else toasts.opened(told, self._key().encode())
         text = await asyncio.to_thread(self._templates.get_template(template).render, values, toast=toast)
@@ -180,7 +180,7 @@ class Page:
         return response
 
     async def act(self, request: Request) -> Response:
-        """Do what a button says, and go back to where one was, with a toast."""
+        """Do the act of a button, and return to the screen with a toast."""
         form = _fields((await request.body()).decode(errors="replace"))
         act = act_named(ACTS, request.path_params["act"])
         given = _given(act, form)
@@ -201,7 +201,7 @@ class Page:
         return self._told(response, told)
 
     def _told(self, response: Response, told: toasts.Toast | None) -> Response:
-        """Return the response with what the next page is to tell."""
+        """Return the response with the toast for the next page."""
         if told is None:
             return response
         self._kept.forget()
@@ -218,7 +218,7 @@ class Page:
     async def _answered(
         self, request: Request, act: Act, told: toasts.Toast, form: Mapping[str, list[str]], given: Mapping[str, str]
     ) -> Response:
-        """Return what is seen once, or the form again with what was typed, and why it was refused."""
+        """Return the text that is shown once, or the form with its texts and the reason of the refusal."""
         typed = {field.name: given.get(field.name, "") for field in act.fields if field.kind != "secret"}
         values = {
             **{"visit": self._visit(request), "here": act.noun, "act": act, "told": told, "toast": None},
@@ -237,7 +237,7 @@ class Page:
         return Response(text, media_type="text/calendar")
 
     async def choose_zone(self, request: Request) -> Response:
-        """Keep the zone in which somebody wants to see times, in his browser."""
+        """Store the time zone of a reader in his browser."""
         form = _fields((await request.body()).decode(errors="replace"))
         zone, back = form.get("zone", [""])[-1], own_address(form.get("back", [""])[-1])
         response = RedirectResponse(back or "/", 303)
@@ -245,7 +245,7 @@ class Page:
         return response
 
     def lost(self, request: Request) -> Response:
-        """For a browser at a path that there is not."""
+        """Return the page for an unknown path."""
         error = NotFound(
             f"there is no page at {self._root}{request.url.path}", allowed=f"{self._root}/, or what its menu leads to"
         )
@@ -272,7 +272,7 @@ class Page:
 
 
 def _given(act: Act, form: Mapping[str, Sequence[str]]) -> Mapping[str, str]:
-    """Return the texts that were filled in. What is secret keeps its spaces and lines, as at the command line."""
+    """Return the texts of the form. A secret keeps its spaces and lines, as in a terminal."""
     texts = {name: values[-1].replace("\r\n", "\n") for name, values in form.items()}
     kept = {field.name for field in act.fields if field.kind == "secret"}
     given = {name: text if name in kept else text.strip() for name, text in texts.items()}

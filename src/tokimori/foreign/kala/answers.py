@@ -23,7 +23,7 @@ STOPPED = frozenset({JobState.PAUSED, JobState.PARKED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownJob:
-    """A job with what is known of its runs: the newest ones, newest first, and how many ended how."""
+    """Job with its newest runs, newest first, and the number of ended ones by outcome."""
 
     job: Job
     runs: Sequence[Run]
@@ -32,7 +32,7 @@ class KnownJob:
 
 
 def kala_job(known: KnownJob) -> KalaJob:
-    """Return the job. A member stands as it was typed, as long as our job still says that."""
+    """Return the job. A member is as the program wrote it if our job still says the same."""
     job, definition, told = known.job, known.job.definition, told_of(known.job.definition.foreign)
     target = definition.target
     as_typed = _is_target(told, known.job)
@@ -90,7 +90,7 @@ def job_stats(runs: Sequence[Run]) -> tuple[JobStat, ...]:
 
 
 def kala_stats(jobs: Sequence[KalaJob], now: Moment) -> KalaStats:
-    """Return all jobs together."""
+    """Return the figures of all jobs together."""
     disabled = sum(job.disabled for job in jobs)
     errors, successes = sum(job.error_count for job in jobs), sum(job.success_count for job in jobs)
     times = [job.next_run_at for job in jobs if job.next_run_at != ZERO_TIME]
@@ -122,7 +122,7 @@ def stamp(moment: Moment | None) -> str:
 
 
 def command_of(definition: Definition) -> str:
-    """Return the command of a job that was added elsewhere; empty where it has none."""
+    """Return the command of a job that was added at another door; empty if it has none."""
     match definition.target:
         case Command(shell=str() as shell):
             return shell
@@ -150,7 +150,8 @@ def _job_stat(run: Run, began: Moment, ended: Moment) -> JobStat:
 
 
 def _began(run: Run) -> Moment | None:
-    """Return when the first attempt of a run that has ended began; None: there was none.
+    """Return the beginning of the first attempt of an ended run; None if it had none. For a run of several attempts
+    this is the moment at which it was made; for one that could not start, its end.
 
     Of a run with several its row tells only when the run was made. One that could not be started failed as it ended.
     """
@@ -168,7 +169,7 @@ def _newest(moments: Iterable[Moment | None]) -> str:
 
 
 def _is_target(told: JobRequest, job: Job) -> bool:
-    """Return whether the job still does what was typed."""
+    """Return whether the job still does what the program asked for."""
     if not told.name:
         return False
     try:
@@ -184,7 +185,7 @@ def _is_target(told: JobRequest, job: Job) -> bool:
 
 
 def _remote(definition: Definition) -> Remote:
-    """Return the request of a job that was added elsewhere."""
+    """Return the request of a job that was added at another door."""
     match definition.target:
         case Http(url=url, method=method, headers=headers, body=body, expect=expect):
             return Remote(

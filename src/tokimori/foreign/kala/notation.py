@@ -23,7 +23,7 @@ _ONCE = "P1D"
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """A schedule: `runs` in all (None: for ever), the first at `start`; `text` says it in our notation."""
+    """Schedule of `runs` in all (None: without end), the first at `start`. `text` is it in our notation."""
 
     runs: int | None
     start: Moment
@@ -52,7 +52,8 @@ def epsilon_seconds(text: str) -> float | None:
 
 
 def read_duration(field: str, text: str) -> Duration:
-    """Read a duration as Kala does: what stands around it is not looked at, and weeks go alone.
+    """Read a duration as Kala does: text around it is ignored, and weeks stand alone. Raises `InvalidSchedule`, also
+    for a length of zero.
 
     Raises `InvalidSchedule`, also for a length of zero.
     """
@@ -70,7 +71,7 @@ def _is_zero(text: str) -> bool:
 
 
 def _runs(text: str) -> int | None:
-    """Return how many runs there are, as Kala reads it: what stands between the first R and the second."""
+    """Return the number of runs as Kala reads it: the text between the first R and the second."""
     if text == "R":
         return None
     between = text.split("R")[1:2]
@@ -87,7 +88,7 @@ def _start(text: str) -> Moment:
 
 
 def _written(start: str) -> str:
-    """Return the start as ours read it: digits below the nanosecond go."""
+    """Return the start as our notation has it, without digits below the nanosecond."""
     return _LONGER.sub(r"\1", start)
 
 

@@ -39,7 +39,7 @@ _JSON = "application/json;charset=UTF-8"
 
 
 def kala_routes(service_for: Callable[[Request], Service], default_owner: str | None = None) -> Sequence[BaseRoute]:
-    """Return the paths: one for all of the API, because what Kala does not know is 404, a method too; and its page.
+    """Return the paths: one for the API, because Kala answers 404 to unknown paths and methods alike, and its page.
 
     `service_for` gives the service as the sender of a request may use it.
     """
@@ -62,7 +62,7 @@ class Kala:
         self._default_owner = default_owner
 
     async def answer(self, request: Request) -> Response:
-        """Answer one request. Whoever does not know the job, or may not do it, is told why."""
+        """Answer one request. An unknown job and a missing right are errors with a reason."""
         path: str = request.path_params["path"]
         try:
             return await self._answer(request, path.removesuffix("/").split("/"))
@@ -119,7 +119,7 @@ class Kala:
         return Response(status_code=204)
 
     async def _delete_all(self) -> Response:
-        """Delete the jobs that were added here, and those that run after them; asked again it goes on."""
+        """Delete the jobs that were added here, and those that run after them. A repeated request continues it."""
         done = await self._service.jobs.delete_some(CONFIRMED, foreign=True)
         while done.next is not None:
             done = await self._service.jobs.delete_some(CONFIRMED, foreign=True, after=done.next, until=done.until)
@@ -128,7 +128,7 @@ class Kala:
     # What is known of jobs
 
     async def _job(self, job_id: str) -> Job:
-        """Return the job. Raises `NotFound`, also for what can be no id and for one that was deleted."""
+        """Return the job. Raises `NotFound`, also for an impossible id and a deleted job."""
         with suppress(InvalidInput):
             if (job := await self._service.jobs.get(job_id)).state is not JobState.DELETED:
                 return job
@@ -170,7 +170,7 @@ class Kala:
         return ()
 
     async def _listed(self) -> list[Job]:
-        """Return all jobs. Raises `Refused` where there are too many for one answer."""
+        """Return all jobs. Raises `Refused` if they are too many for one answer."""
         jobs: list[Job] = []
         async for job in every_job(self._service.jobs.list):
             jobs.append(job)
@@ -184,13 +184,11 @@ class Kala:
     # Running a job
 
     async def _run(self, job_id: JobId) -> None:
-        """Run the job, and wait until it has ended and all that runs after it."""
+        """Run the job, and wait for its end and the ends of all runs after it."""
         await self._ended(await self._asked(job_id))
 
     async def _asked(self, job_id: JobId) -> Run:
-        """Return a run of the job. Where one waits in its line already this waits, too: Kala runs them one after the
-        other.
-        """
+        """Return a run of the job. It waits while another one waits in line, because Kala runs them one by one."""
         while True:
             try:
                 return await self._service.jobs.trigger(job_id)
@@ -208,7 +206,7 @@ class Kala:
 
 
 async def to_the_page(_: Request) -> Response:
-    """Kala's page is ours."""
+    """Redirect Kala's page to ours."""
     return RedirectResponse("/", 303)
 
 
@@ -218,7 +216,7 @@ def answer(value: object, status: int = 200) -> Response:
 
 
 def refusal(fault: TokimoriError) -> Response:
-    """Return a response that says why: what is wrong with a job is 400. A fault of ours is in the log."""
+    """Return the response to an error: 400 for a faulty job. An error of ours is logged."""
     if fault.status >= 500 and not isinstance(fault, StoreError):
         log.error("a request to %s failed", PREFIX, exc_info=fault)
     status = 400 if isinstance(fault, InvalidInput) else fault.status
@@ -232,12 +230,12 @@ def _in_order(jobs: Iterable[Job]) -> list[str]:
 
 
 def _of(job: Job, runs: Sequence[Run]) -> list[Run]:
-    """Return the runs of this life of the job: others had its id before."""
+    """Return the runs of this job, without those of earlier jobs of the same id."""
     return [run for run in runs if run.incarnation == job.incarnation]
 
 
 async def _while_it_waits(request: Request, work: Awaitable[None]) -> None:
-    """Wait for the work, as long as the client does. What was asked for goes on without it."""
+    """Wait for the work while the client is connected. The work itself goes on without it."""
     working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_left(request))
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -249,7 +247,7 @@ async def _while_it_waits(request: Request, work: Awaitable[None]) -> None:
 
 
 async def _left(request: Request) -> None:
-    """Wait until the client has gone, whose body comes before."""
+    """Wait until the client has disconnected, after its body."""
     await request.body()
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -17,7 +17,7 @@ LOCAL, REMOTE = 0, 1
 
 
 class Remote(Struct, frozen=True, kw_only=True):
-    """A request: `timeout` in seconds (0: 30), `expected_response_codes` (none: 200 alone)."""
+    """Request of a remote job: `timeout` in seconds (0: 30), `expected_response_codes` (none: only 200)."""
 
     url: str = ""
     method: str = ""
@@ -125,7 +125,7 @@ class StatsAnswer(Struct, frozen=True, kw_only=True):
 
 
 class KalaStats(Struct, frozen=True, kw_only=True):
-    """All jobs together; `created` is when it was asked."""
+    """Figures of all jobs together. `created` is the moment of the request."""
 
     active_jobs: int = 0
     disabled_jobs: int = 0
@@ -152,7 +152,7 @@ class KalaStatsAnswer(Struct, frozen=True, kw_only=True):
 
 
 class KalaFault(Struct, frozen=True, kw_only=True):
-    """The answer to what can't be done: `error` says why."""
+    """Answer to a request that failed. `error` is the reason."""
 
     error: str
     code: str = ""

@@ -28,7 +28,7 @@ _OF_REMOTE = frozenset(Remote.__struct_encode_fields__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptJob:
-    """A job that Kala kept. `warnings` say, as (member, value, what), what of it is not as it was."""
+    """Job that Kala stored. `warnings` are the differences, as (member, value, reason)."""
 
     definition: Definition
     runs_remaining: int | None
@@ -88,7 +88,7 @@ def kept_job(job: Mapping[str, Any], parents: Sequence[str], now: Moment) -> Kep
 
 
 def _readable(job: Mapping[str, Any], warnings: list[tuple[str, object, str]]) -> dict[str, Any]:
-    """Return the job with headers as both versions write them; members that nobody knows are told."""
+    """Return the job with headers in the form of both versions, and add a warning for each unknown member."""
     said = dict(job)
     for name, value in job.items():
         if name.casefold() not in _OF_KALA:
@@ -107,7 +107,7 @@ def _readable(job: Mapping[str, Any], warnings: list[tuple[str, object, str]]) -
 
 
 def _headers(headers: object) -> object:
-    """Headers by name; in 2015 they were a list of keys and values."""
+    """Return headers by name. In 2015 they were a list of keys and values."""
     if not isinstance(headers, list):
         return headers
     found: dict[str, list[str]] = {}
@@ -120,7 +120,7 @@ def _headers(headers: object) -> object:
 
 
 def _finished(job: Mapping[str, Any]) -> int:
-    """Return how many runs there were: in 2015 only the list of their results counted them."""
+    """Return the number of past runs. In 2015 only the list of results counted them."""
     metadata = job.get("metadata")
     counted = metadata.get("number_of_finished_runs") if isinstance(metadata, Mapping) else None
     if isinstance(counted, int) and counted > 0:

@@ -23,7 +23,7 @@ from tokimori.service.definitions import definition_from
 
 
 def filled(field: str, text: str, told: JobRequest, job_id: str) -> str:
-    """Return the text with the members of the job in their places. Raises `InvalidInput`."""
+    """Return the text with members of the job in place of their names. Raises `InvalidInput`."""
     if not told.delimiters:
         return text
     pair = told.delimiters.split(" ")
@@ -76,7 +76,7 @@ _Shape = TypeVar("_Shape", bound=Struct)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob:
-    """A job that is to be added. `runs_now`: it has no moment of its own, and is run once, at once."""
+    """Job to add. `runs_now`: it has no schedule, and runs once, at once."""
 
     definition: Definition
     runs_remaining: int | None
@@ -85,7 +85,7 @@ class NewJob:
 
 
 def read_told(body: bytes) -> JobRequest:
-    """Return a program's request. Names are compared without their case, unknown ones passed by.
+    """Return a program's request. Names are compared without case, unknown ones ignored. Raises `InvalidInput`.
 
     Raises `InvalidInput`.
     """
@@ -103,7 +103,7 @@ def told_in(said: object) -> JobRequest:
 
 
 def new_job(told: JobRequest, job_id: str, now: Moment, default_owner: str | None = None) -> NewJob:
-    """Return the job that is to be added. Raises `InvalidInput`."""
+    """Return the job to add. Raises `InvalidInput`."""
     _check(told)
     repeats = None if told.parent_jobs or not told.schedule else read_schedule(told.schedule)
     if repeats is not None and repeats.start < now:
@@ -120,7 +120,7 @@ def new_job(told: JobRequest, job_id: str, now: Moment, default_owner: str | Non
 def definition_of(
     told: JobRequest, job_id: str, repeats: Repeats | None, default_owner: str | None = None
 ) -> Definition:
-    """Return the definition, with what was told. Raises `InvalidInput`."""
+    """Return the definition, which holds the request. Raises `InvalidInput`."""
     _check(told)
     fields = {
         "name": told.name,
@@ -137,12 +137,12 @@ def definition_of(
 
 
 def makes_up(definition: Definition) -> bool:
-    """Return whether a job that is enabled again runs at once after a missed time: not one that keeps to its grid."""
+    """Return whether an enabled job makes up for a missed time at once. One on a fixed grid does not."""
     return definition.foreign is not None and not told_of(definition.foreign).resume_at_next_scheduled_time
 
 
 def line_of_children(parent: str) -> str:
-    """Return the semaphore of a job's children: one runs at a time, in the order in which they were added."""
+    """Return the semaphore of a job's children: they run one at a time, in the order of their adding."""
     name = f"v1-children-of-{parent}"
     return name if len(name) <= LONGEST_WORD else sha256(name.encode()).hexdigest()
 
@@ -157,7 +157,7 @@ def told_of(foreign: str | None) -> JobRequest:
 
 
 def target_of(told: JobRequest, job_id: str) -> dict[str, Any]:
-    """Return the fields of our job that say what it does. Raises `InvalidInput`."""
+    """Return the fields of our job that are its target. Raises `InvalidInput`."""
     if told.type != REMOTE:
         return {"command": list(arguments_of(filled("command", told.command, told, job_id)))}
     remote = told.remote_properties
@@ -200,15 +200,13 @@ def _times(repeats: Repeats | None, *, resumes: bool) -> dict[str, Any]:
 
 
 def _retry(told: JobRequest, repeats: Repeats | None) -> dict[str, Any]:
-    """More attempts follow at once; an epsilon counts where there is a schedule."""
+    """Return the retries: further attempts follow at once. An epsilon counts only for a schedule."""
     epsilon = None if repeats is None else epsilon_seconds(told.epsilon)
     return {"attempts": told.retries + 1, **({} if epsilon is None else {"epsilon": epsilon})}
 
 
 def _read(said: object, kind: type[_Shape]) -> _Shape:
-    """Return the value, whose members may be written in any case. As in Go a null says nothing. Raises
-    `InvalidInput`.
-    """
+    """Return the value. Members may be in any case, and null means absent, as in Go. Raises `InvalidInput`."""
     if not isinstance(said, Mapping):
         raise InvalidInput("the body is not a JSON object", allowed="a JSON object")
     known = {name.casefold(): name for name in kind.__struct_encode_fields__}

@@ -15,7 +15,7 @@ _ALLOWED = "a program and its arguments, with both quotes around what is quoted"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a word: a text, the name of a variable, or a command (`substitution`) whose output stands there."""
+    """Part of a word: a text, the name of a variable, or a command (`substitution`) whose output it is."""
 
     kind: Literal["text", "variable", "substitution"]
     text: str
@@ -28,8 +28,8 @@ Word = list[Part]
 def arguments_of(command: str) -> tuple[str, ...]:
     """Return the program and its arguments. Raises `InvalidInput`.
 
-    Where a word names a variable, or has a command in back-ticks, it is known when the run starts: then a shell puts it
-    there, and does nothing else.
+    A word with a variable or a command in back-ticks is known when the run starts. A shell then puts the value there,
+    and does nothing else.
     """
     words = list(_words(command))
     if not words:
@@ -40,7 +40,7 @@ def arguments_of(command: str) -> tuple[str, ...]:
 
 
 def _words(command: str) -> Iterator[Word]:
-    """Yield the words: quotes keep blanks, a backslash keeps what follows it, but in single quotes it is one."""
+    """Yield the words. Quotes keep blanks. A backslash keeps the next character, except in single quotes."""
     word: Word | None = None
     place = 0
     while place < len(command):
@@ -58,7 +58,7 @@ def _words(command: str) -> Iterator[Word]:
 
 
 def _next(command: str, place: int) -> tuple[Sequence[Part], int]:
-    """Return the parts that begin at this place, and where the next ones begin."""
+    """Return the parts that begin at this place, and the place of the next ones."""
     match command[place]:
         case "'":
             end = _end(command, place)
@@ -98,7 +98,7 @@ def _in_double_quotes(command: str, place: int) -> tuple[Sequence[Part], int]:
 
 
 def _parts(text: str) -> Sequence[Part]:
-    """Return a text with the variables in it, which Kala looks for within single quotes too."""
+    """Return a text with its variables, which Kala finds in single quotes too."""
     parts, place = [], 0
     for found in _VARIABLE.finditer(text):
         parts += [Part("text", text[place : found.start()]), Part("variable", found[1] or found[2])]
@@ -118,7 +118,7 @@ def _unfinished(command: str) -> InvalidInput:
 
 
 def _quoted(word: Word) -> str:
-    """Return the word for a shell: one word, whatever the variables hold."""
+    """Return the word quoted for a shell: it stays one word for all values of its variables."""
     return "".join(_quoted_part(part) for part in word if part.text or part.kind == "text") or "''"
 
 
