@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from docs.made.markdown import REFERENCE, code, table, text
-from tokimori.model.audit_changes import BECAME, PARTS_OF_SETS
+from tokimori.model.audit import BECAME, PARTS_OF_SETS
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.service.operation import MADE, Operation, members_in
 from tokimori.service.service import PARTS

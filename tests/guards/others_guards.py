@@ -68,7 +68,7 @@ OTHERS_GUARDS = (
     Guard(
         NOBODY,
         "a node whose file is not put back ends, so that another is started",
-        "node/store_wait.py",
+        "node/checkup.py",
         "if at >= self._since + LOST:",
         "if False:",
         "tests/unit/node/test_store_wait.py::test_a_file_that_was_moved_is_waited_for_a_while",

@@ -38,7 +38,7 @@ from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
 from tokimori.client.transactions import outside_of
 from tokimori.clock import Moment
-from tokimori.config.machine import check_linux
+from tokimori.config.value import check_linux
 from tokimori.errors import AlreadyExists, InvalidInput, NotFound, Refused, TokimoriError
 from tokimori.executors.functions.wire import Declared
 from tokimori.model.ids import JobId, check_job_id

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tokimori.apps.task import task_in_hand
-from tokimori.config.machine import check_linux
 from tokimori.config.secret_files import overridden
+from tokimori.config.value import check_linux
 from tokimori.errors import Refused
 
 _LOADER = "tokimori.apps.loading"

@@ -15,7 +15,7 @@ from tokimori.apps.parents import Reads
 from tokimori.apps.task import Task
 from tokimori.errors import InvalidInput, Refused
 from tokimori.executors.functions.wire import Declared, Hello, language
-from tokimori.model.handlers import (
+from tokimori.model.target import (
     Handler,
     check_handler_name,
     handles,

@@ -18,10 +18,9 @@ from typing import NamedTuple
 from tokimori.apps.app import App
 from tokimori.apps.program import is_imported, place_of
 from tokimori.config.file import PREFIX
-from tokimori.config.machine import check_linux
 from tokimori.config.secret_files import overridden
 from tokimori.config.settings import load_settings
-from tokimori.config.value import as_text
+from tokimori.config.value import as_text, check_linux
 from tokimori.errors import InvalidConfig, TokimoriError
 
 log = logging.getLogger(__name__)

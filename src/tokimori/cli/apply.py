@@ -68,7 +68,7 @@ def apply(
 
 
 def _read(file: str, form: "Format | None") -> "JobFile":
-    from tokimori.formats.files import name_of, text_of
+    from tokimori.formats.importing import name_of, text_of
     from tokimori.translators.job_file import read_job_file
 
     return read_job_file(text_of(file), file=name_of(file), form=form)

@@ -56,8 +56,8 @@ def import_settings(*, file: str, system: str | None, place: Path | None) -> Non
     For each key the new setting is named, or the reason that there is none: in comments of the printed settings, or
     with --to in a table. An existing file gets the settings in their places, and the difference is shown.
     """
-    from tokimori.config.machine import this_machine
     from tokimori.config.settings import settings_table
+    from tokimori.config.value import this_machine
     from tokimori.translators.foreign_settings import recognised, translated, write_settings
 
     text, base = _text_of(file)

@@ -43,7 +43,7 @@ def init(folder: str, user: bool, system: bool) -> None:
 
 def _state_dir(*, user: bool, system: bool) -> Path | None:
     """Return the folder for the settings; None for none."""
-    from tokimori.config.machine import state_dirs
+    from tokimori.config.value import state_dirs
 
     of_user, of_system = state_dirs(os.environ)
     if user:

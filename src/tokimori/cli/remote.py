@@ -18,7 +18,7 @@ _SERVER = "TOKIMORI_SERVER"
 def contexts_file() -> Path:
     """Return the file with the contexts of this user."""
     from tokimori.config.contexts import FILE
-    from tokimori.config.machine import this_machine
+    from tokimori.config.value import this_machine
 
     return this_machine(os.environ).config_files[0].with_name(FILE)
 

@@ -13,7 +13,7 @@ from tokimori.cli.command import Command, options
 from tokimori.cli.moment import Length
 from tokimori.cli.output import STDOUT, announce, is_for_one_reader, print_lines, print_notice
 from tokimori.cli.session import Absent, in_service, load
-from tokimori.config.machine import check_linux
+from tokimori.config.value import check_linux
 
 
 def detach(log: Path, work: Callable[[Callable[[str], None]], int]) -> int:
@@ -168,10 +168,9 @@ def run_node(settings: "Settings", tell: Callable[[str], None], read: Callable[[
     """
     from tokimori.clock import SystemClock
     from tokimori.executors.keeper.kernel import Title, name_myself
-    from tokimori.logs.rotation import Rotation
+    from tokimori.logs.reading import Rotation
     from tokimori.logs.setup import STANDARD_ERROR, start_logging
-    from tokimori.node.systemd import starter_of
-    from tokimori.node.watchdog import TOO_LONG, warn, watched
+    from tokimori.node.systemd import TOO_LONG, starter_of, warn, watched
     from tokimori.node.wiring import serve as serve_node
 
     # Whoever asks for JSON reads an error from stderr: the lines before it have to be JSON too.

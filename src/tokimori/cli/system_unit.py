@@ -189,7 +189,7 @@ def _path(name: str, *, whole: bool) -> Path:
         raise InvalidInput(f"name: {name!r} is no name of a unit", field="name", value=name, allowed=_NAME_ALLOWED)
     if whole:
         return _SYSTEM / f"{name}.service"
-    from tokimori.config.machine import this_machine
+    from tokimori.config.value import this_machine
 
     config_home = this_machine(os.environ).config_files[0].parents[1]
     return config_home / "systemd" / "user" / f"{name}.service"

@@ -315,7 +315,7 @@ def run(name: str) -> None:
     Nothing is recorded, and no node takes part. It has the environment of this shell, and the task's .env.
     """
     from tokimori.client.opening import make_state_dir
-    from tokimori.executors.builds.cache import BuildCache
+    from tokimori.executors.builds import BuildCache
     from tokimori.model.build import digest_of
     from tokimori.workspace.freezing import content_of_source
     from tokimori.workspace.source import read_source

@@ -9,7 +9,7 @@ from tokimori.cli.moment import Length
 from tokimori.cli.output import announce
 from tokimori.cli.serve import make_folders, run_node
 from tokimori.cli.session import load
-from tokimori.config.machine import check_linux
+from tokimori.config.value import check_linux
 
 
 @click.command(cls=Command)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tokimori.clock import Clock, SystemClock
-from tokimori.config.machine import check_linux
 from tokimori.config.settings import DEFAULT, Loaded, Settings, load_settings, rereading
+from tokimori.config.value import check_linux
 from tokimori.errors import StoreError
 from tokimori.locks.program import Program
 from tokimori.locks.session import Session

@@ -15,9 +15,9 @@ from urllib.parse import quote
 import msgspec
 
 from tokimori.clock import to_datetime
-from tokimori.engine import rewind, unfinished
+from tokimori.engine import prune, rewind
 from tokimori.errors import StoreError, TokimoriError
-from tokimori.model import audit, message, notifying, order
+from tokimori.model import audit, message, notifying, task
 from tokimori.model.calendar import decode_days_off
 from tokimori.model.dependents import On
 from tokimori.model.encoding import decode_definition
@@ -151,10 +151,10 @@ def _document_forms() -> _Documents:
     return {each.word: each.decode for each in kinds} | {
         audit.KIND: audit.decode_entry,
         rewind.KIND: lambda text: [int(each) for each in text.split()],
-        unfinished.UNFINISHED.kind: str,
+        prune.UNFINISHED.kind: str,
         notifying.KIND: lambda text: text == "" or notifying.decode_notifying(text),
         message.KIND: _read_entry,
-        order.KIND: _read_entry,
+        task.KIND: _read_entry,
     }
 
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tokimori.config.machine import Machine
+from tokimori.config.value import Machine
 from tokimori.ownership import others_reach, user_id
 from tokimori.spelling import nearest
 

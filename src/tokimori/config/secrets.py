@@ -49,11 +49,11 @@ class Keyring:
         self._keys, self._keys_file = keys, keys_file
 
     def seal(self, content: bytes) -> str:
-        """See `tokimori.ports.secrets.Cipher`."""
+        """See `tokimori.ports.documents.Cipher`."""
         return self._ciphers().encrypt(content).decode()
 
     def open(self, sealed: str) -> bytes:
-        """See `tokimori.ports.secrets.Cipher`."""
+        """See `tokimori.ports.documents.Cipher`."""
         from cryptography.fernet import InvalidToken  # noqa: PLC0415  nodes without secrets need it not
 
         try:

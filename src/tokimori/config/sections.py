@@ -8,8 +8,8 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from msgspec import Meta, Struct, field
 
 from tokimori.errors import InvalidInput
-from tokimori.model.handlers import pattern_of_stored
 from tokimori.model.policies import Seconds
+from tokimori.model.target import pattern_of_stored
 
 Count = Annotated[int, Meta(ge=1)]
 

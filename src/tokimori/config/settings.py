@@ -11,7 +11,6 @@ from msgspec.structs import fields
 
 from tokimori.config.file import ENV, PREFIX, find_file, flattened, from_variables, read_content
 from tokimori.config.http import HttpSettings, http_faults
-from tokimori.config.machine import Machine, this_machine
 from tokimori.config.secret_files import KEYS, SUFFIX, read_files, variables_with_files
 from tokimori.config.secrets import SecretsSettings
 from tokimori.config.sections import (
@@ -25,7 +24,7 @@ from tokimori.config.sections import (
     log_faults,
     url_for,
 )
-from tokimori.config.value import URLS, read_value, redacted
+from tokimori.config.value import URLS, Machine, read_value, redacted, this_machine
 from tokimori.errors import InvalidConfig, InvalidInput, StoreError
 from tokimori.model.policies import Seconds
 from tokimori.ownership import state_of

@@ -1,17 +1,20 @@
-"""One value of a setting: read, checked, and shown."""
+"""One value of a setting, which is read, checked and shown, and the facts of the machine behind defaults."""
 
 import math
+import os
 import re
+import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args, get_origin
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import msgspec
-from msgspec import inspect
+from msgspec import Struct, inspect
 
-from tokimori.errors import InvalidInput
+from tokimori.errors import InvalidInput, Refused
 from tokimori.model.words import check_word
+from tokimori.ownership import user_id
 from tokimori.schedules.zones import check_zone
 from tokimori.spelling import nearest
 
@@ -166,3 +169,61 @@ def as_text(value: object) -> str:
             return ",".join(map(str, value))
         case _:
             return str(value)
+
+
+class Machine(Struct, frozen=True, kw_only=True):
+    """Places on this machine, by the XDG Base Directory Specification, and its number of cores."""
+
+    home: Path
+    state_dir: Path
+    config_files: tuple[Path, ...]
+    cores: int
+
+    def default_store(self, state_dir: Path) -> str:
+        """Return the URL of the SQLite file in the directory."""
+        return f"sqlite://{quote(str(state_dir / 'tokimori.db'))}"
+
+
+SYSTEM_STATE = Path("/var/lib/tokimori")
+
+
+def state_dirs(environ: Mapping[str, str]) -> tuple[Path, Path]:
+    """Return the state folder of this user, and that of the machine."""
+    return _xdg(environ, "XDG_STATE_HOME", _home(environ) / ".local" / "state") / "tokimori", SYSTEM_STATE
+
+
+def this_machine(environ: Mapping[str, str]) -> Machine:
+    """Return this machine, for the user who runs this process."""
+    home = _home(environ)
+    config_home = _xdg(environ, "XDG_CONFIG_HOME", home / ".config")
+    of_user, of_system = state_dirs(environ)
+    return Machine(
+        home=home,
+        state_dir=of_system if user_id() == 0 else of_user,
+        config_files=(config_home / "tokimori" / "tokimori.toml", Path("/etc/tokimori/tokimori.toml")),
+        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+    )
+
+
+def _home(environ: Mapping[str, str]) -> Path:
+    """Return HOME, else the system's entry, else / (an unknown user, as in a container)."""
+    try:
+        return Path(environ.get("HOME") or Path.home())
+    except RuntimeError:
+        return Path("/")
+
+
+def _xdg(environ: Mapping[str, str], name: str, default: Path) -> Path:
+    """Return the variable's directory; a relative one is ignored, as the specification says."""
+    path = Path(environ.get(name, ""))
+    return path if path.is_absolute() else default
+
+
+def check_linux(what: str) -> None:
+    """Refuse a feature that needs Linux's processes and clocks on other systems. Raises `Refused`."""
+    system: str = sys.platform
+    if system != "linux":
+        raise Refused(
+            f"{what} needs Linux, and this is {system}",
+            allowed='a Linux machine, container or WSL; programs here ask its node: tokimori.open("http://HOST:8000")',
+        )

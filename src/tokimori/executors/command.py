@@ -16,7 +16,7 @@ from tokimori.executors.keeper import wire
 from tokimori.executors.keeper.kernel import boottime, is_short
 from tokimori.executors.keeper_post import MOST, CommandAttempt, KeeperPost, remove_old_output
 from tokimori.executors.keeper_process import KeeperSettings
-from tokimori.executors.outcomes import how, lost_with, outcome_of, said_of, short_of
+from tokimori.executors.reported import how, lost_with, outcome_of, said_of, short_of
 from tokimori.executors.secrets import hidden_in_json
 from tokimori.model.ids import RunId, Token
 from tokimori.model.lease import LEASE, LEASE_KILL

@@ -6,9 +6,9 @@ from typing import get_args
 
 from tokimori.clock import Clock, Moment
 from tokimori.errors import Bug
-from tokimori.executors.builds.executor import BuildExecutor
+from tokimori.executors.builds import BuildExecutor
 from tokimori.executors.command import CommandExecutor
-from tokimori.executors.email.executor import EmailExecutor
+from tokimori.executors.email import EmailExecutor
 from tokimori.executors.functions.executor import FunctionExecutor
 from tokimori.executors.http.executor import HttpExecutor
 from tokimori.model.email import Email

@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from tokimori.clock import format_moment
 from tokimori.errors import Refused
+from tokimori.model.cause import VARIABLE
 from tokimori.model.parents import facts_of_parents
 from tokimori.model.target import Command
 from tokimori.model.templates import SECRETS, check_filled, names_parts, parts_of
-from tokimori.model.trace import VARIABLE
 from tokimori.ports.executor import AttemptTask
 
 

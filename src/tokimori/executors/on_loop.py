@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from tokimori.clock import Clock, Moment
 from tokimori.executors.keeper.kernel import boottime, is_short
-from tokimori.executors.outcomes import short_of, stopped
+from tokimori.executors.reported import short_of, stopped
 from tokimori.model.ids import RunId, Token
 from tokimori.model.lease import LEASE
 from tokimori.model.outcome import Failed, Outcome, Released

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tokimori.clock import Clock, Moment
 from tokimori.errors import Refused, StoreError, TokimoriError
 from tokimori.executors.keeper.redaction import MASK, redacted
-from tokimori.executors.outcomes import stopped
+from tokimori.executors.reported import stopped
 from tokimori.model.ids import RunId, Token
 from tokimori.model.outcome import (
     Cancelled,

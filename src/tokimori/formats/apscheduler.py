@@ -7,8 +7,8 @@ from msgspec import field
 
 from tokimori.clock import Moment
 from tokimori.formats.calls import JUMPS, PARAMETERS, parameters_of
-from tokimori.formats.files import of_table
 from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Option, Rows
+from tokimori.formats.importing import of_table
 
 if TYPE_CHECKING:
     from tokimori.translators.entries import Entry

@@ -13,8 +13,8 @@ from msgspec import field
 from tokimori.clock import Moment
 from tokimori.errors import InvalidFile
 from tokimori.formats.calls import JUMPS, PARAMETERS, parameters_of
-from tokimori.formats.files import at_once, mapping_in, name_of, text_of
 from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Option, Pages, Rows
+from tokimori.formats.importing import at_once, mapping_in, name_of, text_of
 
 if TYPE_CHECKING:
     from tokimori.translators.entries import Entry

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from tokimori.clock import Moment
 from tokimori.errors import InvalidFile
-from tokimori.formats.files import STDIN, at_once, name_of, of_files, text_of
 from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Text
+from tokimori.formats.importing import STDIN, at_once, name_of, of_files, text_of
 
 if TYPE_CHECKING:
     from tokimori.translators.entries import Entry

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 from tokimori.clock import Moment
 from tokimori.errors import InvalidFile, InvalidInput
 from tokimori.executors.http.addresses import may_be_asked, networks_of
-from tokimori.formats.files import at_once, name_of, of_files, text_of
 from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Option, Text
+from tokimori.formats.importing import at_once, name_of, of_files, text_of
 from tokimori.model.email import Tls, server_of
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer
 from tokimori.api.operation import Operation
 from tokimori.clock import Clock
-from tokimori.formats.files import at_once
 from tokimori.formats.format import Format, ImportRequest
+from tokimori.formats.importing import at_once
 from tokimori.formats.registry import FORMATS, format_of
 from tokimori.schedules.zones import check_zone
 from tokimori.service.declaring import FieldChange

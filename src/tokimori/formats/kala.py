@@ -9,8 +9,8 @@ from msgspec import Meta
 from tokimori.clock import Moment
 from tokimori.errors import InvalidFile, InvalidInput
 from tokimori.foreign.kala.stored_jobs import from_go, kept_job, parents_of
-from tokimori.formats.files import name_of, text_of
 from tokimori.formats.format import Format, FormatSource, Given, ImportRequest
+from tokimori.formats.importing import name_of, text_of
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.imports import Start
 from tokimori.translators.entries import AT_ONCE, Entry, Moved, Refused, checked, entries, shown, told

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tokimori.clock import Moment
-from tokimori.formats.files import of_table, text_of
 from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Pages, Rows
+from tokimori.formats.importing import of_table, text_of
 
 if TYPE_CHECKING:
     from tokimori.translators.entries import Entry

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
-from tokimori.formats.files import at_once, name_of, text_of
 from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Option, Pages, Rows
+from tokimori.formats.importing import at_once, name_of, text_of
 
 if TYPE_CHECKING:
     from tokimori.translators.entries import Entry

@@ -9,8 +9,8 @@ from msgspec import Meta
 
 from tokimori.clock import Moment
 from tokimori.errors import InvalidFile
-from tokimori.formats.files import text_of
 from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Option, Pages, Rows
+from tokimori.formats.importing import text_of
 from tokimori.service.asking import MOST_LISTED
 
 if TYPE_CHECKING:

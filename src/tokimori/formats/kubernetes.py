@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from tokimori.clock import Moment
-from tokimori.formats.files import at_once, name_of, of_files, text_of
 from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Text
+from tokimori.formats.importing import at_once, name_of, of_files, text_of
 from tokimori.model.policies import Overlap
 from tokimori.schedules.schedule import Gap
 

@@ -8,8 +8,8 @@ from msgspec import Meta
 
 from tokimori.clock import Moment
 from tokimori.errors import InvalidFile
-from tokimori.formats.files import of_table, text_of
 from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Option, Rows
+from tokimori.formats.importing import of_table, text_of
 
 if TYPE_CHECKING:
     from tokimori.translators.entries import Entry

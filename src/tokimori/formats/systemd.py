@@ -10,8 +10,8 @@ from msgspec import Meta
 
 from tokimori.clock import Moment
 from tokimori.errors import InvalidFile
-from tokimori.formats.files import at_once, text_of
 from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Option
+from tokimori.formats.importing import at_once, text_of
 
 if TYPE_CHECKING:
     from tokimori.translators.entries import Entry, LeftOut

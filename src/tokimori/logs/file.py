@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from tokimori.logs.rotation import Rotation, finish, name_of_old
+from tokimori.logs.reading import Rotation, finish, name_of_old
 from tokimori.ownership import PRIVATE
 
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC

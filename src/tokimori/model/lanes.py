@@ -5,10 +5,10 @@ from collections.abc import Collection, Sequence
 from msgspec import Struct
 
 from tokimori.clock import MINUTE, Moment
-from tokimori.model.handlers import Handler, handles
 from tokimori.model.ids import Lane
 from tokimori.model.job import Definition
 from tokimori.model.semaphores import wanted
+from tokimori.model.target import Handler, handles
 
 EVERYTHING = "*"
 """In place of a queue: all queues. No queue has this name."""

@@ -111,7 +111,7 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     is that of its first attempt, if it was the job's. `worker` is the worker outside of nodes that had the newest
     attempt. `progress` (0 to 1) and its text were reported last by the newest attempt, `checkpoint` (JSON) goes to the
     next one (`attempt_notes`). `retry_of` is the run that this one repeats, `inherited` says if its payload came
-    from a parent. `traceparent` is the place of the requester in a trace (`tokimori.model.trace`), `requested_by` the
+    from a parent. `traceparent` is the place of the requester in a trace (`tokimori.model.cause`), `requested_by` the
     requester. `delay` is the microseconds from the last request to its due time, if the request named a delay.
     `unbegun` counts attempts that never began: their node released them. `cause` is that of the failure
     (`tokimori.model.cause`). `parents` are the runs that a join has waited for, whose results a repeated step gets as a

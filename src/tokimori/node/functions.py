@@ -18,7 +18,7 @@ from tokimori.executors.functions.executor import FunctionExecutor
 from tokimori.executors.functions.process import AppSettings
 from tokimori.executors.functions.wire import Hello
 from tokimori.model.ids import RandomBytes
-from tokimori.node.store_wait import answered
+from tokimori.node.checkup import answered
 from tokimori.service.declared import Declared, check_vanished, declare
 from tokimori.service.service import Service
 

@@ -63,7 +63,7 @@ def _write_crontab(jobs: Sequence[Job], zone: str, system: bool) -> tuple[str, M
 
 
 def _write_toml(jobs: Sequence[Mapping[str, object]], set_name: str | None, resources: Named) -> str:
-    from tokimori.translators.toml_export import write_toml  # noqa: PLC0415
+    from tokimori.translators.job_document import write_toml  # noqa: PLC0415
 
     return write_toml(jobs, set_name, resources)
 

@@ -11,7 +11,6 @@ from msgspec import Struct, field
 from tokimori.clock import Clock, Moment
 from tokimori.engine.refusals import refuses_for_good, tell_refused
 from tokimori.engine.trim import KeptEntries
-from tokimori.model.handlers import Handler, handlers_text
 from tokimori.model.ids import Lane, NodeId, RandomBytes, uuid7
 from tokimori.model.lanes import (
     DRAINING_LABEL,
@@ -35,6 +34,7 @@ from tokimori.model.lease import (
     observe,
     overdue,
 )
+from tokimori.model.target import Handler, handlers_text
 from tokimori.ports.nodes import Beat, NodeRecord, NodeState, Pulse, StartedRun
 from tokimori.ports.work_source import WorkSource
 

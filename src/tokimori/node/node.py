@@ -25,13 +25,13 @@ from tokimori.errors import StoreError, StoreRefused
 from tokimori.model.ids import NodeId, RandomBytes
 from tokimori.model.lease import TICK_IDLE
 from tokimori.model.run import Run
+from tokimori.node.checkup import Patience
 from tokimori.node.duties import duties_of
 from tokimori.node.flow import LONGEST_FLOW, Alarm
 from tokimori.node.load_cap import LoadCap, load_average
 from tokimori.node.membership import BeatAnswer, Identity, Membership
 from tokimori.node.obeying import Hearer, obey_heard, obey_missed
 from tokimori.node.stopping import Phase, Stopping
-from tokimori.node.store_wait import Patience
 from tokimori.node.worker import Worker
 from tokimori.ports.executor import Executor, Report, Signalling, StopReason, unheard
 from tokimori.ports.meter import UNMETERED, Meter

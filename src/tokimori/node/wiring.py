@@ -34,12 +34,11 @@ from tokimori.locks.session import Session
 from tokimori.logs.setup import NOT_ON_STDERR
 from tokimori.model.lanes import APART_LABEL
 from tokimori.node.apart import ApartExecutor, ApartSource
+from tokimori.node.checkup import answered
 from tokimori.node.functions import Functions, declare_jobs
 from tokimori.node.membership import Identity
 from tokimori.node.node import Node
-from tokimori.node.signals import note_signals, reload_by_signals, stopped_by_signals
-from tokimori.node.stopping import Phase, Stopping
-from tokimori.node.store_wait import answered
+from tokimori.node.stopping import Phase, Stopping, note_signals, reload_by_signals, stopped_by_signals
 from tokimori.node.units import Stock
 from tokimori.ports.executor import Executor
 from tokimori.ports.meter import UNMETERED

@@ -11,10 +11,10 @@ from tokimori.engine.refusals import AskedClaim, RefusedRuns, blames_the_asked, 
 from tokimori.engine.stopwatch import Stopwatch
 from tokimori.engine.unsettled import Key, hand_back
 from tokimori.engine.work import Work
-from tokimori.model.handlers import Handler
 from tokimori.model.ids import ClaimId, Lane, RandomBytes
 from tokimori.model.lanes import handler_of
 from tokimori.model.outcome import Released
+from tokimori.model.target import Handler
 from tokimori.node.flow import Flow
 from tokimori.node.load_cap import LoadCap
 from tokimori.node.membership import Identity, Membership

@@ -8,6 +8,7 @@ from msgspec import Struct
 from tokimori.clock import DAY, Moment
 from tokimori.schedules.business_days import BusinessDays, Shift, on_business_days
 from tokimori.schedules.combined import Except, Union
+from tokimori.schedules.counting import jumps
 from tokimori.schedules.cron import Cron, FieldTable
 from tokimori.schedules.cron_fields import DAY as DAY_OF_MONTH
 from tokimori.schedules.cron_fields import (
@@ -27,7 +28,6 @@ from tokimori.schedules.days_off import DaysOff
 from tokimori.schedules.duration import Duration
 from tokimori.schedules.grid import CalendarSteps, Grid, MonthEnd
 from tokimori.schedules.intervals import Every, Once, Repeating
-from tokimori.schedules.jumps import jumps
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Bounded, Fold, Gap, OnDemand, Schedule, next_moments
 from tokimori.schedules.sentence import MONTHS, WEEKDAYS, bits_in, listed, sentence

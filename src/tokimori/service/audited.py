@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from tokimori.clock import format_moment
 from tokimori.errors import InvalidInput, NotFound, StoreError
-from tokimori.model.audit_changes import OF_A_JOB
+from tokimori.model.audit import OF_A_JOB
 from tokimori.model.build import Upload
 from tokimori.model.job import Definition, Job
 from tokimori.model.lanes import queue_of

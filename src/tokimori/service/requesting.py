@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput, StoreUnavailable, TokimoriError
+from tokimori.model.cause import check_traceparent
 from tokimori.model.ids import JobId, RandomBytes, RunId, check_job_id, check_uuid, uuid7
 from tokimori.model.job import Job
 from tokimori.model.request import Unique, shared_prefix
 from tokimori.model.run import Run
 from tokimori.model.sizes import check_reason
-from tokimori.model.trace import check_traceparent
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service.arguments import Payload, PlainRequest, RequestArguments

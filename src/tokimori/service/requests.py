@@ -7,13 +7,13 @@ from msgspec import Struct
 
 from tokimori.clock import SECOND, Moment, format_moment
 from tokimori.errors import Duplicate, InvalidInput
+from tokimori.model.cause import check_traceparent
 from tokimori.model.ids import RunId, check_uuid
 from tokimori.model.job import Job
 from tokimori.model.lanes import lane_of, rank_of
 from tokimori.model.request import InPlaceOf, Manner, Unique, key_of_payload, shared_origin
 from tokimori.model.run import Details, Run, Step, manual_origin
 from tokimori.model.semaphores import check_concurrency_key
-from tokimori.model.trace import check_traceparent
 from tokimori.model.transitions import RunState
 from tokimori.model.words import check_text
 from tokimori.service.arguments import ELSEWHERE, Payload, RequestArguments

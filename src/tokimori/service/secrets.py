@@ -154,7 +154,7 @@ class Vault:
         self._secrets = secrets
 
     async def open(self, name: str) -> OpenSecret:
-        """See `tokimori.ports.secrets.Vault`."""
+        """See `tokimori.ports.documents.Vault`."""
         known = await self._secrets._known(name)
         if known is None:
             raise _missing(name)

@@ -10,6 +10,7 @@ from tokimori.model.ids import ClaimId, RunId, Token, check_job_id, check_uuid
 from tokimori.model.outcome import RetryAt, RetryIn, Spawns, spawns_of
 from tokimori.model.run import Output, Run
 from tokimori.model.sizes import check_size
+from tokimori.model.target import check_handler_name
 from tokimori.model.words import check_text, check_word
 from tokimori.service.asking import checked
 from tokimori.service.given import Span, When, json_of, many, moment_of, seconds_of

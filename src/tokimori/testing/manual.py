@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from tokimori.clock import SECOND, Clock, Moment, parse_moment
 from tokimori.errors import Bug
-from tokimori.model.handlers import Handler
 from tokimori.model.ids import RunId, Token
 from tokimori.model.outcome import Outcome, Succeeded
 from tokimori.model.run import Output, Run
+from tokimori.model.target import Handler
 from tokimori.node.membership import Identity
 from tokimori.node.node import Node
 from tokimori.ports.executor import AttemptTask, Ended, Report, StopReason

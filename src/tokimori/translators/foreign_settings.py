@@ -9,14 +9,14 @@ from types import MappingProxyType
 from tokimori.config.settings import Setting
 from tokimori.config.value import MASK, URLS, read_value
 from tokimori.errors import InvalidFile, InvalidInput
-from tokimori.logs.controls import visible
+from tokimori.logs.setup import visible
 from tokimori.translators.became import Became, cited
+from tokimori.translators.job_document import write_fields, write_key
 from tokimori.translators.keiji import KEYS as KEIJI_KEYS
 from tokimori.translators.keiji import read_keiji_settings
 from tokimori.translators.koyomi import read_koyomi_settings
 from tokimori.translators.perfectsched import read_perfectsched_settings
 from tokimori.translators.store_urls import store_url
-from tokimori.translators.toml_export import write_fields, write_key
 
 LARGEST = 256 * 1024
 """Bytes of a file of settings."""

@@ -15,8 +15,8 @@ import msgspec
 from tokimori.clock import SECOND, Moment
 from tokimori.config.value import MASK
 from tokimori.errors import InvalidFile, InvalidInput
-from tokimori.model.handlers import check_handler_name
 from tokimori.model.job import Definition, schedule_of
+from tokimori.model.target import check_handler_name
 from tokimori.schedules.cron import Dialect, rewrite
 from tokimori.service.imports import Start
 from tokimori.translators.became import Became, cited, unknown

@@ -6,7 +6,7 @@ import os
 from tests.contract.stores.actors import NOW, Worker, a_job, add_runs
 from tokimori.clock import SECOND, Moment, SystemClock
 from tokimori.engine.parkings import tell_parked
-from tokimori.model.audit_changes import Changed
+from tokimori.model.audit import Changed
 from tokimori.model.document import Document
 from tokimori.model.job import Job
 from tokimori.model.outcome import Failed

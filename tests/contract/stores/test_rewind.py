@@ -12,8 +12,7 @@ from tokimori.engine.fire import Schedules
 from tokimori.engine.rewind import SOON, STEADY, Rewinder, hasten, jobs_ahead, put_documents_right, rewind
 from tokimori.errors import Conflict
 from tokimori.model.access_token import AccessToken, Role, decode_token, encode_token
-from tokimori.model.audit import Entry, encode_entry, name_of
-from tokimori.model.audit_changes import changed_in
+from tokimori.model.audit import Entry, changed_in, encode_entry, name_of
 from tokimori.model.document import Document
 from tokimori.model.ids import NodeId, RunId, uuid7
 from tokimori.model.job import Job, JobState

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from tests.servers.post_office import PostOffice
 from tokimori.clock import Moment, SystemClock
-from tokimori.executors.email.executor import EmailExecutor
+from tokimori.executors.email import EmailExecutor
 from tokimori.executors.http.addresses import networks_of
-from tokimori.executors.outcomes import short_of
+from tokimori.executors.reported import short_of
 from tokimori.model.email import Email, Tls
 from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.outcome import Cancelled, Failed, Outcome, Succeeded, TimedOut

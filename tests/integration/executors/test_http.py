@@ -16,12 +16,12 @@ from aiohttp import web
 from tokimori.clock import Moment, SystemClock
 from tokimori.executors.http import session as sessions
 from tokimori.executors.http.addresses import networks_of
-from tokimori.executors.http.body import KEPT, MOST
 from tokimori.executors.http.callbacks import CallbackResult, Callbacks
 from tokimori.executors.http.executor import HttpExecutor
+from tokimori.executors.http.request import KEPT, MOST
 from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.on_loop import LEASE_IS_OVER
-from tokimori.executors.outcomes import short_of
+from tokimori.executors.reported import short_of
 from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.lease import LEASE
 from tokimori.model.outcome import Cancelled, Failed, Released, Succeeded, TimedOut

@@ -11,7 +11,7 @@ from tokimori.apps.app import App
 from tokimori.apps.routes import StoredFunctions
 from tokimori.apps.task import Task
 from tokimori.errors import InvalidInput, Refused
-from tokimori.model.handlers import how_to_allow
+from tokimori.model.target import how_to_allow
 
 HERE = "tests.unit.apps.test_stored"
 imported = (json, system)

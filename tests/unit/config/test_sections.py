@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tokimori.clock import SystemClock
-from tokimori.config.machine import Machine
 from tokimori.config.settings import Settings, load_settings, shown_settings
+from tokimori.config.value import Machine
 from tokimori.errors import InvalidConfig
 from tokimori.stores.open import open_store
 

@@ -5,8 +5,8 @@ from typing import NoReturn
 import pytest
 
 from tokimori.clock import SystemClock
-from tokimori.config.machine import Machine, this_machine
 from tokimori.config.settings import Loaded, load_settings, settings_table, shown_settings
+from tokimori.config.value import Machine, this_machine
 from tokimori.errors import InvalidConfig, InvalidInput
 from tokimori.stores.open import open_store
 from tokimori.stores.redis import connections as redis_address

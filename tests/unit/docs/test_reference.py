@@ -27,7 +27,7 @@ from tokimori.client.client import Client
 from tokimori.config.file import _NOT_SETTINGS
 from tokimori.config.settings import Settings
 from tokimori.metrics.metrics import Metrics, StoreFigures
-from tokimori.model.audit_changes import BECAME, PARTS_OF_SETS
+from tokimori.model.audit import BECAME, PARTS_OF_SETS
 from tokimori.model.job_fields import FIELDS
 from tokimori.model.transitions import ENDS
 from tokimori.schedules.parse import parse_schedule

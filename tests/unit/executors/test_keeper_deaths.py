@@ -2,7 +2,7 @@
 
 from tests.integration.executors.workshop import a_task, shell
 from tokimori.executors.functions.attempts import died_beside
-from tokimori.executors.outcomes import how, lost_with, said_of
+from tokimori.executors.reported import how, lost_with, said_of
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.outcome import Lost
 from tokimori.model.suspicion import Judgement, Suspicion

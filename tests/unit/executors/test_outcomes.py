@@ -3,7 +3,7 @@
 import pytest
 
 from tokimori.executors.keeper.wire import EndCause, ProcessEnded
-from tokimori.executors.outcomes import outcome_of, signal_name
+from tokimori.executors.reported import outcome_of, signal_name
 from tokimori.model.outcome import Cancelled, Failed, Outcome, Released, Succeeded, TimedOut
 from tokimori.ports.executor import StopReason
 

@@ -2,7 +2,7 @@ import pytest
 
 from tokimori.clock import format_moment
 from tokimori.errors import InvalidSchedule
-from tokimori.foreign.kala.notation import epsilon_seconds, read_duration, read_schedule
+from tokimori.foreign.kala.shapes import epsilon_seconds, read_duration, read_schedule
 
 START = "2030-06-04T19:25:16"
 

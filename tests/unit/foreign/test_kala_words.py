@@ -3,7 +3,7 @@ import subprocess
 import pytest
 
 from tokimori.errors import InvalidInput
-from tokimori.foreign.kala.words import arguments_of
+from tokimori.foreign.kala.translator import arguments_of
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from tokimori.logs import file
 from tokimori.logs.file import LogFile
-from tokimori.logs.rotation import Rotation, old_files
+from tokimori.logs.reading import Rotation, old_files
 
 SMALL = Rotation(max_size=1000, max_age=0, keep=0, compress=False)
 

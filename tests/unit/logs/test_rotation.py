@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tokimori.logs.rotation import Rotation, finish, name_of_old, old_files
+from tokimori.logs.reading import Rotation, finish, name_of_old, old_files
 
 DAY = 86_400.0
 

@@ -19,7 +19,7 @@ from tokimori.cli.job_options import SPELLINGS
 from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
 from tokimori.errors import InvalidInput
-from tokimori.executors.email import executor as mail
+from tokimori.executors import email as mail
 from tokimori.executors.http import executor as http
 from tokimori.model.job_fields import FIELDS, LONGEST, JobField
 from tokimori.model.notifier import DEFAULT_SUBJECT, Notifier

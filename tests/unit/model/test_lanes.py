@@ -9,11 +9,10 @@ from msgspec.structs import replace
 
 from tests.unit.examples import NEW_YEAR, a_definition, seconds
 from tokimori.clock import MINUTE
-from tokimori.model.handlers import Handler
 from tokimori.model.ids import Incarnation, Lane
 from tokimori.model.job import units_here
 from tokimori.model.lanes import APART_LABEL, lane_of, rank_of, serves, units_apart
-from tokimori.model.target import Noop
+from tokimori.model.target import Handler, Noop
 
 LIFE = Incarnation(7)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tokimori.errors import InvalidInput
-from tokimori.model.trace import check_traceparent, traceparent_in
+from tokimori.model.cause import check_traceparent, traceparent_in
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 VALID = f"00-{TRACE}-{SPAN}-01"

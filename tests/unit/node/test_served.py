@@ -9,10 +9,9 @@ from msgspec.structs import replace
 
 from tests.unit.node.world import World
 from tokimori.executors.functions.wire import Hello
-from tokimori.model.handlers import Handler
 from tokimori.model.ids import Lane
 from tokimori.model.lanes import HANDLERS_LABEL, UNABLE_LABEL, serves
-from tokimori.model.target import Function, Noop
+from tokimori.model.target import Function, Handler, Noop
 from tokimori.model.transitions import RunState
 from tokimori.node import membership
 from tokimori.node.functions import Functions

@@ -8,7 +8,7 @@ import pytest
 
 from tests.simulation.virtual_time import run_virtually
 from tokimori.errors import SchemaMismatch, StoreError, StoreReplaced, StoreUnavailable
-from tokimori.node.store_wait import Missing, Patience, answered
+from tokimori.node.checkup import Missing, Patience, answered
 from tokimori.testing.manual import VirtualClock
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tokimori.node import watchdog
-from tokimori.node.watchdog import watched
+from tokimori.node import systemd
+from tokimori.node.systemd import watched
 
 LIMIT = 0.02
 
@@ -59,7 +59,7 @@ def test_the_log_says_who_held_the_loop(caplog: pytest.LogCaptureFixture) -> Non
     written = threading.Event()
     caplog.handler.addFilter(lambda _: not written.set())  # type: ignore[func-returns-value]
     try:
-        with watched(watchdog.warn, signal.ITIMER_VIRTUAL) as (runner, begin):
+        with watched(systemd.warn, signal.ITIMER_VIRTUAL) as (runner, begin):
             begin(LIMIT)
             runner.run(_hold(LIMIT * 10))
         assert written.wait(10)
@@ -87,7 +87,7 @@ def test_a_loop_that_waits_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None
         return []
 
     monkeypatch.setattr(selectors.DefaultSelector, "select", wait)
-    selector = watchdog.Watched(signal.ITIMER_VIRTUAL)
+    selector = systemd.Watched(signal.ITIMER_VIRTUAL)
     selector.begin(100)
     try:
         selector.select()

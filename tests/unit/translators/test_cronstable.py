@@ -8,7 +8,7 @@ import pytest
 from tests.unit.translators.entries import only, said, why_refused
 from tokimori.clock import from_datetime, to_datetime
 from tokimori.errors import InvalidFile
-from tokimori.formats.files import text_of
+from tokimori.formats.importing import text_of
 from tokimori.model.job import schedule_of
 from tokimori.translators.cronstable import Cronstable, read_cronstable
 from tokimori.translators.entries import Entry, LeftOut, Moved, Refused, Unread

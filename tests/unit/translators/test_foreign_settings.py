@@ -9,9 +9,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tokimori.config.machine import Machine
 from tokimori.config.settings import load_settings, settings_table
-from tokimori.config.value import read_value
+from tokimori.config.value import Machine, read_value
 from tokimori.errors import InvalidInput
 from tokimori.translators import keiji, koyomi, perfectsched
 from tokimori.translators.became import Became

@@ -18,8 +18,8 @@ from tokimori.model.job import Definition
 from tokimori.model.words import DOTS
 from tokimori.service.definitions import fields_of, job_fields_of
 from tokimori.service.set_work import changes_in
+from tokimori.translators.job_document import write_toml
 from tokimori.translators.job_file import format_of, read_job_file
-from tokimori.translators.toml_export import write_toml
 
 TOML = """
 set = "prod"

@@ -8,9 +8,8 @@ from tokimori.clock import FIRST, LAST, SECOND, Clock, Moment
 from tokimori.errors import Bug, InvalidInput
 from tokimori.executors.functions import wire
 from tokimori.executors.functions.process import Assignment
-from tokimori.executors.outcomes import short_of, some, stopped
+from tokimori.executors.reported import short_of, some, stopped
 from tokimori.model.attempt_notes import Notes
-from tokimori.model.handlers import Handler
 from tokimori.model.ids import RunId, Token
 from tokimori.model.job_fields import LONGEST
 from tokimori.model.order import newest_signals
@@ -27,7 +26,7 @@ from tokimori.model.outcome import (
     spawns_of,
 )
 from tokimori.model.run import Output, times_since
-from tokimori.model.target import Function
+from tokimori.model.target import Function, Handler
 from tokimori.model.words import check_text
 from tokimori.ports.executor import AttemptTask, Grew, Noted, Report, Signal, StopReason
 

@@ -10,17 +10,17 @@ from typing import assert_never
 from tokimori.clock import SECOND, Clock, Moment, format_moment
 from tokimori.errors import Refused
 from tokimori.executors.functions import attempts, wire
-from tokimori.executors.functions.attached import Attached
+from tokimori.executors.functions.listener import Attached
 from tokimori.executors.functions.process import OWN, AppSettings, Assignment, WorkerProcess
 from tokimori.executors.functions.processes import Processes
 from tokimori.executors.keeper.child import CHECK_EVERY
 from tokimori.executors.keeper.kernel import boottime, use_of
-from tokimori.executors.outcomes import runs_of, said_of, stopped
-from tokimori.model.handlers import handles
+from tokimori.executors.reported import runs_of, said_of, stopped
 from tokimori.model.ids import RunId, Token
 from tokimori.model.lease import LEASE
 from tokimori.model.outcome import Outcome, Released
 from tokimori.model.suspicion import Suspicion, after_death, after_end
+from tokimori.model.target import handles
 from tokimori.ports.executor import AttemptTask, Ended, Report, Signal, Started, StopReason
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from math import inf
 
 from tokimori.executors.functions.process import OWN, Assignment, Phase, WorkerProcess
 from tokimori.executors.keeper.kernel import boottime
-from tokimori.executors.outcomes import runs_of
+from tokimori.executors.reported import runs_of
 from tokimori.model.suspicion import ALIVE_AND_WELL, COMMON, pause_after
 
 

@@ -17,7 +17,7 @@ from tokimori.executors.functions.wire import Begin, End, Leave, Ping, Renew, Te
 from tokimori.executors.keeper import wire
 from tokimori.executors.keeper.wire import OutputGrew, Start, to_bytes
 from tokimori.executors.keeper_process import KeeperSettings
-from tokimori.executors.outcomes import signal_name
+from tokimori.executors.reported import signal_name
 from tokimori.ports.executor import AttemptTask, Signal, StopReason
 
 OWN = -1

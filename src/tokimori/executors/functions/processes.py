@@ -15,7 +15,7 @@ from tokimori.executors.functions.wire import FromWorker, Hello, Unloadable
 from tokimori.executors.keeper import wire as keeper_wire
 from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.keeper_post import KeeperPost, remove_old_logs
-from tokimori.executors.outcomes import how
+from tokimori.executors.reported import how
 from tokimori.model.lease import LEASE, LEASE_KILL
 from tokimori.model.suspicion import ALIVE_AND_WELL, COMMON, pause_after
 

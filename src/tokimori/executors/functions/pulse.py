@@ -12,7 +12,7 @@ from tokimori.executors.functions.process import SILENT, Assignment, Silence, Wo
 from tokimori.executors.functions.stacks import LOOP, Look, Seen
 from tokimori.executors.functions.wire import Ping
 from tokimori.executors.keeper.kernel import boottime
-from tokimori.executors.outcomes import runs_of
+from tokimori.executors.reported import runs_of
 
 _FRAME = re.compile(r'^  File "(.*)", line \d+ in (.*)$')
 _LOOP = "run_forever"

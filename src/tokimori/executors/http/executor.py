@@ -10,9 +10,8 @@ from msgspec.structs import replace
 from tokimori.clock import Clock
 from tokimori.errors import Bug, InvalidInput, Refused
 from tokimori.executors.http.addresses import Network
-from tokimori.executors.http.body import Body, Later, meaning_of
 from tokimori.executors.http.callbacks import Callbacks
-from tokimori.executors.http.request import request_of
+from tokimori.executors.http.request import Body, Later, meaning_of, request_of
 from tokimori.executors.on_loop import LoopAttempt, LoopExecutor
 from tokimori.executors.secrets import hidden_in
 from tokimori.model.outcome import Failed, Outcome, TimedOut

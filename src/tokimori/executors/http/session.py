@@ -15,8 +15,7 @@ from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
 from tokimori.executors.http.addresses import Network, may_be_asked
-from tokimori.executors.http.body import Answer, Body
-from tokimori.executors.http.request import Request
+from tokimori.executors.http.request import Answer, Body, Request
 from tokimori.executors.keeper.kernel import is_short
 from tokimori.model.outcome import Failed
 from tokimori.turns import TurnsOfReaders

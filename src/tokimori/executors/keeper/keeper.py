@@ -5,10 +5,9 @@ from collections import deque
 from functools import partial
 from math import inf
 
-from .channel import Channel
 from .child import CHECK_EVERY, Child, Refusal, spawn
 from .kernel import boottime, collect_group, send, use_of_groups
-from .loop import Exits, Loop
+from .loop import Channel, Exits, Loop
 from .notes import LOCK_MARKS, MARKS, Note
 from .stragglers import Stragglers
 from .surroundings import Surroundings

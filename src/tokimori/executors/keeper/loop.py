@@ -1,12 +1,15 @@
-"""Loop of the keeper: it waits for descriptors, exits of children, and a moment at once."""
+"""Loop of the keeper: it waits for descriptors, exits of children and a moment at once. Its channel to the node."""
 
 import os
 import select
+import socket
 import threading
+from collections import deque
 from collections.abc import Callable
 from math import inf
 
 from .kernel import boottime
+from .wire import ORDERS, Frames, Notice, Order, encode
 
 _LONGEST = 1.0
 """Seconds of sleep at most while a moment is awaited: epoll's time stands still while the machine sleeps."""
@@ -122,3 +125,75 @@ def exits_of(loop: Loop, *, pidfd: bool) -> Exits:
     except (AttributeError, OSError):
         pass
     return WaiterThread(loop)
+
+
+_FRAME = 64
+"""The most messages in one frame. It bounds the memory of a frame, and how long the engine is busy with it."""
+
+
+class Channel:
+    """Channel for orders and notices, in frames. Notices that the engine does not take wait here."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        connected.setblocking(False)
+        self._socket = connected
+        self._frames: Frames[Order] = Frames(ORDERS)
+        self._notices: deque[Notice] = deque()
+        self._partly = memoryview(b"")
+        self.open = True
+
+    def fileno(self) -> int:
+        """Return the descriptor to watch."""
+        return self._socket.fileno()
+
+    @property
+    def backlog(self) -> bool:
+        """Return if the engine is behind: then optional notices are left out."""
+        return bool(self._partly)
+
+    @property
+    def waiting(self) -> bool:
+        """Return whether there is something to send."""
+        return bool(self._partly or self._notices)
+
+    def tell(self, notice: Notice) -> None:
+        """Queue a notice for the next `flush`."""
+        if self.open:
+            self._notices.append(notice)
+
+    def receive(self) -> list[Order]:
+        """Return the orders that have arrived. Clears `open` when the engine is gone."""
+        try:
+            data = self._socket.recv(1 << 18)
+        except BlockingIOError:
+            return []
+        except OSError:
+            data = b""
+        if not data:
+            self._lost()
+        return self._frames.feed(data)
+
+    def flush(self) -> None:
+        """Send as much as the socket takes."""
+        try:
+            while self.waiting:
+                if not self._partly:
+                    self._partly = memoryview(encode(self._next_batch()))
+                self._partly = self._partly[self._socket.send(self._partly) :]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._lost()
+
+    def close(self) -> None:
+        """Close the channel."""
+        self._lost()
+        self._socket.close()
+
+    def _next_batch(self) -> list[Notice]:
+        return [self._notices.popleft() for _ in range(min(_FRAME, len(self._notices)))]
+
+    def _lost(self) -> None:
+        self.open = False
+        self._notices.clear()
+        self._partly = memoryview(b"")

@@ -12,11 +12,10 @@ import socket
 import sys
 from pathlib import Path
 
-from .channel import Channel
 from .complaint import complain
 from .keeper import Keeper
 from .kernel import Title, adopt_orphans, name_myself
-from .loop import Loop, exits_of
+from .loop import Channel, Loop, exits_of
 from .notes import Note, end_what_dead_keepers_left
 from .surroundings import Surroundings
 

@@ -1,5 +1,5 @@
 """Kala's HTTP API, version 1, as programs written for Kala use it: docs/coming-from/kala.md compares it with ours.
 
-What Kala writes stops here: `shapes` are its JSON, `notation` its schedules, `words` its commands, `translator` makes
-jobs of ours from what it is told and its JSON from jobs of ours, and `routes` answers requests.
+Only these modules know Kala's forms: `shapes` its JSON and schedules, `translator` its commands and jobs, `stored_jobs`
+its stored jobs. `answers` makes its JSON from jobs of ours, and `routes` answers requests.
 """

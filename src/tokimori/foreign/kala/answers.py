@@ -6,8 +6,18 @@ from dataclasses import dataclass
 
 from tokimori.clock import Moment, format_moment, parse_moment
 from tokimori.errors import InvalidInput
-from tokimori.foreign.kala.notation import epsilon_seconds, read_schedule
-from tokimori.foreign.kala.shapes import LOCAL, REMOTE, ZERO_TIME, JobRequest, JobStat, KalaStats, Metadata, Remote
+from tokimori.foreign.kala.shapes import (
+    LOCAL,
+    REMOTE,
+    ZERO_TIME,
+    JobRequest,
+    JobStat,
+    KalaStats,
+    Metadata,
+    Remote,
+    epsilon_seconds,
+    read_schedule,
+)
 from tokimori.foreign.kala.shapes import Job as KalaJob
 from tokimori.foreign.kala.translator import target_of, told_of
 from tokimori.model.job import Definition, Job, JobState

@@ -9,7 +9,7 @@ from msgspec import Struct
 from tokimori.clock import Clock, Moment
 from tokimori.errors import Forbidden, InvalidInput, NotFound, Refused
 from tokimori.model.access_token import EVERYTHING, Role, Scope
-from tokimori.model.audit_changes import Changed
+from tokimori.model.audit import Changed
 from tokimori.model.ids import RandomBytes
 from tokimori.ports.ends import EndedRun
 from tokimori.ports.store import Store

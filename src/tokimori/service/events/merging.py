@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.model.audit_changes import Changed
+from tokimori.model.audit import Changed
 from tokimori.ports.ends import EndedRun
 from tokimori.service.events.feed import Feed, Page
 from tokimori.service.events.position import Position, before, behind_each, text_of

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from tokimori.errors import Refused
 from tokimori.model.access_token import Role, Scope
-from tokimori.model.audit_changes import Changed
+from tokimori.model.audit import Changed
 from tokimori.model.lanes import EVERYTHING as ALL_QUEUES
 from tokimori.service.events.notice_board import FoundNotices, Item, NoticeBoard, wanted_of
 from tokimori.service.finding import JobOf

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from tokimori.clock import MINUTE, Moment
-from tokimori.model.audit import KIND, older_than, written_at
-from tokimori.model.audit_changes import Changed, changed_in
+from tokimori.model.audit import KIND, Changed, changed_in, older_than, written_at
 from tokimori.model.document import Document
 from tokimori.ports.documents import Documents
 from tokimori.ports.ends import EndPlace

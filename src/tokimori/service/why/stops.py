@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from tokimori.model.handlers import how_to_allow, is_told
 from tokimori.model.ids import Lane
 from tokimori.model.job import Job, JobState
 from tokimori.model.lanes import (
@@ -19,7 +18,7 @@ from tokimori.model.lanes import (
     handler_of,
     lacking,
 )
-from tokimori.model.target import Unreadable
+from tokimori.model.target import Unreadable, how_to_allow, is_told
 from tokimori.ports.nodes import NodeRecord
 from tokimori.service.queues import binding, sentence
 from tokimori.service.reasons import Cause, Reason

@@ -15,8 +15,7 @@ from tokimori.errors import InvalidInput
 from tokimori.model.job import Job, JobState
 from tokimori.model.retention import DailyCount
 from tokimori.model.transitions import RunState
-from tokimori.schedules.counting import count_until
-from tokimori.schedules.jumps import jumps
+from tokimori.schedules.counting import count_until, jumps
 from tokimori.schedules.schedule import Schedule
 from tokimori.schedules.zones import on_clocks, zone_info
 from tokimori.service.graph import tree

@@ -10,7 +10,7 @@ from tests.unit.apps.orders import begin
 from tests.unit.examples import a_task
 from tests.unit.executors.functions.test_pulse import Taking
 from tokimori.errors import Refused
-from tokimori.executors.functions.attached import Attached
+from tokimori.executors.functions.listener import Attached
 from tokimori.executors.functions.process import AppSettings, Assignment
 from tokimori.executors.functions.wire import Renew, Unloadable
 from tokimori.model.lease import LEASE

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import integers, sampled_from
 
-from tokimori.executors.http.addresses import may_be_asked, networks_of
-from tokimori.executors.http.special_addresses import REGISTRIES, Block, is_public
+from tokimori.executors.http.addresses import REGISTRIES, Block, is_public, may_be_asked, networks_of
 
 PRIVATE = (
     "127.0.0.1",

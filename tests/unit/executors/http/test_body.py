@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokimori.clock import SystemClock
-from tokimori.executors.http.body import KEPT, MOST, Body
+from tokimori.executors.http.request import KEPT, MOST, Body
 from tokimori.model.ids import RunId
 
 R = RunId("r")

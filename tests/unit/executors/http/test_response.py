@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokimori.executors.http.body import Answer, Later, meaning_of, result_of
+from tokimori.executors.http.request import Answer, Later, meaning_of, result_of
 from tokimori.model.outcome import Failed, Succeeded
 
 STATUSES = st.integers(100, 599)

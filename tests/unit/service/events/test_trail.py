@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from tests.laws import examples
 from tests.unit.service.world import SetClock
 from tokimori.clock import SECOND, Moment
-from tokimori.model.audit import KIND, Entry, encode_entry, name_of
-from tokimori.model.audit_changes import Changed
+from tokimori.model.audit import KIND, Changed, Entry, encode_entry, name_of
 from tokimori.model.document import Document
 from tokimori.ports.ends import EndPlace
 from tokimori.service.events.trail import MOST, Trail

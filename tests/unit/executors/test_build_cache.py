@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tokimori.errors import Refused
-from tokimori.executors.builds import cache as module
-from tokimori.executors.builds.cache import Environments, key_of
+from tokimori.executors import builds as module
+from tokimori.executors.builds import Environments, key_of
 from tokimori.model.build import Manifest
 
 LOCK = ("a==1 --hash=sha256:0",)

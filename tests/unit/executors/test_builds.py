@@ -13,9 +13,9 @@ import pytest
 from tests.unit.examples import NEW_YEAR, a_task
 from tokimori.clock import Moment
 from tokimori.errors import NotFound, StoreUnavailable, TokimoriError
-from tokimori.executors.builds import executor as module
-from tokimori.executors.builds.executor import BuildExecutor
-from tokimori.executors.outcomes import short_of
+from tokimori.executors import builds as module
+from tokimori.executors.builds import BuildExecutor
+from tokimori.executors.reported import short_of
 from tokimori.model.build import Manifest, digest_of, env_file, frozen, pieces_of
 from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.outcome import Failed, Released

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from tokimori.formats.files import at_once
+from tokimori.formats.importing import at_once
 from tokimori.service.asking import MOST_LISTED
 from tokimori.translators.entries import Entry, LeftOut
 

@@ -1,4 +1,4 @@
-"""Runs e-mail targets: sends the e-mail, and makes an outcome of what the server says."""
+"""Executor of e-mail targets."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from tokimori.model.outcome import Failed, Outcome, TimedOut
 from tokimori.ports.executor import AttemptTask
 
 if TYPE_CHECKING:
-    from tokimori.executors.email.sending import Delivery
+    from tokimori.executors.letters import Delivery
 
 TIMEOUT = 60.0
 """Seconds that an e-mail may take where its job says nothing: servers make strangers wait."""
@@ -78,11 +78,10 @@ class EmailExecutor(LoopExecutor[EmailAttempt]):
             return Failed(fault.message, final=True)
 
     async def _on_its_way(self, attempt: EmailAttempt, timeout: float) -> "Delivery":
-        """Return a new delivery. Its modules are loaded with the first e-mail only."""
-        letters = await asyncio.to_thread(import_module, "tokimori.executors.email.sending")
-        sending = await asyncio.to_thread(import_module, "tokimori.executors.email.sending")
+        """Return a new delivery. Its module is loaded with the first e-mail only."""
+        letters = await asyncio.to_thread(import_module, "tokimori.executors.letters")
         letter = await asyncio.to_thread(letters.letter_of, attempt.task, attempt.target, self._clock.now())
-        delivery: Delivery = sending.Delivery(letter, self._networks, timeout)
+        delivery: Delivery = letters.Delivery(letter, self._networks, timeout)
         return delivery
 
     def _opened(self) -> ThreadPoolExecutor:

@@ -1,4 +1,4 @@
-"""Sends e-mails by smtplib, in a thread of its own for each. Loaded when the first is sent."""
+"""E-mails sent by smtplib, each in a thread. Loaded with the first e-mail."""
 
 import smtplib
 import socket

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tokimori.model.handlers import handlers_text, handles, is_told, text_of_pattern
+from tokimori.model.target import handlers_text, handles, is_told, text_of_pattern
 
 HANDLERS = ("mails", "a name of words", re.compile(r"reports\..*"), re.compile("a/b"))
 

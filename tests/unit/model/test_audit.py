@@ -3,8 +3,7 @@
 import pytest
 
 from tokimori.clock import SECOND, Moment
-from tokimori.model.audit import Entry, encode_entry, name_of, shown
-from tokimori.model.audit_changes import Changed, changed_in
+from tokimori.model.audit import Changed, Entry, changed_in, encode_entry, name_of, shown
 
 AT = Moment(1_764_095_402_114_203)
 

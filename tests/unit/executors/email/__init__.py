@@ -1,1 +1,0 @@
-"""Tests of `tokimori.executors.email`."""
