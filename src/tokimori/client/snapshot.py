@@ -15,9 +15,9 @@ from urllib.parse import quote
 import msgspec
 
 from tokimori.clock import to_datetime
-from tokimori.engine import prune, rewind
+from tokimori.engine import rewind, unfinished
 from tokimori.errors import StoreError, TokimoriError
-from tokimori.model import audit, message, notifying, task
+from tokimori.model import audit, message, notifying, order
 from tokimori.model.calendar import decode_days_off
 from tokimori.model.dependents import On
 from tokimori.model.encoding import decode_definition
@@ -45,8 +45,8 @@ from tokimori.service.set_turns import SETS
 from tokimori.service.tasks import TASKS
 from tokimori.service.tokens import TOKENS
 from tokimori.stores.migrations import LEDGER, Migration
-from tokimori.stores.sqlite.connection import known_migrations
-from tokimori.stores.sqlite.connection_thread import FileLock
+from tokimori.stores.sqlite.file_lock import FileLock
+from tokimori.stores.sqlite.schema import known_migrations
 from tokimori.stores.urls import PLAIN, Namespace
 
 _BESIDE = ("-wal", "-shm", "-journal", "-lock", "-turn")
@@ -151,10 +151,10 @@ def _document_forms() -> _Documents:
     return {each.word: each.decode for each in kinds} | {
         audit.KIND: audit.decode_entry,
         rewind.KIND: lambda text: [int(each) for each in text.split()],
-        prune.UNFINISHED.kind: str,
+        unfinished.UNFINISHED.kind: str,
         notifying.KIND: lambda text: text == "" or notifying.decode_notifying(text),
         message.KIND: _read_entry,
-        task.KIND: _read_entry,
+        order.KIND: _read_entry,
     }
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from tokimori.clock import DAY, Moment
 from tokimori.engine.streams import Streams
 from tokimori.errors import Conflict
-from tokimori.model import message, request, task
+from tokimori.model import message, order, request
 from tokimori.model.build import UPLOAD, UPLOAD_KEPT, UPLOADED
 from tokimori.model.document import Document, new_version
 from tokimori.model.ids import NodeId, RandomBytes
@@ -61,7 +61,7 @@ class Trimmer:
         self._random = random
         self._kinds = (
             messages,
-            KeptEntries(kind=task.KIND, days=ORDERS_KEPT, most=MOST_ORDERS),
+            KeptEntries(kind=order.KIND, days=ORDERS_KEPT, most=MOST_ORDERS),
         )
         self._place: tuple[int, str] = (0, "")
         """The next kind, and the name behind which it continues."""
@@ -171,7 +171,7 @@ class Trimmer:
         return False
 
     async def _delete(self, gone: Sequence[Document]) -> bool:
-        """Delete them in task, up to one that has changed; return if all were deleted."""
+        """Delete them in order, up to one that has changed; return if all were deleted."""
         with suppress(Conflict):
             for each in gone:
                 await self._store.delete_document(each.kind, each.name, each.version)
