@@ -45,8 +45,8 @@ from tokimori.service.set_turns import SETS
 from tokimori.service.tasks import TASKS
 from tokimori.service.tokens import TOKENS
 from tokimori.stores.migrations import LEDGER, Migration
-from tokimori.stores.sqlite.file_lock import FileLock
-from tokimori.stores.sqlite.schema import known_migrations
+from tokimori.stores.sqlite.connection import known_migrations
+from tokimori.stores.sqlite.connection_thread import FileLock
 from tokimori.stores.urls import PLAIN, Namespace
 
 _BESIDE = ("-wal", "-shm", "-journal", "-lock", "-turn")
