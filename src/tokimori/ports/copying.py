@@ -140,7 +140,7 @@ class Copying(Protocol):
     """Copy of rows from a store without working nodes to another one; jobs and pauses go other ways."""
 
     def snapshot(self) -> AbstractAsyncContextManager[Self | None]:
-        """Return this store as it is at one moment, only to be read, while nodes work; None: it has no such thing."""
+        """Return this store as it is at one moment, only to be read, while nodes work; None if it has no snapshots."""
         ...
 
     async def finish_moves(self) -> None:

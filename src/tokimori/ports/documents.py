@@ -32,5 +32,5 @@ class Documents(Protocol):
         ...
 
     async def delete_document(self, kind: str, name: str, version: int) -> None:
-        """Delete this version; it is no error if there is no such document. Raises `Conflict` for another version."""
+        """Delete this version; do nothing if the document is gone. Raises `Conflict` for another version."""
         ...

@@ -69,12 +69,12 @@ class Endings(Protocol):
         ...
 
     async def ended_among(self, run_ids: Sequence[RunId]) -> list[RunId]:
-        """Return those of these runs, at most 500, that have ended."""
+        """Return the ended ones of these runs, at most 500."""
         ...
 
     def expect(self, run_ids: Sequence[RunId], heard: Callable[[Sequence[RunId]], None]) -> bool:
-        """Have `heard` called, on the loop, when some of these runs end; return False if only looks tell.
+        """Have `heard` called, on the loop, when some of these runs end; return False if the store has no notices.
 
-        It is only a hint, and holds for half a minute: an end may be missing, or come twice.
+        It is a hint that holds for half a minute: an end may be missing, or be reported twice.
         """
         ...

@@ -127,7 +127,7 @@ class Noted(Struct, frozen=True, kw_only=True):
 class Ended(Struct, frozen=True, kw_only=True, gc=False):
     """The attempt has ended, with all its processes. `started` is None if it never began.
 
-    `cpu` (microseconds of processors) and `memory` (bytes at its peak) are what it cost, None if that can't be known.
+    `cpu` (microseconds of processors) and `memory` (bytes at its peak) are its cost, None if unknown.
     """
 
     run_id: RunId

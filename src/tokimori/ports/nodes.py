@@ -101,7 +101,7 @@ class Nodes(Protocol):
     """Membership and liveness of nodes. No wall clocks are compared."""
 
     async def now(self) -> Moment:
-        """Return the store's time, as `tick` tells it."""
+        """Return the store's time, the same as `tick` returns."""
         ...
 
     async def register(self, node: NodeRecord) -> None:

@@ -11,8 +11,8 @@ class Outside(Struct, frozen=True, kw_only=True):
     `driver` is `sqlite`, `postgresql` or `mysql`. `where` identifies the database; the store's own connection answers
     `here`. `add` stores a run: it waits without a lane, so that no lock on its job is needed, and gets the job's lane
     when it is due (`Planning.promote`). If it `checks`, it refuses runs of a stopped or deleted job, and returns a row
-    if it stored one; else the caller has to check before. `known` finds the run of an incarnation and an origin. `told`
-    wakes nodes once the transaction is committed; None if they notice by themselves.
+    if it stored one; else the caller checks before. `known` finds the run of an incarnation and an origin. `told` wakes
+    nodes after the commit; None if they notice without it.
     """
 
     driver: str

@@ -48,12 +48,12 @@ class Planning(Protocol):
     async def outdated(self, tzdata: str, limit: int) -> list[Job]:
         """Return enabled jobs whose next moment was computed with an older tzdata than this one, the oldest first.
 
-        It is cheap if there are none, however many jobs there are.
+        Without any it is cheap for any number of jobs.
         """
         ...
 
     async def promote(self, now: Moment, limit: int, skip: int = 0) -> int:
-        """Make waiting runs ready whose moment has come, in order, after skipping so many; return how many."""
+        """Make due runs ready, in order, after the first `skip` ones; return their number."""
         ...
 
     async def hasten_run(self, run: Run, due: Moment, nominal: Moment) -> None:
@@ -72,7 +72,7 @@ class Pausing(Protocol):
         ...
 
     async def delete_pause(self, queue: str) -> None:
-        """End the pause of this queue, or of everything; it is no error if there is none."""
+        """End the pause of this queue, or of everything; do nothing if there is none."""
         ...
 
     async def list_pauses(self) -> list[Pause]:

@@ -51,8 +51,8 @@ class Permit(Struct, frozen=True, kw_only=True):
 class Semaphore(Struct, frozen=True, kw_only=True):
     """A semaphore of `limit` units, of which `used` are held.
 
-    `waiting` is how many runs and programs are in line, counted up to `MOST_COUNTED`. `holders` are the first
-    `MOST_HOLDERS` permits that are held, by (since, id). Of a rate `taken` units count now, and the line goes on at
+    `waiting` is the number of runs and programs in line, counted up to `MOST_COUNTED`. `holders` are the first
+    `MOST_HOLDERS` held permits, by (since, id). With a rate, `taken` units count now, and the line continues at
     `wakes`.
     """
 
@@ -127,7 +127,7 @@ class SemaphoreTable(Protocol):
         ...
 
     async def delete_semaphore(self, name: str) -> None:
-        """Delete it; it is no error if there is none. Raises `Refused` while units are held or waited for."""
+        """Delete the semaphore; do nothing if there is none. Raises `Refused` while units are held or waited for."""
         ...
 
     async def acquire(self, wish: UnitWish, now: Moment) -> Answer:

@@ -247,7 +247,8 @@ class Runs(Protocol):
         ...
 
     async def last_runs(self, job_ids: Sequence[JobId], limit: int, longest: Most = None) -> list[Run]:
-        """Return the newest runs of each of these jobs, live and ended, at most so many of each; newest first (by id).
+        """Return the newest runs of each of these jobs, live and ended, at most `limit` each, newest first (by id).
+        `longest`: as in `RunFilter`.
 
         `longest`: as in `RunFilter`.
         """
@@ -271,7 +272,7 @@ class Runs(Protocol):
         ...
 
     async def outputs_with(self, text: bytes, attempts: Mapping[RunId, int]) -> list[RunId]:
-        """Return the runs of which the kept output of this attempt has these bytes. At most some hundred runs."""
+        """Return the runs whose kept output of this attempt contains these bytes, at most some hundred."""
         ...
 
     async def cancel_run(self, run_id: RunId, reason: str, now: Moment, unbegun: int | None = None) -> Run:
@@ -324,7 +325,7 @@ class Store(
         ...
 
     def shut_while(self, document: Document, error: Callable[[], StoreError]) -> None:
-        """Raise this error at changes from now on, while there is such a document.
+        """Raise this error at changes while the document exists. Stores notice it within `looks_every` seconds.
 
         It is noticed after `looks_every` seconds at the latest.
         """

@@ -20,7 +20,7 @@ change."""
 class Claim(Struct, frozen=True, kw_only=True):
     """A request for work: at most `limit` ready runs of these lanes. Each request has a new id.
 
-    `skip`: pass so many runs at the head of its only lane.
+    `skip`: pass this number of runs at the head of its only lane.
     """
 
     id: ClaimId
@@ -40,7 +40,7 @@ class Claimed(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def is_cut(claimed: Sequence[Claimed]) -> bool:
-    """Return whether payloads may have kept a claim from returning all runs that there are."""
+    """Return whether the size of payloads may have cut a claim short."""
     return sum(len(each.run.payload or "") for each in claimed) >= LARGE
 
 

@@ -178,12 +178,12 @@ class Notices:
                 del self._expected[run_id]
 
     def ended(self, run_ids: Iterable[RunId]) -> None:
-        """Notify those who expect the end of one of these runs."""
+        """Notify those who wait for the end of one of these runs."""
         if self._expected and (found := [each for each in run_ids if self._expected.pop(each, None) is not None]):
             self.tell_ended(found)
 
     def tell_ended(self, run_ids: Sequence[RunId]) -> None:
-        """Notify all who may expect the end of one of these runs, which have perhaps ended."""
+        """Notify all who may wait for the end of one of these runs, which have perhaps ended."""
         self._tell_hearers(run_ids)
         if self._sender is not None:
             self._sender.send(ENDED, run_ids)

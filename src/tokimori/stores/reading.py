@@ -90,7 +90,7 @@ class TableReader:
 
     @abstractmethod
     async def _cancel_run(self, run_id: RunId, reason: str, now: Moment, unbegun: int | None) -> object:
-        """End a run that has not started, order one that runs to end, and leave all others: see `Runs.cancel_run`."""
+        """End a run that has not started, order a running one to end, and leave all others: see `Runs.cancel_run`."""
 
     @abstractmethod
     async def _hold_run(self, run_id: RunId, reason: str) -> object:
@@ -151,13 +151,13 @@ class TableReader:
         return rows.run_of(existing(await self._row(GET_RUN, run_id, run_id), no_run(run_id)))
 
     async def ended_among(self, run_ids: Sequence[RunId]) -> list[RunId]:
-        """See `Endings.ended_among`. Some ids stand there twice, so that servers know few statements."""
+        """See `Endings.ended_among`. Some ids are repeated, so that servers see few different statements."""
         asked = list(run_ids) + list(run_ids[-1:]) * ((1 << max(0, len(run_ids) - 1).bit_length()) - len(run_ids))
         statement = f"SELECT id FROM tokimori_history WHERE id IN ({', '.join(['%s'] * len(asked))})"
         return [RunId(str(row[0])) for row in await self._select(statement, *asked)] if asked else []
 
     def expect(self, run_ids: Sequence[RunId], heard: Callable[[Sequence[RunId]], None]) -> bool:
-        """See `Endings.expect`. No other program tells of ends."""
+        """See `Endings.expect`. No other program sends notices of ends."""
         return False
 
     async def cancel_run(self, run_id: RunId, reason: str, now: Moment, unbegun: int | None = None) -> Run:
@@ -199,7 +199,7 @@ class TableReader:
         return None if row is None else rows.output_of(row)
 
     async def outputs_with(self, text: bytes, attempts: Mapping[RunId, int]) -> list[RunId]:
-        """See `Runs.outputs_with`. The server searches: what it would send is up to 128 KiB of each."""
+        """See `Runs.outputs_with`. The server searches, because it would send up to 128 KiB of each output."""
         ids, has = ", ".join(["%s"] * len(attempts)) or "NULL", self._has_bytes
         statement = f"SELECT run_id, attempt FROM tokimori_outputs WHERE run_id IN ({ids}) AND attempt > 0"
         statement += f" AND ({has.format('head')} OR {has.format('tail')})"

@@ -32,7 +32,7 @@ class Connected(Guarded):
     frozen = False
 
     async def freeze(self) -> None:
-        """Read all that follows as it is at this moment. A server that can't do that leaves `frozen` as it is."""
+        """Make all later reads see this moment. A server without snapshots leaves `frozen` as it is."""
 
     def thawed(self, name: str) -> StoreError:
         """Return the error of a session that ended while its moment was read."""
@@ -49,7 +49,7 @@ DB = TypeVar("DB", bound=Connected)
 
 
 class ServerStore(Generic[DB]):
-    """The store `name`; `connect` makes a pool of at most so many connections. It belongs to one loop."""
+    """Store `name`; `connect` makes a pool with a bounded number of connections. It belongs to one loop."""
 
     def __init__(self, name: str, connect: Callable[[int], DB], notices: Notices) -> None:
         self._name = name
@@ -107,7 +107,7 @@ class ServerStore(Generic[DB]):
         """Greet the server; return the promises that its settings break."""
 
     async def close(self) -> None:
-        """See `Schema.close`. Notices end first, while there are connections; each part ends, whatever others do."""
+        """See `Schema.close`. Notices end first, while there are connections. Each part ends, even if another fails."""
         try:
             await self._closing.aclose()
         finally:
@@ -186,7 +186,7 @@ class NotifyingStore(ServerStore[DB]):
         """See `Planning.apply`."""
 
     async def cancel_run(self, run_id: RunId, reason: str, now: Moment, unbegun: int | None = None) -> Run:
-        """See `Runs.cancel_run`. Whoever waits for its end is notified in any case: this program may not know him."""
+        """See `Runs.cancel_run`. All who wait for its end are notified: this program may not know of them."""
         run = await self._cancelled(run_id, reason, now, unbegun)
         self._notices.tell()
         self._notices.tell_ended([run_id])

@@ -25,20 +25,20 @@ def took(run: Run) -> int | None:
 
 
 def usual_of(runs: Iterable[Run]) -> tuple[int, int] | None:
-    """Return the median and the 95th percentile of the runs that succeeded; None if there are none."""
+    """Return the median and the 95th percentile of the lengths of successful runs; None if there are none."""
     ended = [run for run in runs if run.state is RunState.SUCCEEDED]
     lengths = sorted(length for run in ended if (length := took(run)) is not None)
     return (round(median(lengths)), lengths[-(-len(lengths) * 95 // 100) - 1]) if lengths else None
 
 
 def median_of(runs: Iterable[Run]) -> int | None:
-    """Return the median of the runs that succeeded; None if there are none."""
+    """Return the median length of successful runs; None if there are none."""
     found = usual_of(runs)
     return None if found is None else found[0]
 
 
 def bars(runs: Sequence[Run]) -> Markup:
-    """Return the last runs (oldest first) as bars: a failure has a foot, and what was not made is a foot alone."""
+    """Return the last runs (oldest first) as bars: a failure has a foot, and a skip is only a foot."""
     usual = median_of(runs) or 0
     drawn: dict[str, str] = {}
     for place, run in enumerate(runs, BARS - len(runs)):

@@ -38,7 +38,7 @@ class Window(NamedTuple):
 
 
 class Tick(NamedTuple):
-    """A run or a firing: from when to when, its tone (empty: to come), and what it is."""
+    """Run or firing: its begin and end, its tone (empty: to come), and its title."""
 
     first: Moment
     last: Moment
@@ -63,7 +63,7 @@ class Lane(NamedTuple):
 
 
 def firings(schedule: Schedule, after: Moment, through: Moment) -> tuple[Sequence[Moment], int]:
-    """Return the moments within after < t <= through, the first of them if there are many, and how many there are."""
+    """Return the moments within after < t <= through, only the first if they are many, and their number."""
     found = list(islice(each_moment(schedule, after, through), MOST_WALKED + 1))
     if len(found) <= MOST_WALKED:
         return found, len(found)
@@ -129,7 +129,7 @@ def jumps(window: Window) -> Iterator[tuple[Moment, Moment, str]]:
 
 
 def marks(window: Window) -> Sequence[tuple[Moment, str]]:
-    """Return where the scale has lines, and what stands there: each second hour, or each day."""
+    """Return the lines of the scale with their labels: every second hour, or every day."""
     span = window.last - window.first
     if span <= 2 * DAY:
         first = midnight(window.first, window.zone)
@@ -163,7 +163,7 @@ def _to_come(lane: Lane) -> Iterator[tuple[Tick, Lane]]:
 
 
 def picture(lanes: Sequence[Lane], window: Window) -> Markup:
-    """Return the lanes over the period. Their names stand beside it."""
+    """Return the lanes over the period, without their names."""
     high = TOP + ROW * len(lanes)
     drawn = [_HATCH, *_shaded(lanes, window, high), *_scale(window, high)]
     for row, lane in enumerate(lanes):
@@ -192,7 +192,7 @@ def said(at: Moment, window: Window) -> str:
 
 
 def _shaded(lanes: Sequence[Lane], window: Window, high: int) -> Iterator[str]:
-    """Yield what is behind all lanes: long firings at once, and changes of the clocks."""
+    """Yield the background of all lanes: many firings at once, and changes of the clocks."""
     least = (window.last - window.first) // 288
     long = [(tick.first, tick.last) for tick, _ in to_come(lanes) if tick.last - tick.first >= least]
     for first, last, most in collisions(long):

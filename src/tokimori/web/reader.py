@@ -18,7 +18,7 @@ def _roles() -> Mapping[str, Role]:
 
 @lru_cache(maxsize=1)
 def _of_everybody() -> frozenset[str]:
-    """Return the operations on what is everybody's, to which a token of some jobs or queues has no right."""
+    """Return the operations on shared things, to which a token for some jobs or queues has no right."""
     return frozenset(name for name, each in table().items() if each.reach is WHOLE)
 
 
@@ -29,13 +29,13 @@ _AS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 class Reader(NamedTuple):
-    """A reader with his rights. Whatever he may not do is refused by the service; here it is only drawn."""
+    """Reader with his rights. The service refuses what he may not do; the page draws it as forbidden."""
 
     access: Access
 
     @property
     def name(self) -> str:
-        """Return his name, as it is recorded with what he does."""
+        """Return his name as the audit log records it."""
         return self.access.author or "owner"
 
     @property
@@ -52,12 +52,12 @@ class Reader(NamedTuple):
         return not self.access.scope.is_everything and operation in _of_everybody()
 
     def needs(self, operation: str) -> str:
-        """Return what an operation needs that he lacks, in words."""
+        """Return the right for an operation that he lacks, in words."""
         name = _AS.get(operation, operation)
         if self.role.includes(_roles()[name]) and self._is_barred(name):
             return "a token of all jobs and queues"
         return f"the role `{_roles()[name]}`"
 
     def lacking(self, operations: Iterable[str]) -> Sequence[str]:
-        """Return those of the operations that he may not do."""
+        """Return the operations for which he lacks the right."""
         return [each for each in operations if self.lacks(each) is not None]

@@ -71,7 +71,7 @@ def run_row(visit: Visit, summary: RunSummary, node: str = "") -> RunRow:
 
 
 def _says(run: Run) -> str:
-    """Return what a list can say of a run: its cause, or how far it is."""
+    """Return the line of a run in a list: its cause, or its progress."""
     if run.cancel is not None and run.state is RunState.RUNNING:
         return f"is to be cancelled: {run.cancel}"[:MOST_SAID]
     if run.state is RunState.RUNNING:
@@ -81,7 +81,7 @@ def _says(run: Run) -> str:
 
 
 def is_stock(error: str) -> bool:
-    """Return whether the text of an error says no more than the exit code beside it."""
+    """Return whether the text of an error only repeats its exit code."""
     return re.fullmatch(r"exit code \d+", error) is not None
 
 

@@ -9,7 +9,7 @@ from tokimori.web.visit import Visit
 
 
 class Moved(NamedTuple):
-    """The answer of a screen that is to be found at another address."""
+    """Answer of a screen that has another address."""
 
     to: str
     told: Toast | None = None
@@ -20,7 +20,7 @@ Shown = Mapping[str, object] | Moved
 
 
 class Screen(NamedTuple):
-    """A screen: its path, its template, and the function that reads what the template shows.
+    """Screen: its path, its template, and the function that reads the template's values.
 
     `place` is the entry of the rail to which it belongs; `leads` if that entry leads to this screen.
     """
@@ -35,10 +35,10 @@ class Screen(NamedTuple):
 
 
 class Field(NamedTuple):
-    """Something that is asked before an act.
+    """Question before an act.
 
-    `kind`: `text`, `area` for long texts, `check` for yes or no, `choice` of one of the `options`, `secret` for what is
-    not shown again.
+    `kind`: `text`, `area` for long texts, `check` for yes or no, `choice` of one of the `options`, `secret` for a text
+    that is not shown again.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Field(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """Result of an act: a sentence, and an address where there is more to see. `once` is shown now and never again."""
+    """Result of an act: a sentence, and an address with more. `once` is a text that is shown this one time."""
 
     text: str
     to: str | None = None
@@ -62,10 +62,10 @@ Given = Mapping[str, str]
 
 
 class Act(NamedTuple):
-    """Something that a button does to each of the chosen things, such as `jobs.pause`.
+    """Act of a button on each chosen thing, such as `jobs.pause`.
 
-    `name` is the operation of the service whose role it needs. `fields` are asked first, and so is what is `sure` (a
-    sentence that says what will happen). `undo` is the act that takes it back.
+    `name` is the operation of the service whose role it needs. `fields` are asked first, and so is `sure` (a sentence
+    with the effect). `undo` is the act that takes it back.
     """
 
     name: str

@@ -28,7 +28,7 @@ def time_of(moment: Moment, zone: str, now: Moment) -> Time:
 
 
 def lasted(started: Moment | None, ended: Moment | None, now: Moment, *, is_running: bool) -> str:
-    """Return how long it took or has taken so far; empty if it never began, or nobody knows its end."""
+    """Return the length of an attempt up to its end or up to now; empty if its begin or its end is unknown."""
     if started is None:
         return ""
     if ended is None:

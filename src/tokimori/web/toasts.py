@@ -19,7 +19,7 @@ MOST_UNDONE = 40
 
 
 class Toast(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A receipt or a refusal. `to` is where there is more to see, `command` what mends a refusal in a terminal."""
+    """Receipt or refusal. `to` is an address with more, `command` the one that mends a refusal in a terminal."""
 
     head: str
     text: str = ""

@@ -50,7 +50,7 @@ class Visit(NamedTuple):
 
     @property
     def is_part(self) -> bool:
-        """Return whether only what may change is asked for."""
+        """Return whether the browser asks only for the changing part."""
         return self.part != ""
 
     @property
@@ -69,7 +69,7 @@ class Visit(NamedTuple):
         return address(quote(self.path), pairs)
 
     def match(self, *names: str) -> str:
-        """Return the filters with these names, as they stand in the address; `?` alone for none."""
+        """Return the filters with these names as a query; only `?` for none."""
         return "?" + urlencode([(name, value) for name in names for value in self.all(name)])
 
     def zone_of(self, zone: str) -> str:
@@ -77,7 +77,7 @@ class Visit(NamedTuple):
         return zone if self.zone == EACH_JOB else self.zone or self.service.time_zone
 
     async def lately(self, question: str, find: Callable[[], Awaitable[_T]], least: float = 0) -> _T:
-        """Return what is found, or was found lately for another reader who sees the same jobs."""
+        """Return the result of `find`, or a recent one of a reader who sees the same jobs."""
         key = (question, self.reader.access.scope)
         return await (find() if self.kept is None else self.kept.get(key, find, least))
 

@@ -90,9 +90,9 @@ _PILE: Final = re.compile(f"({_ACCENT}{{3}}){_ACCENT}+")
 
 
 def harmless(value: _T) -> _T | str:
-    """Return a text as it is drawn: controls and marks that turn letters round written out, and piles of accents cut.
+    """Return a text as it is drawn: control characters and marks of direction are written out, piles of accents cut.
 
-    What is markup already, or is typed into a field, stays as it is.
+    Markup and typed texts stay as they are.
     """
     if not isinstance(value, str) or isinstance(value, Markup) or (value.isascii() and value.isprintable()):
         return value

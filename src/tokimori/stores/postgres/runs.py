@@ -32,7 +32,7 @@ _RUNNING = "(SELECT * FROM tokimori_runs WHERE state = 'running' OFFSET 0) runni
 
 
 def _list(wanted: RunFilter, job: str, before: str, limit: str) -> str:
-    """Return the statement of a list. The server finds the indexes by itself."""
+    """Return the statement of a list. The server chooses the indexes."""
     columns = run_columns(wanted.longest)
     parts = (
         f"(SELECT {columns} FROM {_RUNNING if index == RUNNING else table} WHERE {condition.replace(*_READY)} {limit})"

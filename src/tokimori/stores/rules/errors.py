@@ -53,7 +53,7 @@ def full(job_id: JobId, most: int | None) -> Refused:
 
 
 def is_parent(job_id: str) -> Refused:
-    """Return the error for deleting a job after which others run."""
+    """Return the error for deleting a job that is a parent."""
     message = f"other jobs run after {job_id}: delete them first, or with it (cascade)"
     return Refused(message, field="id", value=job_id, allowed=CHILDLESS)
 

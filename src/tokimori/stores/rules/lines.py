@@ -97,7 +97,7 @@ MOST_SERVED = 1000
 
 
 def fits(used: int, limit: int, weight: int = 1) -> bool:
-    """Return whether one more run may run, or so many more units be held; limit 0 is unlimited."""
+    """Return whether `weight` more units fit below the limit; 0 is unlimited."""
     return not limit or used + weight <= limit
 
 
@@ -107,7 +107,8 @@ def room(running: int, limit: int, waiters: int) -> int:
 
 
 def has_room(active: int, coming: int, most: int | None) -> bool:
-    """Return whether so many more runs of a job may be active, of `most` (None: any number).
+    """Return whether the job may have so many more active runs (`most` None: any number). No more runs always fit, for
+    an edit may have lowered the number.
 
     It is always true for none: an edit may have lowered the number.
     """

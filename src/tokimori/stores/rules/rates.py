@@ -18,9 +18,9 @@ _AGAIN = SECOND // 10
 class Turns(NamedTuple):
     """Turns as the row of a semaphore keeps them.
 
-    `wakes` is when its line goes on by itself. `turn` is the lane that is next; `kept`: other lanes take nothing, as
-    its head wants more units than are free. `woken` are units of runs that were woken and have not been claimed.
-    Behind `until` neither counts.
+    At `wakes` its line continues without an event. `turn` is the next lane; `kept`: other lanes take nothing, because
+    its head wants more units than are free. `woken` are units of runs that were woken and have not been claimed. Behind
+    `until` neither counts.
     """
 
     wakes: Moment | None = None
@@ -31,7 +31,7 @@ class Turns(NamedTuple):
 
 
 class Rated(NamedTuple):
-    """Rate of a semaphore, what is taken of it now, and the turns."""
+    """Rate of a semaphore, its units taken now, and its turns."""
 
     rate: ClaimRate
     window: Window

@@ -93,7 +93,7 @@ File = tuple[int, int] | None
 
 
 def real_path(path: str) -> str:
-    """Return the file's own path, without links: SQLite's and our other files are beside it."""
+    """Return the file's path without links: SQLite's files and ours are beside it."""
     return os.path.realpath(path)
 
 

@@ -50,7 +50,7 @@ def change_edges(db: sqlite3.Connection, before: Edges, after: Edges, family: in
 
 
 def leave_family(db: sqlite3.Connection, job_id: JobId) -> None:
-    """Forget the edges that the job declared, whatever its definition says. Raises `Refused` if it has children."""
+    """Forget the edges that the job declared, as they are stored. Raises `Refused` if it has children."""
     children = "SELECT 1 FROM tokimori_edges WHERE parent = ? AND declared_by = child"
     if db.execute(children, (job_id,)).fetchone() is not None:
         raise is_parent(job_id)

@@ -159,7 +159,7 @@ def _serve_key(db: sqlite3.Connection, incarnation: Incarnation, key: str) -> No
 
 
 def _serve_job(db: sqlite3.Connection, job: Incarnation, wake: str, values: Sequence[object]) -> None:
-    """Wake its runs. If the database refuses one of them, beats do so later (as a move of its runs)."""
+    """Wake its runs. If the database refuses one of them, later beats wake it (as a move of its runs)."""
     if not _taken(db, wake, values):
         db.execute(_WAKE_LATER, (job,))
 
@@ -233,7 +233,7 @@ def _units_of(db: sqlite3.Connection, name: str) -> tuple[Any, ...]:
 
 
 def _next_in_turn(db: sqlite3.Connection, name: str, free: int, rated: Rated, lanes: Sequence[Lane]) -> list[str]:
-    """Return the runs that the rate lets go on now, and write the turns."""
+    """Return the runs that the rate admits now, and write the turns."""
     heads = [(lane, head) for lane in lanes if (head := head_of(db, name, lane)) is not None]
     here = [lane for lane, head in heads if not db.execute(_OLDER, (lane, head.rank)).fetchone()]
     with ExitStack() as stack:
@@ -246,7 +246,7 @@ def _next_in_turn(db: sqlite3.Connection, name: str, free: int, rated: Rated, la
 
 
 def go_on(db: sqlite3.Connection, now: Moment) -> int:
-    """Serve the lines that go on by now because of a rate; return how many there are."""
+    """Serve the lines that a rate lets continue by now; return their number."""
     due = "SELECT name FROM tokimori_semaphores WHERE wakes <= ? ORDER BY wakes LIMIT ?"
     names = db.execute(due, (now, MOST_GOING_ON)).fetchall()
     for (name,) in names:
@@ -332,7 +332,9 @@ def now_of(db: sqlite3.Connection) -> Moment:
 
 
 def rated_of(db: sqlite3.Connection, name: str, *, mends: bool = True) -> Rated | None:
-    """Return the rate of a semaphore, if it has one. `mends`: what a wrong clock has as still to come was taken now."""
+    """Return the rate of a semaphore, if it has one. `mends`: units that a wrong clock dated ahead count as
+    taken now.
+    """
     row = db.execute(_ROW, (name,)).fetchone()
     rate = None if row is None else stored_rate(row[0])
     return None if rate is None else rated(db, name, rate, Turns(*row[1:]), mends=mends)
@@ -351,7 +353,7 @@ def rated(db: sqlite3.Connection, name: str, rate: ClaimRate, turns: Turns, *, m
 
 
 def take(db: sqlite3.Connection, name: str, units: int) -> None:
-    """Write that so many units were taken now, and forget what counts no more."""
+    """Write the units taken now, and forget those that count no more."""
     found = rated_of(db, name)
     if found is not None:
         db.execute(_TAKE, (ledger_of(name), found.now, units))

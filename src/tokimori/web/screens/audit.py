@@ -78,7 +78,7 @@ def _moment(visit: Visit, name: str) -> Moment | None:
 
 
 async def _found(visit: Visit) -> tuple[Sequence[Recorded], str | None]:
-    """Return the newest that match, of so many that are looked at, and where to go on."""
+    """Return the newest matches among the entries of one page, and the place to continue."""
     since, until = _moment(visit, "since"), _moment(visit, "until")
     after = max(visit.one("after") or "", "" if until is None else older_than(Moment(until - 1)))
     sought = {name: (visit.one(name) or "").casefold() for name in ("who", "what", "of")}

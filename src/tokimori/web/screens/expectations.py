@@ -40,7 +40,7 @@ _COMMAND: Final = "tokimori expect backup-of-nas --within 25h"
 
 
 async def show(visit: Visit) -> Shown:
-    """Return the list of what is expected, and of what of it has not come."""
+    """Return the list of expectations, and of missed ones."""
     if (moved := retyped(visit, _NAMES)) is not None:
         return moved
     wrong = await _wrong(visit.service)
@@ -68,7 +68,7 @@ async def show(visit: Visit) -> Shown:
 
 
 def _word(wrong: Mapping[str, str], each: Expectation) -> str:
-    """Return how it stands: a report of a failure holds before a node has looked."""
+    """Return the state of an expectation. A reported failure counts before a node has looked."""
     has_failed = each.failed is not None and each.failed > (each.good or 0)
     return wrong.get(each.name, "failed" if has_failed else "good")
 
@@ -98,7 +98,7 @@ def _within(each: Expectation) -> str:
 
 
 async def page(visit: Visit) -> Shown:
-    """Return the page of what is expected, with what it reported last."""
+    """Return the page of an expectation, with its last report."""
     each = await visit.service.expectations.get(visit.parts["name"])
     word = _word(await _wrong(visit.service), each)
     name = plain(each.name)

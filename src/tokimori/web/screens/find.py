@@ -65,7 +65,7 @@ _KEYS: Final = {"now": "g n", "jobs": "g j", "runs": "g r", "failures": "g f", "
 
 
 async def _jobs(visit: Visit, looked: Sequence[str]) -> Sequence[tuple[str, str]]:
-    """Return the first jobs whose id begins so, and those in which all words stand, with their states."""
+    """Return the first jobs whose ids begin with the text, and those that contain all words, with their states."""
     if not looked:
         return ()
     found: dict[str, str] = {}
@@ -101,7 +101,7 @@ async def _runs(visit: Visit, looked: Sequence[str]) -> Sequence[Option]:
 def _verbs(
     visit: Visit, acts: Mapping[str, Act], looked: Sequence[str], jobs: Sequence[tuple[str, str]]
 ) -> Sequence[Option]:
-    """Return what can be done with the first job, and what can be made."""
+    """Return the acts on the first job, and the things that can be made."""
     found = [
         Option(f"{acts[name].verb} {plain(job_id)}…", _question(name, job_id, path("jobs", job_id)), asks=True)
         for job_id, state in jobs

@@ -76,7 +76,7 @@ async def show(visit: Visit) -> Shown:
 
 
 async def _side(visit: Visit, chosen: str, edges: Sequence[Edge]) -> Mapping[str, object]:
-    """Return what the panel beside the graph says of a job. Raises `NotFound`."""
+    """Return the values of the panel of a job. Raises `NotFound`."""
     job = await visit.service.jobs.get(chosen)
     last = (await visit.service.runs.last([job.id], BARS, longest=LONGEST_SAID))[job.id]
     return {

@@ -23,7 +23,7 @@ Form = Mapping[str, Sequence[str]]
 
 
 class Clash(NamedTuple):
-    """A field that somebody else changed meanwhile: as it was, as it is now, and as it stands in the form."""
+    """Field that another person changed meanwhile: its old, current and typed texts."""
 
     path: str
     was: str
@@ -32,14 +32,14 @@ class Clash(NamedTuple):
 
 
 async def show(visit: Visit) -> Shown:
-    """Return the form, filled with what there is."""
+    """Return the form with the texts of the job."""
     job = await _job(visit)
     texts = {} if job is None else texts_of(_said(job))
     return await _shown(visit, job, "", texts)
 
 
 async def take(visit: Visit, form: Form) -> Shown:
-    """Return the form with a preview of what was typed, or save it. What is refused stands in the form."""
+    """Return the form with a preview, or save it. A refused form keeps its texts."""
     job = await _job(visit)
     typed: Texts = {name: form[name][-1].replace("\r\n", "\n") for name in FIELDS if form.get(name, [""])[-1].strip()}
     job_id = _one(form, "id").strip()
@@ -109,7 +109,7 @@ async def _shown(
 
 
 async def _preview(visit: Visit, texts: Texts) -> Preview | None:
-    """Return the meaning of the schedule that stands in the form; None for none."""
+    """Return the meaning of the schedule in the form; None if it has none."""
     zone = texts.get("time_zone", "").strip() or visit.service.time_zone
     if not (text := texts.get("schedule", "").strip()):
         return None
@@ -122,7 +122,7 @@ async def _preview(visit: Visit, texts: Texts) -> Preview | None:
 
 
 def _merged(base: Texts, theirs: Texts, typed: Texts) -> tuple[Texts, list[Clash]]:
-    """Return the form with what only others changed, and all that they changed."""
+    """Return the form with all changes that only others made, and the list of all their changes."""
     changed = [name for name in FIELDS if base.get(name, "") != theirs.get(name, "")]
     taken = {name: theirs.get(name, "") for name in changed if typed.get(name, "") == base.get(name, "")}
     clashes = [Clash(name, base.get(name, ""), theirs.get(name, ""), typed.get(name, "")) for name in changed]

@@ -111,7 +111,7 @@ async def _add(service: Service, name: str, given: Given) -> Receipt:
 
 
 def _target(given: Given) -> Mapping[str, Any]:
-    """Return what it does. Raises `InvalidInput` for none, and for two."""
+    """Return the target of a notifier. Raises `InvalidInput` for none, and for two."""
     kinds = [kind for kind in ("url", "email", "command") if kind in given]
     if len(kinds) != 1:
         allowed = "one of an address, e-mail and a command"

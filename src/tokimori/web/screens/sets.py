@@ -38,7 +38,7 @@ _KINDS: Final = (Column("Kind", "pc"), Column("Name", "pa wide"))
 
 
 async def show(visit: Visit) -> Shown:
-    """Return the list of sets: who applied each last, and if that came to its end."""
+    """Return the list of sets: the person who applied each last, and the outcome."""
     if (moved := retyped(visit, _NAMES)) is not None:
         return moved
     word = visit.one("state")
@@ -79,7 +79,7 @@ def _state(each: SetState) -> Cell:
 
 
 async def page(visit: Visit) -> Shown:
-    """Return the page of a set, with what it declares."""
+    """Return the page of a set with its declarations."""
     (each,) = await visit.service.sets.list(visit.parts["name"])
     resources = await visit.service.sets.resources(each.name.removeprefix("app/")) if "/" not in each.name else None
     kinds = (

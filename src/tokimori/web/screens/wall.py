@@ -9,7 +9,7 @@ from tokimori.web.visit import Visit
 
 
 async def show(visit: Visit) -> Shown:
-    """Return what the first screen shows, its counters with the worst first."""
+    """Return the values of the first screen, with the worst counters first."""
     shown = await now.show(visit)
     if not isinstance(shown, dict):
         return shown

@@ -23,7 +23,7 @@ _NOISE: Final = frozenset(
 
 
 class JobChange(NamedTuple):
-    """A change: `lines` begin with `-` for what was, and with `+` for what is."""
+    """Change of a job: `lines` begin with `-` for the old texts, and with `+` for the new ones."""
 
     at: Time
     who: str
@@ -67,7 +67,7 @@ def plain(value: Any) -> Any:
 
 
 def _flat(value: object) -> Iterator[tuple[str, str]]:
-    """Yield the fields that somebody may have changed, those of the definition among the others."""
+    """Yield the fields that people change, those of the definition among the others."""
     if not isinstance(value, Mapping):
         return
     for name, each in value.items():

@@ -60,7 +60,7 @@ class LedgerDay(NamedTuple):
 
 
 async def tab(visit: Visit, job: Job) -> Mapping[str, object]:
-    """Return what became of the occurrences of some days before a moment."""
+    """Return the fates of the occurrences of some days before a moment."""
     if job.state is JobState.DELETED or job.definition.schedule is None:
         return {"days": (), "older": None, "newest": None, "fault": None}
     zone, since = visit.zone_of(job.definition.time_zone), known_since(job, visit.now)
@@ -117,7 +117,7 @@ def _word(line: LedgerLine) -> str:
 
 
 def _alike(line: LedgerLine) -> tuple[str, str | None, str | None]:
-    """Return what lines have in common that are told as one: failures are told one by one."""
+    """Return the key of lines that are shown as one. Each failure has a line of its own."""
     alone = line.run_id if line.state is not RunState.SUCCEEDED or line.fate in FAULTS else None
     return _word(line), line.reason, alone
 

@@ -28,7 +28,7 @@ MOST_YEARS: Final = 50
 
 
 class MonthDay(NamedTuple):
-    """A day of the month: how many occurrences the schedule names, how its runs ended, and what is special."""
+    """Day of a month: the number of its occurrences, the outcomes of its runs, and its peculiarities."""
 
     date: date
     planned: int

@@ -23,7 +23,7 @@ _NOTED: Final = 0.1
 
 
 class Measure(NamedTuple):
-    """Something that is measured of a run. `value` gives None of a run of which it is not known."""
+    """Measure of runs. `value` returns None for a run without it."""
 
     name: str
     unit: str
@@ -67,7 +67,7 @@ class Step(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """A picture: its name, unit, the columns of its values, and a sentence of what has changed."""
+    """Curve: its name, unit, columns of values, and a sentence about its change."""
 
     name: str
     unit: str
