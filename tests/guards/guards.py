@@ -273,7 +273,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         NEIGHBOURS,
         "keepers that die in a row are replaced after a pause",
-        "executors/command.py",
+        "executors/keeper_post.py",
         "pause_after(self._deaths_in_a_row)",
         "0.0",
         "tests/integration/executors/test_suspects.py::test_keepers_that_die_in_a_row_are_replaced_after_a_pause",

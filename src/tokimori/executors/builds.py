@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from hashlib import sha256
@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from tokimori.clock import SECOND, Clock, Moment
 from tokimori.errors import Bug, Refused, StoreError, TokimoriError
 from tokimori.executors.keeper.kernel import is_short
+from tokimori.executors.keeper_post import Background
 from tokimori.executors.reported import short_of, stopped
 from tokimori.model.build import Manifest, check_content, check_task_name, content_of, env_names, manifest_of
 from tokimori.model.ids import RunId, Token
@@ -60,7 +61,7 @@ class BuildExecutor:
         self._report: Callable[[Report], None] = _nobody
         self._lacking: dict[str, tuple[str, ...]] = {}
         self._waiting: dict[_Key, AttemptTask] = {}
-        self._work: set[asyncio.Task[None]] = set()
+        self._work = Background()
         self._room = asyncio.Semaphore(MOST_AT_ONCE)
         self._makers = ThreadPoolExecutor(MOST_AT_ONCE, "tokimori-builds")  # an environment takes minutes of a thread
 
@@ -72,7 +73,7 @@ class BuildExecutor:
         """See `Executor.start`."""
         for task in tasks:
             self._waiting[_key_of(task)] = task
-            self._see_to(self._start(task))
+            self._work.begin(self._start(task))
 
     async def _start(self, task: AttemptTask) -> None:
         try:
@@ -141,7 +142,7 @@ class BuildExecutor:
 
     def forget(self, before: Moment) -> None:
         """See `Executor.forget`: builds and environments that nothing has run since."""
-        self._see_to(asyncio.to_thread(self._cache.forget, before))
+        self._work.begin(asyncio.to_thread(self._cache.forget, before))
 
     async def close(self) -> None:
         """See `Executor.close`."""
@@ -152,11 +153,6 @@ class BuildExecutor:
         for work in self._work:
             work.cancel()
         await asyncio.gather(*self._work, return_exceptions=True)
-
-    def _see_to(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
 
 
 def env_of(tasks_dir: Path, name: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ from tokimori.executors.exchange import Exchange, Exchanges
 from tokimori.executors.facts import account_for, arguments_of, environment_of, folder_of, own_account
 from tokimori.executors.keeper import wire
 from tokimori.executors.keeper.kernel import boottime, is_short
-from tokimori.executors.keeper_post import MOST, CommandAttempt, KeeperPost, remove_old_output
+from tokimori.executors.keeper_post import MOST, Background, CommandAttempt, KeeperPost, KeeperPosts, remove_old_output
 from tokimori.executors.keeper_process import KeeperSettings
 from tokimori.executors.reported import how, lost_with, outcome_of, said_of, short_of
 from tokimori.executors.secrets import hidden_in_json
@@ -22,7 +22,7 @@ from tokimori.model.ids import RunId, Token
 from tokimori.model.lease import LEASE, LEASE_KILL
 from tokimori.model.outcome import Failed, Outcome, Released
 from tokimori.model.run import Output, times_since
-from tokimori.model.suspicion import ALIVE_AND_WELL, COMMON, Judgement, Suspicion, after_death, after_end, pause_after
+from tokimori.model.suspicion import COMMON, Judgement, Suspicion, after_death, after_end
 from tokimori.model.target import Command
 from tokimori.model.templates import with_secrets
 from tokimori.ports.executor import AttemptTask, Ended, Grew, Report, Started, StopReason
@@ -64,13 +64,12 @@ class CommandExecutor:
         )
         self._exchanges = Exchanges((state_dir / "exchange").absolute())
         self._report: Callable[[Report], None] | None = None
-        self._posts: dict[int, KeeperPost] = {}
+        self._ending = Background()
+        self._posts = KeeperPosts(self._settings, self._heard, self._died, self._ending)
         self._numbers: dict[tuple[RunId, Token], tuple[KeeperPost, int]] = {}
         self._lease: wire.Lease | None = None
         self._last = 0
         self._suspicion = Suspicion()
-        self._deaths_in_a_row = 0
-        self._ending: set[asyncio.Task[None]] = set()
         self._closing = False
         self._forgetting: asyncio.Task[None] | None = None
 
@@ -78,8 +77,8 @@ class CommandExecutor:
         """Start the keeper, which first ends what dead keepers have left. Raises `Refused` where it does not start."""
         self._report = report
         self._exchanges.make()
-        await self._new_post(COMMON).open()
-        self._see_to(asyncio.to_thread(self._exchanges.remove_dead))
+        await self._posts.begin(COMMON).open()
+        self._ending.begin(asyncio.to_thread(self._exchanges.remove_dead))
 
     def start(self, tasks: Sequence[AttemptTask]) -> None:
         """Begin these attempts; one that can't be begun is reported before this returns."""
@@ -91,7 +90,7 @@ class CommandExecutor:
                 self._tell(self._end(CommandAttempt(task), Failed(refusal.message), self._clock.now()))
                 continue
             except OSError as fault:
-                self._see_to(self._hand_back(task, fault))
+                self._ending.begin(self._hand_back(task, fault))
                 continue
             post = self._post_for(task)
             post.attempts[order.number] = CommandAttempt(task, exchange)
@@ -138,22 +137,19 @@ class CommandExecutor:
         for attempt in [attempt for post in posts for attempt in post.attempts.values()]:
             attempt.began = attempt.began or boottime()  # it may have begun, though nobody has told so
             self._tell(self._end(attempt, Released("its node stopped it"), self._clock.now()))
-        self._posts, self._numbers = {}, {}
+        self._posts.clear()
+        self._numbers = {}
         await asyncio.gather(*self._ending)
         self._exchanges.remove()
 
     # To the keepers
-
-    def _new_post(self, cell: int) -> KeeperPost:
-        post = self._posts[cell] = KeeperPost(self._settings, cell, self._heard, self._died)
-        return post
 
     def _post_for(self, task: AttemptTask) -> KeeperPost:
         """Return the keeper that runs commands of this job; one for suspects starts when it is needed."""
         cell = self._suspicion.cell_of(task.job_id)
         post = self._posts.get(cell)
         if post is None:
-            post = self._new_post(cell)
+            post = self._posts.begin(cell)
             post.open_later(self._suspicion.pause_of(task.job_id))
         return post
 
@@ -218,11 +214,11 @@ class CommandExecutor:
             attempt.began = None  # of another user's command a process was there
         if post.cell != COMMON and not post.attempts and not self._closing:
             del self._posts[post.cell]
-            self._see_to(post.close())
+            self._ending.begin(post.close())
         try:
             self._tell_end(attempt, notice)
         except OSError as fault:
-            self._see_to(self._tell_end_later(attempt, notice, fault))
+            self._ending.begin(self._tell_end_later(attempt, notice, fault))
         except Exception as fault:  # whatever it was: else the channel to the keeper closes, and all that runs is lost
             log.exception("the report of run %s can't be read", task.run_id)
             failed = Failed(f"the node could not read what it reported: {type(fault).__name__}; its log says more")
@@ -283,7 +279,7 @@ class CommandExecutor:
     ) -> Ended:
         task = attempt.task
         if attempt.exchange is not None and attempt.exchange.is_theirs:
-            self._see_to(asyncio.to_thread(attempt.exchange.remove))
+            self._ending.begin(asyncio.to_thread(attempt.exchange.remove))
         elif attempt.exchange is not None:
             attempt.exchange.remove()
         return Ended(
@@ -305,19 +301,14 @@ class CommandExecutor:
 
     # When a keeper dies
 
-    def _died(self, post: KeeperPost) -> None:
-        """Judge who may have done it, and let another keeper take its place."""
-        del self._posts[post.cell]
+    def _died(self, post: KeeperPost) -> Coroutine[None, None, None]:
+        """Judge the jobs that may have killed the keeper; return the end of what it has left."""
         lost, post.attempts = list(post.attempts.values()), {}
         for attempt in lost:
             del self._numbers[attempt.task.run_id, attempt.task.token]
         judged = after_death(self._suspicion, {attempt.task.run_id: attempt.task.job_id for attempt in lost})
         self._suspicion = judged.suspicion
-        burial = self._see_to(self._bury(post, lost, judged))
-        if post.cell == COMMON:
-            in_a_row = boottime() - post.since < ALIVE_AND_WELL
-            self._deaths_in_a_row = self._deaths_in_a_row + 1 if in_a_row else 1
-            self._new_post(COMMON).open_later(pause_after(self._deaths_in_a_row), burial)
+        return self._bury(post, lost, judged)
 
     async def _bury(self, post: KeeperPost, lost: Sequence[CommandAttempt], judged: Judgement) -> None:
         """End what the keeper has left, and only then tell that its attempts are lost."""
@@ -326,12 +317,6 @@ class CommandExecutor:
             log.warning("%s", line)
         for attempt in lost:
             self._tell(self._end(attempt, lost_with(pid, status, attempt.task, judged), self._clock.now()))
-
-    def _see_to(self, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
-        task = asyncio.get_running_loop().create_task(work)
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
-        return task
 
 
 def _with_secrets(command: Command, values: Mapping[str, str]) -> Command:

@@ -16,6 +16,7 @@ from tokimori.executors.keeper import wire
 from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.keeper_process import KeeperProcess, KeeperSettings
 from tokimori.model.retention import first_id_at
+from tokimori.model.suspicion import ALIVE_AND_WELL, COMMON, pause_after
 from tokimori.ports.executor import AttemptTask, StopReason
 
 log = logging.getLogger(__name__)
@@ -128,6 +129,49 @@ class KeeperPost:
     def _lost(self) -> None:
         if self._keeper is not None and not self._closing:
             self._died(self)
+
+
+class Background(set[asyncio.Task[None]]):
+    """Tasks under way, each until it is done."""
+
+    def begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        """Begin this work as a task."""
+        task = asyncio.get_running_loop().create_task(work)
+        self.add(task)
+        task.add_done_callback(self.discard)
+        return task
+
+
+class KeeperPosts(dict[int, KeeperPost]):
+    """Posts by their cells. A dead keeper of `COMMON` is replaced, after a pause if keepers die in a row.
+
+    `heard` gets the notices of all keepers. `died` gets a post whose keeper died, and returns its burial, which becomes
+    one of `burials`.
+    """
+
+    def __init__(
+        self,
+        settings: KeeperSettings,
+        heard: Callable[[KeeperPost, wire.Notice], None],
+        died: Callable[[KeeperPost], Coroutine[None, None, None]],
+        burials: Background,
+    ) -> None:
+        super().__init__()
+        self._settings, self._heard, self._died, self._burials = settings, heard, died, burials
+        self._deaths_in_a_row = 0
+
+    def begin(self, cell: int) -> KeeperPost:
+        """Return a new post for the cell, which is not open yet."""
+        post = self[cell] = KeeperPost(self._settings, cell, self._heard, self._lost)
+        return post
+
+    def _lost(self, post: KeeperPost) -> None:
+        del self[post.cell]
+        burial = self._burials.begin(self._died(post))
+        if post.cell == COMMON:
+            in_a_row = boottime() - post.since < ALIVE_AND_WELL
+            self._deaths_in_a_row = self._deaths_in_a_row + 1 if in_a_row else 1
+            self.begin(COMMON).open_later(pause_after(self._deaths_in_a_row), burial)
 
 
 MOST = 1000

@@ -14,10 +14,10 @@ from tokimori.executors.functions.pulse import Pulse
 from tokimori.executors.functions.wire import FromWorker, Hello, Unloadable
 from tokimori.executors.keeper import wire as keeper_wire
 from tokimori.executors.keeper.kernel import boottime
-from tokimori.executors.keeper_post import KeeperPost, remove_old_logs
+from tokimori.executors.keeper_post import Background, KeeperPost, KeeperPosts, remove_old_logs
 from tokimori.executors.reported import how
 from tokimori.model.lease import LEASE, LEASE_KILL
-from tokimori.model.suspicion import ALIVE_AND_WELL, COMMON, pause_after
+from tokimori.model.suspicion import COMMON
 
 log = logging.getLogger(__name__)
 
@@ -52,8 +52,8 @@ class Processes:
         self._app = app
         self._settings = app.keeper()
         self._heard, self._ready, self._died = heard, ready, died
-        self._posts: dict[int, KeeperPost] = {}
-        self._deaths_in_a_row = 0
+        self._work, self._ending = Background(), Background()
+        self._posts = KeeperPosts(self._settings, self._told, self._keeper_died, self._work)
         self._listener = WorkerListener(
             app.state_dir / "sockets",
             app.secret,
@@ -69,16 +69,15 @@ class Processes:
         self._closing = False
         self.drains, self.pulse = Drains(self.kill, ready), Pulse(self._processes.values, self._silence)
         self._farewells: dict[int, Callable[[], None]] = {}
-        self._work, self._ending = set[asyncio.Task[None]](), set[asyncio.Task[None]]()
 
     async def open(self) -> Hello:
         """Start the processes; return the hello of the first one. Raises `Refused` if the app can't be loaded."""
         remove_old_logs(self._settings.runs_dir / "workers", time.time() - KEPT_LOGS)
         self._hello = asyncio.get_running_loop().create_future()
         await self._listener.open()
-        await self._new_post(COMMON).open()
+        await self._posts.begin(COMMON).open()
         self._replenish()
-        self._see_to(self.pulse.beat(), self._work)
+        self._work.begin(self.pulse.beat())
         try:
             while not (await asyncio.wait([self._hello], timeout=SLOW_IMPORT))[0]:
                 log.warning("the app %r is still being imported; the node starts when it is", self._app.app)
@@ -207,9 +206,9 @@ class Processes:
         process = WorkerProcess(self._last, cell, self._generation, self._app.concurrency)
         self._processes[process.number] = process
         if cell not in self._posts:
-            self._new_post(cell).open_later(0.0)
+            self._posts.begin(cell).open_later(0.0)
         if pause:
-            self._see_to(self._order_later(process, pause), self._work)
+            self._work.begin(self._order_later(process, pause))
         else:
             self._order(process)
 
@@ -335,7 +334,7 @@ class Processes:
             if not self._refused():
                 self._replenish()
         elif cell in self._posts and not any(each.cell == cell for each in self._processes.values()):
-            self._see_to(self._posts.pop(cell).close(), self._ending)
+            self._ending.begin(self._posts.pop(cell).close())
 
     def _never_ready(self, process: WorkerProcess, message: str, allowed: str | None = None) -> None:
         """Fail the start of the node. A node that has started goes on with its other processes."""
@@ -374,27 +373,12 @@ class Processes:
 
     # When a keeper dies
 
-    def _new_post(self, cell: int) -> KeeperPost:
-        post = self._posts[cell] = KeeperPost(self._settings, cell, self._told, self._keeper_died)
-        return post
-
-    def _keeper_died(self, post: KeeperPost) -> None:
-        del self._posts[post.cell]
+    def _keeper_died(self, post: KeeperPost) -> Coroutine[None, None, None]:
         for process in (lost := [each for each in self._processes.values() if each.cell == post.cell]):
             process.exited = True  # it is being ended, and is given nothing more
-        burial = self._see_to(self._bury(post, lost), self._work)
-        if post.cell == COMMON:
-            in_a_row = boottime() - post.since < ALIVE_AND_WELL
-            self._deaths_in_a_row = self._deaths_in_a_row + 1 if in_a_row else 1
-            self._new_post(COMMON).open_later(pause_after(self._deaths_in_a_row), burial)
+        return self._bury(post, lost)
 
     async def _bury(self, post: KeeperPost, lost: Sequence[WorkerProcess]) -> None:
         pid, status = await post.bury()
         log.warning("a keeper of worker processes died (%s)", how(pid, status))
         self._gone(lost, f"its keeper died: {how(pid, status)}")
-
-    def _see_to(self, work: Coroutine[None, None, None], among: "set[asyncio.Task[None]]") -> "asyncio.Task[None]":
-        task = asyncio.get_running_loop().create_task(work)
-        among.add(task)
-        task.add_done_callback(among.discard)
-        return task
