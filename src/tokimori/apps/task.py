@@ -25,7 +25,7 @@ from tokimori.model.outcome import Failed, Hold, Released, RetryAt, RetryIn, Spa
 from tokimori.model.trace import VARIABLE
 from tokimori.model.words import check_text, check_word
 from tokimori.service.given import Span, seconds_of
-from tokimori.traces.spans import go_on_from
+from tokimori.traces.ambient import go_on_from
 
 
 class Finished(Struct, frozen=True):

@@ -169,7 +169,7 @@ async def _with_service(
     from tokimori.errors import StoreUnavailable
     from tokimori.service.audited import audited
     from tokimori.service.service import service_on
-    from tokimori.traces.spans import ambient
+    from tokimori.traces.ambient import ambient
 
     clock = SystemClock()
     store, semaphore_store = _stores(loaded, clock, absent)

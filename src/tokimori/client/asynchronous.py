@@ -41,7 +41,7 @@ from tokimori.service.service import Service, Serving, service_for
 from tokimori.service.timekeeping import Timekeeper
 from tokimori.service.views.runs import RunView
 from tokimori.stores.open import open_store
-from tokimori.traces.spans import ambient, run_in_hand
+from tokimori.traces.ambient import ambient, run_in_hand
 
 log = logging.getLogger(__name__)
 _T = TypeVar("_T")

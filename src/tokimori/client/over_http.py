@@ -20,7 +20,7 @@ from tokimori.service.ground import Caller
 from tokimori.service.operation import Member, Operation, Part, through
 from tokimori.service.requesting import after, batches, read_many
 from tokimori.service.service import Service
-from tokimori.traces.spans import ambient, run_in_hand
+from tokimori.traces.ambient import ambient, run_in_hand
 
 
 def needs_the_store(what: str) -> Refused:

@@ -122,7 +122,7 @@ async def test_deaths_far_apart_cost_no_pause(
     workshop: Workshop, pauses: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where a keeper had lived for a while, the next one starts at once, however many died before."""
-    monkeypatch.setattr("tokimori.executors.command.ALIVE_AND_WELL", 0.0)
+    monkeypatch.setattr("tokimori.executors.keeper_post.ALIVE_AND_WELL", 0.0)
     for number in range(3):
         await kill_common_keeper(workshop, f"job-{number}")
     assert pauses == [0.0] * 3

@@ -22,7 +22,7 @@ from tokimori.apps.routes import act_of
 from tokimori.apps.task import Task, current_task, task_in_hand
 from tokimori.executors.functions import wire
 from tokimori.executors.reported import MOST_TEXT
-from tokimori.traces.spans import ambient
+from tokimori.traces.ambient import ambient
 
 PARENT = f"00-{'a' * 32}-{'b' * 16}-01"
 

@@ -6,7 +6,7 @@ from contextvars import copy_context
 
 from opentelemetry.sdk.trace import TracerProvider
 
-from tokimori.traces.spans import ambient, go_on_from
+from tokimori.traces.ambient import ambient, go_on_from
 
 GIVEN, OF_ATTEMPT = (f"00-{trace * 32}-{'b' * 16}-01" for trace in "12")
 
@@ -37,7 +37,7 @@ def test_what_is_no_traceparent_counts_for_nothing() -> None:
 def test_opentelemetry_is_not_loaded_for_that() -> None:
     """Its users load it: a command that asks for a run starts without."""
     code = (
-        "import sys; from tokimori.traces.spans import ambient; import tokimori.traces.spans, tokimori.apps.attempt\n"
+        "import sys; from tokimori.traces.ambient import ambient; import tokimori.traces.spans, tokimori.apps.attempt\n"
         f"assert ambient({{'TRACEPARENT': {GIVEN!r}}})() == {GIVEN!r}\n"
         "assert not [name for name in sys.modules if name.startswith('opentelemetry')]"
     )
