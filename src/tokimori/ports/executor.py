@@ -35,7 +35,7 @@ class AttemptTask(Struct, frozen=True, gc=False):
     ended. With `own_process` no other run is in the worker process of its function. `permits` are the units that it
     holds in another store, as `tokimori.model.semaphores.permits_text` writes them. `secrets` are the values of the
     secrets that its target names; `hidden` are texts to hide in its output and reports. `traceparent` is its place in a
-    trace (`tokimori.model.trace`). `parents` are the runs after whose ends it was made (`joined`: it waited for all of
+    trace (`tokimori.model.cause`). `parents` are the runs after whose ends it was made (`joined`: it waited for all of
     them, as "jobs" or as "runs"), and `parent_runs` these with their results, if its target wants them. `client` is the
     queue of a job whose attempts may call their node, and `server` the address, with a token, for this one. It fails
     with more than `max_cpu` seconds of processors, or `max_memory` MiB.

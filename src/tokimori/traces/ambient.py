@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 
-from tokimori.model.trace import VARIABLE, traceparent_in
+from tokimori.model.cause import VARIABLE, traceparent_in
 
 _attempt: ContextVar[tuple[str | None, str | None]] = ContextVar("tokimori_attempt", default=(None, None))
 """The place and the run of an attempt: one variable, as each costs a function that does little."""

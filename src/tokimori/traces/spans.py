@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
+from tokimori.model.cause import HEADER
 from tokimori.model.ids import RunId, Token
 from tokimori.model.outcome import Failed, Lost, Outcome, Succeeded, TimedOut
-from tokimori.model.trace import HEADER
 from tokimori.ports.executor import AttemptTask, Ended, Executor, Report, StopReason
 
 if TYPE_CHECKING:
