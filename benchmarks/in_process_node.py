@@ -24,7 +24,7 @@ from tokimori.ports.store import RunFilter, Store
 from tokimori.service.definitions import fields_of
 from tokimori.service.edits import new_job
 from tokimori.service.service import service_on
-from tokimori.stores.mysql.faults import address_of as mysql_address
+from tokimori.stores.mysql.address import address_of as mysql_address
 from tokimori.stores.mysql.sessions import TransactionSession
 from tokimori.stores.mysql.sessions import connect as mysql_session
 from tokimori.stores.open import open_store

@@ -13,7 +13,7 @@ from tokimori.model.run import Attempt, Run
 from tokimori.ports.copying import Kind
 from tokimori.ports.store import Store
 from tokimori.stores.copying import TARGETS, row_of
-from tokimori.stores.postgres.faults import address_of
+from tokimori.stores.postgres.address import address_of
 from tokimori.stores.rows import marks
 
 PAGE = 500

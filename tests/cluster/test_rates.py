@@ -17,7 +17,7 @@ from tokimori.model.ids import JobId
 from tokimori.model.job import Definition
 from tokimori.model.target import Noop
 from tokimori.model.transitions import RunState
-from tokimori.stores.redis.connections import address_of
+from tokimori.stores.redis.address import address_of
 
 QUEUES, AT_ONCE = ("mail", "web"), 500
 CASES = {"100/s": (SECOND, 100, 10_000), "1000/1m": (60 * SECOND, 1_000, 3_000)}

@@ -8,7 +8,8 @@ from asyncmy.connection import Connection
 from asyncmy.cursors import DictCursor
 
 from tokimori.sources.session import Row, SqlDialect, as_source
-from tokimori.stores.mysql.faults import FAULTS, address_of, store_error
+from tokimori.stores.mysql.address import address_of
+from tokimori.stores.mysql.faults import FAULTS, store_error
 
 PATIENCE = 30.0
 """Seconds to wait for an answer."""

@@ -7,7 +7,8 @@ from typing import Any
 import asyncpg
 
 from tokimori.sources.session import Row, SqlDialect, as_source
-from tokimori.stores.postgres.faults import FAULTS, address_of, store_error
+from tokimori.stores.postgres.address import address_of
+from tokimori.stores.postgres.faults import FAULTS, store_error
 
 PATIENCE = 30.0
 """Seconds to wait for an answer."""

@@ -11,10 +11,10 @@ from msgspec import structs
 from tokimori.clock import Clock
 from tokimori.errors import InvalidInput, StoreError
 from tokimori.ports.store import Store
-from tokimori.stores.mysql import faults as mysql_address
-from tokimori.stores.postgres.faults import address_of
-from tokimori.stores.redis import connections as redis_address
-from tokimori.stores.redis.connections import SCHEMES
+from tokimori.stores.mysql import address as mysql_address
+from tokimori.stores.postgres.address import address_of
+from tokimori.stores.redis import address as redis_address
+from tokimori.stores.redis.address import SCHEMES
 from tokimori.stores.urls import ALLOWED as NAMESPACE_ALLOWED
 from tokimori.stores.urls import Again, Namespace, Rotation, is_allowed
 

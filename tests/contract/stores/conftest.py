@@ -10,11 +10,11 @@ from tests.servers import mariadb, postgres, redis
 from tokimori.clock import Moment
 from tokimori.ports.store import Store
 from tokimori.stores.memory.store import MemoryStore
-from tokimori.stores.mysql import faults as mysql_address
+from tokimori.stores.mysql import address as mysql_address
 from tokimori.stores.mysql.store import MysqlStore
-from tokimori.stores.postgres.faults import address_of
+from tokimori.stores.postgres.address import address_of
 from tokimori.stores.postgres.store import PostgresStore
-from tokimori.stores.redis.connections import address_of as redis_address_of
+from tokimori.stores.redis.address import address_of as redis_address_of
 from tokimori.stores.redis.store import RedisStore
 from tokimori.stores.sqlite import connection
 from tokimori.stores.sqlite.store import SqliteStore

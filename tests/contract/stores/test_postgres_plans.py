@@ -32,8 +32,8 @@ from tokimori.ports.semaphores import InLine
 from tokimori.ports.store import RunFilter, Store
 from tokimori.ports.working import Verdict
 from tokimori.stores.postgres import jobs, nodes, runs, semaphores
+from tokimori.stores.postgres.address import PostgresAddress
 from tokimori.stores.postgres.connections import PostgresConnections, Row
-from tokimori.stores.postgres.faults import PostgresAddress
 from tokimori.stores.postgres.schema import FunctionSet
 from tokimori.stores.postgres.store import FIRST_SESSIONS
 

@@ -25,7 +25,7 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.semaphores import Grant, InLine
 from tokimori.ports.store import Store
 from tokimori.stores.memory.store import MemoryStore
-from tokimori.stores.redis.connections import address_of
+from tokimori.stores.redis.address import address_of
 from tokimori.stores.sqlite.store import SqliteStore
 
 PERIOD = SECOND

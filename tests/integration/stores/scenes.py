@@ -16,11 +16,11 @@ from tokimori.model.lanes import lane_of
 from tokimori.ports.store import Store
 from tokimori.ports.working import Claimed
 from tokimori.stores.mysql import sessions as mysql
-from tokimori.stores.mysql.faults import MysqlAddress
+from tokimori.stores.mysql.address import MysqlAddress
 from tokimori.stores.mysql.statements import Answer, sql
 from tokimori.stores.mysql.store import MysqlStore
 from tokimori.stores.postgres import connections as postgres
-from tokimori.stores.postgres.faults import PostgresAddress
+from tokimori.stores.postgres.address import PostgresAddress
 from tokimori.stores.postgres.schema import FunctionSet
 from tokimori.stores.postgres.store import PostgresStore
 

@@ -7,10 +7,10 @@ import pytest
 
 from tests.integration.stores.conftest import free_port
 from tokimori.errors import StoreError
-from tokimori.stores.mysql import faults as mysql
+from tokimori.stores.mysql import address as mysql
 from tokimori.stores.mysql import sessions
+from tokimori.stores.redis import address as redis
 from tokimori.stores.redis import connections
-from tokimori.stores.redis import connections as redis
 
 
 @pytest.mark.parametrize("scheme", ["rediss", "mariadb"])

@@ -14,7 +14,7 @@ from tokimori.errors import StoreRefused, StoreUnavailable
 from tokimori.ports.copying import Kind
 from tokimori.ports.store import Store
 from tokimori.ports.working import Verdict
-from tokimori.stores.mysql import faults
+from tokimori.stores.mysql import address
 from tokimori.stores.mysql.sessions import connect
 from tokimori.stores.mysql.statements import sql
 from tokimori.stores.open import open_store
@@ -102,7 +102,7 @@ async def test_one_value_above_the_server_is_named(server: Server, store: Store)
 async def test_every_character_reaches_the_server(server: Server) -> None:
     """What ends a text, a statement or a line elsewhere is a character like others, the zero byte too."""
     text = "".join(map(chr, range(256))) + "\\'\\\\';; -- \u2028\U0010ffff"
-    session = await connect(faults.address_of(server.make("characters")))
+    session = await connect(address.address_of(server.make("characters")))
     (answer,) = await session.ask(sql("SELECT %s, CHAR_LENGTH(%s)", text, text))
     assert answer.rows == [(text, len(text))]
     await session.close()

@@ -14,7 +14,7 @@ from tokimori.model.retention import NODES_KEPT
 from tokimori.ports.working import Verdict
 from tokimori.service.schema import prepare_schema
 from tokimori.stores.migrations import Migration
-from tokimori.stores.postgres.faults import address_of
+from tokimori.stores.postgres.address import address_of
 from tokimori.stores.postgres.schema import function_set, types_of
 from tokimori.stores.postgres.store import PostgresStore
 from tokimori.stores.rows import RUN

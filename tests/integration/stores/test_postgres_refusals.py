@@ -15,7 +15,7 @@ from tokimori.ports.store import Store
 from tokimori.stores.notices import NoticeListener
 from tokimori.stores.open import open_store
 from tokimori.stores.postgres import connections
-from tokimori.stores.postgres.faults import PostgresAddress, address_of
+from tokimori.stores.postgres.address import PostgresAddress, address_of
 
 
 async def refusal(url: str) -> StoreError:

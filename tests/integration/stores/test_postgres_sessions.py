@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.integration.stores.conftest import Networked
+from tokimori.stores.postgres.address import address_of
 from tokimori.stores.postgres.connections import PostgresConnections
-from tokimori.stores.postgres.faults import address_of
 
 ONE = "SELECT pg_backend_pid(), pg_sleep(0.05), 1"
 OTHER = "SELECT pg_backend_pid(), pg_sleep(0.05), 2"

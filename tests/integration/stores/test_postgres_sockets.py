@@ -7,8 +7,8 @@ import asyncpg
 import pytest
 
 from tests.servers import postgres
+from tokimori.stores.postgres.address import address_of
 from tokimori.stores.postgres.connections import connect
-from tokimori.stores.postgres.faults import address_of
 
 
 async def test_a_session_whose_beginning_is_cut_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from tokimori.config.settings import Loaded, load_settings, settings_table, show
 from tokimori.config.value import Machine, this_machine
 from tokimori.errors import InvalidConfig, InvalidInput
 from tokimori.stores.open import open_store
-from tokimori.stores.redis import connections as redis_address
+from tokimori.stores.redis import address as redis_address
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from tokimori.service.schema import StoreOnDemand
 from tokimori.service.service import service_on
 from tokimori.service.why.reading import WhyReading
 from tokimori.service.why.run import NAMED, why_run
-from tokimori.stores.redis.connections import address_of
+from tokimori.stores.redis.address import address_of
 from tokimori.stores.redis.store import RedisStore
 from tokimori.testing.manual import ManualNode
 

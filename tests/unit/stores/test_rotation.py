@@ -4,7 +4,7 @@ import pytest
 
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput, StoreError
-from tokimori.stores.postgres.faults import address_of
+from tokimori.stores.postgres.address import address_of
 from tokimori.stores.urls import HOLDS, Rotation, by_newest
 
 OLD, NEW = "postgresql://ada:old@db/tokimori", "postgresql://bob:new@db/tokimori"

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokimori.errors import InvalidInput
-from tokimori.stores.mysql import faults as mysql_address
+from tokimori.stores.mysql import address as mysql_address
 from tokimori.stores.open import file_of
-from tokimori.stores.postgres import faults as postgres_address
+from tokimori.stores.postgres import address as postgres_address
 from tokimori.translators.store_urls import StoreUrl, store_url
 
 BASE = PurePath("/srv/app")

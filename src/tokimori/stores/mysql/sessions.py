@@ -10,18 +10,8 @@ from asyncmy.constants import CLIENT
 
 from tokimori.errors import StoreError, StoreUnavailable
 from tokimori.model.document import Document
-from tokimori.stores.mysql.faults import (
-    FAULTS,
-    NO_TLS,
-    UNDONE,
-    MysqlAddress,
-    SslMode,
-    code_of,
-    is_answer,
-    is_refusal,
-    store_error,
-    too_large,
-)
+from tokimori.stores.mysql.address import MysqlAddress, SslMode
+from tokimori.stores.mysql.faults import FAULTS, NO_TLS, UNDONE, code_of, is_answer, is_refusal, store_error, too_large
 from tokimori.stores.mysql.statements import Answer, sql
 from tokimori.stores.reading import HELD
 from tokimori.stores.rules.errors import existing, overtaken

@@ -13,7 +13,7 @@ from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.outside import Outside
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.mysql import jobs, lines, moves, nodes, runs, semaphores, working
-from tokimori.stores.mysql.faults import MysqlAddress
+from tokimori.stores.mysql.address import MysqlAddress
 from tokimori.stores.mysql.schema import LONGEST, known_migrations, migrate, status
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import sql

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, TypeVar
 import asyncpg
 
 from tokimori.errors import Overtaken, StoreError, StoreUnavailable
-from tokimori.stores.postgres.faults import FAULTS, UNDONE, PostgresAddress, store_error
+from tokimori.stores.postgres.address import PostgresAddress
+from tokimori.stores.postgres.faults import FAULTS, UNDONE, store_error
 from tokimori.stores.postgres.schema import NO_FUNCTIONS, FunctionSet
 from tokimori.stores.reading import HELD
 from tokimori.stores.server_store import LOOKS_EVERY, Connected

@@ -17,8 +17,8 @@ from tokimori.ports.outside import Outside
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.notices import Notices, telling
 from tokimori.stores.postgres import jobs, nodes, runs, schema, semaphores, working
+from tokimori.stores.postgres.address import PostgresAddress
 from tokimori.stores.postgres.connections import PostgresConnections, channel_of, hear, notify
-from tokimori.stores.postgres.faults import PostgresAddress
 from tokimori.stores.postgres.schema import known_functions, types_of
 from tokimori.stores.reading import TableReader
 from tokimori.stores.rows import BIRTH, OUTSIDE_ADD, OUTSIDE_KNOWN, Row

@@ -9,7 +9,8 @@ from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.notices import Notices, telling
 from tokimori.stores.redis import copying, documents, jobs, nodes, planning, runs, semaphores, working
-from tokimori.stores.redis.connections import RedisAddress, RedisConnections, hear, notify
+from tokimori.stores.redis.address import RedisAddress
+from tokimori.stores.redis.connections import RedisConnections, hear, notify
 from tokimori.stores.redis.schema import migrate, read_promises, status
 from tokimori.stores.server_store import NotifyingStore, forwarded
 

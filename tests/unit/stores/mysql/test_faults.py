@@ -5,7 +5,7 @@ import ssl
 import pytest
 
 from tokimori.errors import InvalidInput
-from tokimori.stores.mysql.faults import SslMode, address_of
+from tokimori.stores.mysql.address import SslMode, address_of
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import pytest
 
 from tokimori.errors import InvalidInput
+from tokimori.stores.postgres.address import address_of
 from tokimori.stores.postgres.connections import channel_of
-from tokimori.stores.postgres.faults import address_of
 
 
 @pytest.mark.parametrize(

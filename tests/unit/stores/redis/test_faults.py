@@ -4,7 +4,7 @@ import pytest
 from redis import exceptions
 
 from tokimori.errors import SchemaMismatch, StoreError, StoreRefused, StoreUnavailable
-from tokimori.stores.redis.connections import store_error
+from tokimori.stores.redis.faults import store_error
 
 
 @pytest.mark.parametrize(

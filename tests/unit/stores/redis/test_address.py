@@ -3,7 +3,7 @@
 import pytest
 
 from tokimori.errors import InvalidInput
-from tokimori.stores.redis.connections import RedisAddress, address_of
+from tokimori.stores.redis.address import RedisAddress, address_of
 
 
 @pytest.mark.parametrize(
