@@ -47,7 +47,7 @@ def _told_at(url: str) -> bytes:
 
 async def kept_in_redis(url: str, most: int) -> list[tuple[str, bytes]]:
     """Return the members of the hash `kala:jobs`, by id. Raises `InvalidInput`, `StoreError` and `StoreUnavailable`."""
-    from tokimori.stores.redis.address import address_of
+    from tokimori.stores.redis.address import address_of  # noqa: PLC0415  few imports need it
 
     address = address_of(url)
     try:
