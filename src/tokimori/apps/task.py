@@ -20,9 +20,9 @@ from tokimori.clock import Moment, format_moment, from_datetime, parse_moment, t
 from tokimori.errors import ClaimLost, InvalidInput, Refused
 from tokimori.executors.functions.wire import Facts
 from tokimori.executors.reported import ReportedEnd, ReportFailed, ReportHold, ReportRetry, ReportSucceeded, leave
+from tokimori.model.cause import VARIABLE
 from tokimori.model.ids import JobId
 from tokimori.model.outcome import Failed, Hold, Released, RetryAt, RetryIn, Spawns
-from tokimori.model.trace import VARIABLE
 from tokimori.model.words import check_text, check_word
 from tokimori.service.given import Span, seconds_of
 from tokimori.traces.ambient import go_on_from

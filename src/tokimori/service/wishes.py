@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from tokimori.errors import InvalidInput
-from tokimori.model.handlers import check_handler_name
 from tokimori.model.ids import ClaimId, RunId, Token, check_job_id, check_uuid
 from tokimori.model.outcome import RetryAt, RetryIn, Spawns, spawns_of
 from tokimori.model.run import Output, Run

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from tokimori.clock import SECOND, Moment
 from tokimori.errors import InvalidInput, NotFound, TokimoriError
-from tokimori.model.audit_changes import OF_A_JOB, Changed
+from tokimori.model.audit import OF_A_JOB, Changed
 from tokimori.model.expectation import ALARM_KIND, KIND, decode_expectation
 from tokimori.model.ids import RandomBytes
 from tokimori.model.notifier import is_notifier
