@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.contract.stores.actors import (
     EVERY_SECOND,
@@ -23,9 +24,10 @@ from tests.contract.stores.actors import (
 )
 from tests.contract.stores.conftest import STORES, forget
 from tokimori.clock import Moment
-from tokimori.model.ids import JobId
+from tokimori.model.ids import JobId, RunId
 from tokimori.model.lanes import lane_of
 from tokimori.model.outcome import Released
+from tokimori.model.run import Details, Step
 from tokimori.model.transitions import STANDING_STILL, RunState
 from tokimori.ports.nodes import Beat, StartedRun
 from tokimori.ports.semaphores import InLine
@@ -38,6 +40,7 @@ from tokimori.stores.postgres.schema import FunctionSet
 from tokimori.stores.postgres.store import FIRST_SESSIONS
 
 RUNS = 1000
+JOINS = 200
 LISTED = {
     RunState.WAITING: "runs_{}_live",
     RunState.HELD: "runs_{}_live",
@@ -60,6 +63,7 @@ SELECT seq_tup_read + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE 
 FROM pg_stat_user_tables WHERE relname = 'tokimori_jobs'
 """
 
+_ARRIVALS_READ = _JOBS_READ.replace("tokimori_jobs", "tokimori_arrivals")
 _LINES_READ = """
 SELECT (SELECT sum(seq_tup_read) FROM pg_stat_user_tables WHERE relname ~ '^tokimori_(runs|permits|semaphores)$')
     + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname ~ '^tokimori_(runs|permits|semaphores)$')
@@ -151,6 +155,26 @@ async def test_a_batch_reads_no_more_than_its_runs(store: Store) -> None:
     assert set(await store.settle(again, worker.id, NOW)) == {Verdict.ALREADY_APPLIED}
     await note("settle twice")
     assert max(costs.values()) <= MOST_READ, costs
+
+
+@pytest.mark.parametrize("empty", [True, False])
+async def test_a_complete_join_reads_no_other_one(store: Store, empty: bool) -> None:
+    """Beside the arrivals of hundreds of others, which the statistics know or not."""
+    worker = await Worker.join(store)
+    job, _ = await add_job(store, "a", max_running=0), await add_job(store, "b", max_running=0)
+    steps = [Step(id=RunId(f"01b8dac5-b400-7000-8000-{n:012d}"), job=JobId("b"), joins=2) for n in range(JOINS)]
+    twice = [replace(a_request(job), details=Details(then=(each,))) for each in steps * 2]
+    await store.add_runs(twice, NOW)
+    claimed = {each.run.id: worker.change(each, now=later(1)) for each in await worker.claim(2 * JOINS)}
+    for first in (0, JOINS):
+        if first and not empty:
+            await store.db.rows("ANALYZE")  # type: ignore[attr-defined]
+        seen = await read(store, _ARRIVALS_READ)
+        await store.settle(
+            [claimed[run.id] for run in sorted(twice[first : first + JOINS], key=lambda run: run.id)], worker.id, NOW
+        )
+        assert await read(store, _ARRIVALS_READ) - seen <= MOST_READ * JOINS
+    assert len(await store.list_runs(RunFilter(job_id=JobId("b"), limit=1000))) == JOINS
 
 
 async def test_work_reads_what_is_due_not_what_is_stored(store: Store) -> None:

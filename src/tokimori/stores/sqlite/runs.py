@@ -89,9 +89,8 @@ def _taken_over(db: Connection, run: Run) -> Run | None:
 
 
 def _note_expiry(db: Connection, run: Run) -> None:
-    for each in expiries_of(run):
-        statement = f"INSERT OR IGNORE INTO tokimori_documents ({DOCUMENT}) VALUES ({marks(DOCUMENT)})"
-        db.execute(statement, document_row(each))
+    statement = f"INSERT OR IGNORE INTO tokimori_documents ({DOCUMENT}) VALUES ({marks(DOCUMENT)})"
+    db.executemany(statement, map(document_row, expiries_of(run)))
 
 
 def _newest(db: Connection, run: Run, span: tuple[str, str], manner: Manner) -> Run | None:

@@ -18,7 +18,7 @@ BEGIN
             CASE WHEN c.step IS NULL THEN c.job_id ELSE c.parent::text END AS arrived FROM (
             SELECT h.id AS parent, h.job_id, h.nominal, h.ended, coalesce(h.result, h.payload) AS payload,
                 coalesce(h.root, CASE WHEN h.origin LIKE 's:%' THEN h.origin ELSE h.id::text END) AS root,
-                e.joins, j.id, j.incarnation, j.state, j.lane,
+                e.joins, j.id, j.incarnation, j.state, j.lane, j.most_active,
                 j.concurrency_key AS key, j.priority, j.head_start,
                 row_number() OVER (PARTITION BY h.id ORDER BY j.created, j.id, e."on", e.declared_by) - 1 AS place,
                 NULL AS step, '' AS more
@@ -32,7 +32,7 @@ BEGIN
             SELECT h.id, h.job_id, h.nominal, coalesce(h.ended, s.spawned),
                 coalesce(s.payload, CASE WHEN s.joins = 0 THEN h.result END),
                 coalesce(h.root, CASE WHEN h.origin LIKE 's:%' THEN h.origin ELSE h.id::text END),
-                s.joins, j.id, j.incarnation, j.state, j.lane, j.concurrency_key, j.priority, j.head_start,
+                s.joins, j.id, j.incarnation, j.state, j.lane, j.most_active, j.concurrency_key, j.priority, j.head_start,
                 row_number() OVER (PARTITION BY h.id ORDER BY s.place) - 1, s.id, s.more
             FROM ROWS FROM (jsonb_to_recordset(_steps) AS (
                 parent uuid, id text, job text, payload text, on_failure boolean, joins integer, more text, spawned bigint))
@@ -63,12 +63,14 @@ BEGIN
                 ELSE array_remove(a.parents, _child.parent::text) || excluded.parents END
             RETURNING parents INTO _runs;
             CONTINUE WHEN _arrived = '{*}' OR cardinality(_arrived) < _child.joins;
-            UPDATE tokimori_arrivals SET parents = '{*}'
-            WHERE incarnation = _child.incarnation AND root IN (_child.join_key, 'r:' || _child.join_key);
+            -- The key has the collation of a run's root, with which no index of arrivals would be used.
+            UPDATE tokimori_arrivals SET parents = '{*}' WHERE incarnation = _child.incarnation
+                AND root IN (_child.join_key COLLATE "default", 'r:' || _child.join_key COLLATE "default");
             _details := '{"parents":["'
                 || (SELECT string_agg(r, '","' ORDER BY r COLLATE "C") FROM unnest(_runs) r) || '"]' || _child.more || '}';
         END IF;
-        IF _child.state NOT IN ('paused', 'parked') AND cardinality(tokimori_full(ARRAY[_child.incarnation])) > 0 THEN
+        IF _child.state NOT IN ('paused', 'parked') AND _child.most_active IS NOT NULL
+            AND cardinality(tokimori_full(ARRAY[_child.incarnation])) > 0 THEN
             _child.state := 'full';
         END IF;
         IF _child.state IN ('paused', 'parked', 'full') THEN
