@@ -127,5 +127,29 @@ SECRET_GUARDS = (
         "name = sha256(msgspec.json.encode([key])).hexdigest()",
         "tests/unit/api/test_job_edits.py::test_a_key_of_a_request_is_its_sender_s",
     ),
+    Guard(
+        NOBODY_IN,
+        "whoever approves a run has the role for it",
+        "service/approvals.py",
+        "if not role.includes(Role(asked.approver)):",
+        "if False:",
+        "tests/unit/service/test_approvals.py::test_who_may_answer",
+    ),
+    Guard(
+        NOBODY_IN,
+        "a run that waits for an approval is not resumed without",
+        "service/runs.py",
+        "check_no_question(await self._store.get_run(checked))",
+        "await self._store.get_run(checked)",
+        "tests/unit/service/test_approvals.py::test_an_answer_counts_once",
+    ),
+    Guard(
+        NOBODY_IN,
+        "whoever may not approve the runs of a job does not edit the approval away",
+        "service/permitted.py",
+        "await _check_approver(service, access.role, job_id)",
+        "service.jobs",
+        "tests/unit/service/test_approvals.py::test_who_may_not_approve_changes_no_approval",
+    ),
 )
 """What would be taken out, and the test that fails then."""
