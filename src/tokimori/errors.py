@@ -63,6 +63,8 @@ class TokimoriError(Exception):
         self.field = field
         self.value = value
         self.allowed = allowed
+        if allowed is not None:
+            self.add_note(f"allowed: {allowed}")  # a line of its own in tracebacks
 
 
 class InvalidInput(TokimoriError):

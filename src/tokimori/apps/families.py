@@ -14,7 +14,7 @@ from tokimori.apps.task import task_in_hand
 from tokimori.apps.ways import Ways
 from tokimori.client.asynchronous import Act, Way
 from tokimori.client.facade import done
-from tokimori.clock import Moment, SystemClock
+from tokimori.clock import Moment, from_datetime
 from tokimori.errors import InvalidInput, NotFound, Refused, RunFailed, TokimoriError
 from tokimori.model.ids import JobId, RunId, uuid7
 from tokimori.model.outcome import spawns_of
@@ -172,13 +172,16 @@ class RunFamily(Member[_T]):
         if self._requests[0].function.transaction() is not None:
             message = "a family can't be requested in a transaction of your own"
             raise Refused(message, allowed="a request behind its end, such as `transaction.on_commit(family.enqueue)`")
-        first, now = self._first(), SystemClock().now()
+        first = self._first()
         later = [each for each in range(self._size) if each not in first]
         for number in first:
             self._requests[number].function.check_request(number, self._requests[number])
         for number in later:
             self._requests[number].check_alone()
-        ids = {each: RunId(uuid7(Moment(now + place), os.urandom)) for place, each in enumerate(later)}
+        ids = dict[int, RunId]()
+        if later:  # by the store's time: this machine's clock may be wrong
+            now = from_datetime(await way(lambda client: client.db.now()))
+            ids = {each: RunId(uuid7(Moment(now + place), os.urandom)) for place, each in enumerate(later)}
         roots = await self._request(way, first, ids)
         handles: dict[int, Handle[Any]] = {
             each: Handle(self._ways, run, self._requests[each].function.result_of) for each, run in roots.items()

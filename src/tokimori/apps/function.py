@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from datetime import timedelta
 from functools import update_wrapper, wraps
 from inspect import isfunction
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
 from tokimori.apps.arguments import Arguments, arguments_of
 from tokimori.apps.families import FunctionRequest
 from tokimori.apps.handle import Handle
 from tokimori.apps.task import task_in_hand
 from tokimori.apps.unique import ask_merged, uniqueness_of
-from tokimori.apps.ways import Ways
+from tokimori.apps.ways import Ways, named_elsewhere
 from tokimori.client.asynchronous import Way, trigger_within, wants
 from tokimori.client.facade import done
 from tokimori.client.transactions import check_connection
@@ -69,6 +69,16 @@ class Requestable(Generic[_P, _R, _T]):
         self._arguments = arguments_of(function)
         self.unique = uniqueness_of(terms, self._arguments)
         self._has_payload = False
+
+    if not TYPE_CHECKING:  # or every name would be one
+        __getattr__ = named_elsewhere(
+            {
+                **dict.fromkeys(("delay", "send", "defer", "enqueue_job", "trigger", "submit"), "enqueue(…)"),
+                **dict.fromkeys(("kiq", "defer_async", "adefer"), "await fn.aenqueue(…)"),
+                **dict.fromkeys(("apply_async", "schedule", "send_with_options"), 'after("10s").enqueue(…)'),
+                **dict.fromkeys(("s", "si", "signature", "message"), "request(…)"),
+            }
+        )
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         """Call the function."""

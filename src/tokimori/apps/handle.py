@@ -7,12 +7,12 @@ from concurrent import futures
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import partial
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from tokimori.apps.ways import Ways
+from tokimori.apps.ways import Ways, named_elsewhere
 from tokimori.client.asynchronous import Act, AsyncClient, Way
 from tokimori.client.facade import done
-from tokimori.errors import RunFailed
+from tokimori.errors import InvalidInput, RunFailed
 from tokimori.model.ids import RunId, check_uuid
 from tokimori.model.run import Output
 from tokimori.model.transitions import ENDS, RunState
@@ -193,6 +193,16 @@ class Handle(Generic[_T]):
     def __hash__(self) -> int:
         return hash(self.id)
 
+    if not TYPE_CHECKING:  # or every name would be one
+        __getattr__ = named_elsewhere(
+            {
+                **dict.fromkeys(("get", "get_result", "return_value", "wait", "wait_result"), "result(timeout=…)"),
+                **dict.fromkeys(("done", "is_finished", "is_ready", "ready", "status", "successful"), "fresh_state"),
+                **dict.fromkeys(("abort", "revoke", "delete"), "cancel()"),
+                **dict.fromkeys(("traceback", "exception"), "error"),
+            }
+        )
+
     def __repr__(self) -> str:
         known = "" if self._seen is None else f" of {self._seen.job_id}, {self._seen.state}"
         return f"<Handle {self.id}{known}>"
@@ -238,11 +248,20 @@ def text_in(output: Output) -> str:
 # Several handles
 
 
+def _listed(handles: Any) -> list[Any]:
+    """Return the handles. Raises `InvalidInput` for what is none, as a call of `aenqueue` that is not awaited."""
+    given = list(handles) if isinstance(handles, Iterable) else [handles, None]
+    if isinstance(handles, Handle) or not all(isinstance(each, Handle) for each in given):
+        allowed = "one iterable of handles: gather([fn.enqueue(1), await fn.aenqueue(2)])"
+        raise InvalidInput(f"handles: {handles!r} is not what is gathered", field="handles", allowed=allowed)
+    return given
+
+
 class Completed(Generic[_T]):
     """Handles in the order in which their runs end: for `for` and, on an event loop, for `async for`."""
 
     def __init__(self, handles: Iterable[Handle[_T]], timeout: Span | None) -> None:
-        self._handles, self._timeout = list(handles), None if timeout is None else seconds_of("timeout", timeout)
+        self._handles, self._timeout = _listed(handles), None if timeout is None else seconds_of("timeout", timeout)
 
     def __iter__(self) -> Iterator[Handle[_T]]:
         with self._waiting():
@@ -299,13 +318,13 @@ def gather(handles: Iterable[Handle[_T]], timeout: Span | None = None) -> list[_
 
     Raises `RunFailed` as soon as one has not succeeded: the others go on. Raises `RunNotEnded` after `timeout`.
     """
-    given = list(handles)
+    given = _listed(handles)
     results = {each.id: each.result() for each in as_completed(given, timeout)}
     return [results[each.id] for each in given]
 
 
 async def agather(handles: Iterable[Handle[_T]], timeout: Span | None = None) -> list[_T]:
     """Wait for the ends of all these runs: see `gather`."""
-    given = list(handles)
+    given = _listed(handles)
     results = {each.id: await each.aresult() async for each in as_completed(given, timeout)}
     return [results[each.id] for each in given]

@@ -84,6 +84,7 @@ from tokimori.service.views.claims import ClaimedRunView as ClaimedRun
 from tokimori.service.views.claims import HeardView as Heard
 from tokimori.service.views.failures import FailureCauseView as FailureCause
 from tokimori.service.views.failures import FailuresView as FoundFailures
+from tokimori.service.views.failures import MuteView as Mute
 from tokimori.service.views.jobs import CountView as DailyCount
 from tokimori.service.views.jobs import DeletedJobsView as DeletedJobs
 from tokimori.service.views.jobs import FoundJobsView as FoundJobs
@@ -96,6 +97,7 @@ from tokimori.service.views.queues import PauseView as Pause
 from tokimori.service.views.queues import QueueView as Queue
 from tokimori.service.views.runs import AttemptView as AttemptDetails
 from tokimori.service.views.runs import BackfillView as Backfill
+from tokimori.service.views.runs import FamilyMemberView as FamilyMember
 from tokimori.service.views.runs import FoundRunsView as FoundRuns
 from tokimori.service.views.runs import ParentRunView as ParentRun
 from tokimori.service.views.runs import RequestedRunView as Asked
@@ -146,6 +148,7 @@ __all__ = [
     "FailureCause",
     "FailureFilters",
     "FamilyChanged",
+    "FamilyMember",
     "Forbidden",
     "FoundFailures",
     "FoundJobs",
@@ -173,6 +176,7 @@ __all__ = [
     "LedgerPage",
     "Message",
     "Moment",
+    "Mute",
     "Next",
     "NodeRecord",
     "NodeState",

@@ -1,9 +1,9 @@
 """Ways of an app to its client: one waits in the caller's thread, the other is awaited on the caller's event loop."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from tokimori.apps.places import Places
 from tokimori.apps.task import task_in_hand
@@ -61,3 +61,13 @@ class Ways:
     def begin(self, act: Act[_T]) -> "Future[_T]":
         """Begin `act` and return its future."""
         return self._client()._begin(act)
+
+
+def named_elsewhere(words: Mapping[str, str]) -> Callable[[object, str], NoReturn]:
+    """Return a `__getattr__` that says what to write here for the names that other libraries have."""
+
+    def absent(it: object, name: str) -> NoReturn:
+        here = f": write {words[name]}" if name in words else ""
+        raise AttributeError(f"{type(it).__name__!r} object has no attribute {name!r}{here}", name=name, obj=it)
+
+    return absent
