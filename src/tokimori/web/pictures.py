@@ -127,8 +127,9 @@ def strip(minutes: Sequence[Minute], now: Moment, marks: Sequence[Minute]) -> Ma
             drawn.append(_bar("f bad", x, base - high, red))
     drawn += list(_told(minutes, since, scale, base))
     for number, each in enumerate(marks):
-        odd = " odd" if number % 2 else ""
-        drawn.append(f'<text class="m{odd}" x="{_percent(each.at, since)}%" y="90">{written(each.clock)}</text>')
+        x = _percent(each.at, since)
+        place = f"{'m' if x > 4 else ''}{' odd' if number % 2 else ''}"  # the first one has no room at its left
+        drawn.append(f'<text class="{place.strip()}" x="{x}%" y="90">{written(each.clock)}</text>')
     drawn.append(
         '<line class="s acc" x1="50%" x2="50%" y1="6" y2="92"/><text class="acc t" x="50.5%" y="14">now</text>'
     )

@@ -264,3 +264,9 @@ async def test_a_run_that_succeeded_has_no_cause(world: World, tab: Tab) -> None
     page = elements(answer)
     assert "1 red 2 two 3 three" in page.text
     assert f"/runs/{run.id}?attempt=1&line=2#L2" in page.links()
+
+
+def test_bars_are_drawn_in_narrow_windows() -> None:
+    """A column that leaves where there is no room names its cells: strokes of pictures have the same class."""
+    style = files("tokimori.web").joinpath("static", "console.css").read_text()
+    assert ":is(td, th).w5 { display: none; }" in style and not re.search(r"[{}\s]\.w5 \{ display", style)
