@@ -34,8 +34,8 @@ SURVIVORS: tuple[Survivor, ...] = (
     ),
     Survivor(
         "stores/rules/settling.py",
-        "Standing(False, standing.node_id, standing.token, by, change.token)",
-        "Standing(True, standing.node_id, standing.token, by, change.token)",
+        'RunStanding("", standing.node_id, standing.token, by, change.token)',
+        'RunStanding("running", standing.node_id, standing.token, by, change.token)',
         "a second change with that token was applied already, and one with another token is refused for it",
     ),
 )
