@@ -38,6 +38,7 @@ from tokimori.service.declaring import APPS
 from tokimori.service.documents import DocumentKind
 from tokimori.service.expectations import ALARMS, EXPECTATIONS
 from tokimori.service.idempotency import KEYED
+from tokimori.service.mutes import MUTES
 from tokimori.service.nodes import DRAINED
 from tokimori.service.secrets import SECRETS
 from tokimori.service.sessions import ENDED
@@ -146,7 +147,7 @@ def _document_forms() -> _Documents:
     """Return the kinds of documents, and how the text of one is read."""
     kinds: tuple[DocumentKind[Any], ...] = (
         *(ALARMS, APPS, BUILDS, CALENDARS, DECLARATIONS, DRAINED, EXPECTATIONS, KEYED, PIECES),
-        *(ENDED, SECRETS, SETS, SUBSCRIBERS, TASKS, TOKENS, UPLOADS),
+        *(ENDED, MUTES, SECRETS, SETS, SUBSCRIBERS, TASKS, TOKENS, UPLOADS),
     )
     return {each.word: each.decode for each in kinds} | {
         audit.KIND: audit.decode_entry,

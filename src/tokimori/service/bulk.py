@@ -106,7 +106,8 @@ class JobBulk(Part[M]):
         order, jobs, dry = chosen(JobVerb, "verb", verb), _any(self), flag_of("dry_run", dry_run)
         _check_texts(reason=reason, key=key)
         if payload is not None and order is not JobVerb.TRIGGER:
-            raise InvalidInput(f"payload: {order} takes none", field="payload", value=verb, allowed="the order trigger")
+            message = f"payload: {order} takes none"
+            raise InvalidInput(message, field="payload", value=payload, allowed="the order trigger")
         given = _given(filters, ids, everything=everything)
         if dry:
             return await _preview(order, jobs.list, given, ids, "after")

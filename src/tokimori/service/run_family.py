@@ -315,6 +315,7 @@ class RunFamilies(Part[M]):
         Return the new first runs. Raises the errors of `retry`, and `Refused` while one of its runs has not ended. If a
         request is refused, those before it are cancelled.
         """
+        forced = flag_of("force", force)
         runs = _whole(await self.family(run_id), run_id)
         if (live := next((run for run in runs if run.state not in ENDS), None)) is not None:
             message = f"the run {live.id} of this family has not ended: it is {live.state}"
@@ -324,7 +325,7 @@ class RunFamilies(Part[M]):
         generation, roots, made = dict[RunId, RunId](), dict[str, str](), list[Asked]()
         for old in _first(runs):
             try:
-                made.append(await self._again(old, None, force=force, generation=generation, roots=roots))
+                made.append(await self._again(old, None, force=forced, generation=generation, roots=roots))
             except TokimoriError:
                 for asked in made:
                     await cancel_run(self._store, self._now, asked.run.id, "not all of its family could be requested")
