@@ -14,6 +14,7 @@ from tests.guards.guard import (
     STALE,
     TOLD,
     Guard,
+    contract,
 )
 
 OTHERS_GUARDS = (
@@ -32,6 +33,23 @@ OTHERS_GUARDS = (
         "elif claimed is not None:",
         "elif False:",
         "tests/unit/engine/test_work.py::test_a_disowned_run_is_forgotten",
+    ),
+    Guard(
+        NEVER,
+        "a run that waits for what it has spawned goes back if it is claimed",
+        "engine/work.py",
+        "elif run.run.details.spawned is not None:",
+        "elif False:",
+        "tests/unit/engine/test_work.py::test_a_run_that_waits_for_others_is_never_begun_again",
+    ),
+    Guard(
+        LOST_REPLY,
+        "if a run that waits for others can end is looked at again",
+        "engine/families.py",
+        "            if change.then and change.spawns:",
+        "            if False:",
+        contract("test_spawns.py::test_what_ends_unseen_is_found"),
+        ("memory",),
     ),
     Guard(
         NEVER,

@@ -23,7 +23,7 @@ from tokimori.model.job import Definition
 from tokimori.model.outcome import Failed, Outcome, Succeeded
 from tokimori.model.parents import parents_in, text_of
 from tokimori.model.request import expiry_at
-from tokimori.model.run import Run, Spawned
+from tokimori.model.run import NEVER, Run, Spawned
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import Pulse
 from tokimori.ports.store import Runs
@@ -145,8 +145,9 @@ class Families:
         ids = spawned.ids(run.id)
         for first in range(0, len(ids), BATCH):
             found += await self._runs(ids[first : first + BATCH])
+        rank = run.rank - (NEVER - spawned.due)
         claimed = Claimed(
-            run=replace(run, state=RunState.RUNNING, token=run.token + 1, due=spawned.due),
+            run=replace(run, state=RunState.RUNNING, token=run.token + 1, due=spawned.due, rank=rank),
             definition=await self._definition(run),
         )
         change = change_of(

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from enum import StrEnum
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment, format_moment
 from tokimori.errors import Refused
-from tokimori.model.ids import Incarnation, JobId, Lane, NodeId, RunId, Token, births_of, child_id
+from tokimori.model.ids import Incarnation, JobId, Lane, NodeId, RunId, Token, child_id
 from tokimori.model.policies import Approval
 from tokimori.model.transitions import ENDS, STANDING_STILL, RunState
 
@@ -83,8 +84,6 @@ class Step(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
 NEVER = Moment(7_258_118_400_000_000)
 """Due time (the year 2200) of a run that waits for the runs that its function has spawned: time does not let it go
 on."""
-_SPAWNED_FROM = 2**23
-"""Place of the first spawned run among the children of its parent; the jobs that run after it have the first places."""
 
 
 class Spawned(Struct, frozen=True, omit_defaults=True):
@@ -99,9 +98,9 @@ class Spawned(Struct, frozen=True, omit_defaults=True):
     until: Moment | None = None
 
     def ids(self, parent: RunId) -> list[RunId]:
-        """Return the ids of these runs, in the order in which they were spawned."""
-        births = births_of(parent)
-        return [child_id(self.at, births, _SPAWNED_FROM + place) for place in range(self.count)]
+        """Return the ids of these runs, in the order in which they were spawned; their last digits differ, too."""
+        drawn = (sha256(f"{parent} {place}".encode()).digest() for place in range(self.count))
+        return [child_id(self.at, int.from_bytes(each[:6]), int.from_bytes(each[6:9])) for each in drawn]
 
 
 class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tokimori.model.cause import cause_in
-from tokimori.model.run import LONG, Run, asked_by, asked_in_words, never_begun
+from tokimori.model.run import LONG, NEVER, Run, asked_by, asked_in_words, never_begun
 from tokimori.model.transitions import BEFORE_START, ENDS, RunState
 from tokimori.service.runs import RunSummary
 from tokimori.web.times import Time, lasted
@@ -49,7 +49,7 @@ def run_row(visit: Visit, summary: RunSummary, node: str = "") -> RunRow:
     """Return the row of a run."""
     run, zone = summary.run, summary.time_zone
     awaits_start = run.state in BEFORE_START or run.state is RunState.HELD
-    is_started = run.started is not None and not awaits_start
+    is_started = run.started is not None and (not awaits_start or run.due == NEVER)
     began = run.started if is_started and run.started is not None else run.due
     return RunRow(
         id=run.id,

@@ -60,7 +60,9 @@ async def test_they_are_made_once_and_in_order(store: Store, worker: Worker) -> 
     assert len(await runs_of(store, "b")) == 3
     await store.promote(later(86_400), 10)
     assert await store.get_run(run.id) == run
+    assert (await store.get_due(JobId("a"))).active == 0
     await store.add_run(a_request(await store.get_job(JobId("a"))), NOW)
+    assert (await store.get_due(JobId("a"))).active == 1
     assert [each.run.job_id for each in await worker.claim(now=later(2))].count(JobId("a")) == 1
 
 
@@ -137,6 +139,24 @@ async def test_its_time_holds(store: Store, worker: Worker) -> None:
     assert await families.look(run.id, worker.id, run.details.spawned.until) is None
     assert (await store.get_run(run.id)).state is RunState.FAILED
     assert [each.state for each in await runs_of(store, "b")] == [RunState.READY]
+
+
+async def test_it_counts_for_no_limit(store: Store, worker: Worker) -> None:
+    """A job that may have one run and none that waits has room for the next one, also while it is held and resumed."""
+    await jobs(store, max_waiting=0)
+    run = await spawned(store, worker, "1")
+    for change in (None, store.hold_run(run.id, "look"), store.resume_run(run.id)):
+        if change is not None:
+            await change
+        assert (await store.get_due(JobId("a"))).active == 0
+    assert (await store.get_run(run.id)).due == NEVER
+    other = await store.add_run(a_request(await store.get_job(JobId("a"))), NOW)
+    (claimed,) = [each for each in await worker.claim(now=later(2)) if each.run.id == other.id]
+    assert (await store.get_due(JobId("a"))).active == 1
+    await end(store, worker, claimed)
+    assert (await store.get_due(JobId("a"))).active == 0
+    await store.cancel_run(run.id, "enough", later(3))
+    assert (await store.get_due(JobId("a"))).active == 0
 
 
 async def test_only_one_ends_it(store: Store, worker: Worker) -> None:

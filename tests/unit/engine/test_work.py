@@ -12,7 +12,7 @@ from tokimori.model.ids import NodeId, RunId, Token
 from tokimori.model.job import Definition
 from tokimori.model.outcome import Failed, Released, Succeeded
 from tokimori.model.policies import Retry
-from tokimori.model.run import Output, Run, marks_in, times_since
+from tokimori.model.run import NEVER, Details, Output, Run, Spawned, marks_in, times_since
 from tokimori.model.target import Command, Http
 from tokimori.model.transitions import RunState
 from tokimori.ports.executor import AttemptTask, Ended, Grew, Started
@@ -52,6 +52,16 @@ def working(*names: str, concurrency: int = 10) -> Work:
     work.accept([claimed(name) for name in names], ME, NEW_YEAR)
     work.next_tasks()
     return work
+
+
+def test_a_run_that_waits_for_others_is_never_begun_again() -> None:
+    """It goes back, and is out of reach again; the claim does not count as an attempt that began."""
+    work, spawned = Work(2), Details(spawned=Spawned(NEW_YEAR, 3, NEW_YEAR))
+    work.accept([claimed("a", details=spawned)], ME, NEW_YEAR)
+    assert not work.startable
+    (change,) = work.unsettled.batch(0)
+    assert (change.state, change.due, change.attempt) == (RunState.WAITING, NEVER, None)
+    assert change.details == replace(spawned, unbegun=1)
 
 
 def test_a_run_goes_from_claim_to_settle() -> None:

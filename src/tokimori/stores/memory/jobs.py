@@ -136,7 +136,7 @@ def due_of(tables: Tables, job: Job) -> Due:
     newest = skips[max(skips)] if skips else None
     return Due(
         job=job,
-        active=len(tables.runs_of(job.incarnation, *ACTIVE)),
+        active=tables.active(job.incarnation),
         tail=newest if newest is not None and newest.last == job.fired_through else None,
     )
 

@@ -13,7 +13,7 @@ from tokimori.model.document import Document
 from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, PermitId, RunId, Token
 from tokimori.model.job import Job, most_active
 from tokimori.model.lanes import Pause
-from tokimori.model.run import Attempt, Output, Run, Skip
+from tokimori.model.run import NEVER, Attempt, Output, Run, Skip
 from tokimori.model.semaphores import DEFAULT_LIMIT
 from tokimori.model.transitions import ACTIVE, ENDS, RunState
 from tokimori.ports.copying import Arrival
@@ -115,10 +115,14 @@ class Tables:
         rows = (self.live[run_id] for run_id in self.by_job.get(incarnation, ()))
         return sorted((row for row in rows if row.run.state in states), key=in_line)
 
+    def active(self, incarnation: Incarnation) -> int:
+        """Return how many runs of the job are active: those that wait for what they have spawned are not."""
+        return sum(row.run.due != NEVER for row in self.runs_of(incarnation, *ACTIVE))
+
     def has_room(self, job: Job, coming: int) -> bool:
         """Return whether so many more runs of the job may be active."""
         most = most_active(job.definition)
-        return most is None or has_room(len(self.runs_of(job.incarnation, *ACTIVE)), coming, most)
+        return most is None or has_room(self.active(job.incarnation), coming, most)
 
     def add(self, run: Run) -> None:
         """Keep a new run, unless its origin is known."""

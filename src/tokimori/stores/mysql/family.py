@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from tokimori.model.ids import Incarnation, JobId, RunId
-from tokimori.model.run import Run, SkipReason, Step
+from tokimori.model.run import NEVER, Run, SkipReason, Step
 from tokimori.model.transitions import ACTIVE, ENDS
 from tokimori.ports.copying import Arrival
 from tokimori.ports.store import Family
@@ -140,7 +140,9 @@ async def bear(transaction: Transaction, children: Sequence[Child], settled: Ite
     joining = [child for child in children if child.joins]
     arrivals, complete = await _arrive(transaction, joining) if joining else ([], [])
     born = [child for child in children if not child.joins] + complete
-    reasons = await _reasons(transaction, born, Counter(run.incarnation for run in settled if run.state not in ACTIVE))
+    reasons = await _reasons(
+        transaction, born, Counter(run.incarnation for run in settled if run.state not in ACTIVE or run.due == NEVER)
+    )
     taken = await _taken(transaction, [child.step.id for child in born if child.step is not None])
     made = [child.run() for child, reason in zip(born, reasons, strict=True) if reason is None]
     runs = [run_row(run) for run in made if run.id not in taken]

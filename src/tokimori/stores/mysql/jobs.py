@@ -21,7 +21,7 @@ from tokimori.stores.mysql.family import (
 )
 from tokimori.stores.mysql.lines import go_on
 from tokimori.stores.mysql.sessions import Sessions, Transaction
-from tokimori.stores.mysql.statements import BY_KEY, SHARED, insert, sql
+from tokimori.stores.mysql.statements import BY_KEY, IS_ACTIVE, SHARED, insert, sql
 from tokimori.stores.reading import readable
 from tokimori.stores.rows import (
     JOB,
@@ -43,8 +43,8 @@ from tokimori.stores.rules.errors import is_parent, no_job, taken
 from tokimori.stores.rules.lines import Freed, lane_of_forced, priority_before
 from tokimori.stores.rules.settling import JOB_DELETED
 
-_ACTIVE = """FROM tokimori_runs
-    WHERE incarnation = j.incarnation AND state IN ('waiting', 'ready', 'blocked', 'running')"""
+_ACTIVE = f"""FROM tokimori_runs
+    WHERE incarnation = j.incarnation AND state IN ('waiting', 'ready', 'blocked', 'running') AND {IS_ACTIVE}"""
 # Nobody asks for more than MOST_CATCHING_UP unless a limit is larger: then the many are not walked to their end.
 DUE = f"""
 SELECT {prefixed(JOB, "j")},

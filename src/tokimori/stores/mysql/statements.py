@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tokimori.clock import MINUTE
 from tokimori.model.ids import Incarnation
+from tokimori.model.run import NEVER
 from tokimori.stores.rules.lines import room
 
 SHARED = "/*M!100600 LOCK IN SHARE MODE */ /*!80000 FOR SHARE */"
@@ -103,9 +105,11 @@ SELECT incarnation, max_running,
         WHERE incarnation = j.incarnation AND state = 'blocked' AND blocked_on IS NULL)
 FROM tokimori_jobs j {BY_KEY} WHERE incarnation IN (%s) AND max_running > 0"""
 # The gates are locked by then: no other transaction adds a run of theirs.
+IS_ACTIVE = f'"rank" < {NEVER - 1_000 * MINUTE}'
+"""Condition that leaves out runs which wait for what they have spawned: an index has their ranks, which are as far."""
 _ACTIVE = f"""
 SELECT incarnation, most_active, (SELECT COUNT(*) FROM tokimori_runs
-    WHERE incarnation = j.incarnation AND state IN ('waiting', 'ready', 'blocked', 'running'))
+    WHERE incarnation = j.incarnation AND state IN ('waiting', 'ready', 'blocked', 'running') AND {IS_ACTIVE})
 FROM tokimori_jobs j {BY_KEY} WHERE incarnation IN (%s) AND most_active IS NOT NULL"""
 
 

@@ -364,7 +364,8 @@ async def _write(transaction: Transaction, locked: _Locked, batch: _Batch, given
     at = {change.run_id: change.ended for change in batch.changes if change.spawns}
     ended = [replace(run, ended=at[run.id]) if run.id in at and run.ended is None else run for run in settled]
     children = family.born_after(locked.children, parents, ended, steps_in(batch.changes), locked.named)
-    born = await family.bear(transaction, children, settled)
+    resumed = {change.run_id for change in batch.changes if change.resumes}  # they were not active
+    born = await family.bear(transaction, children, (run for run in settled if run.id not in resumed))
     writes = [*batch.writes(), *_give_back(given_back), *born]
     parks = sorted(batch.parks().items())
     if given_back or parks:

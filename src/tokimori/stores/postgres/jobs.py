@@ -13,7 +13,7 @@ from tokimori.model.dependents import Edge, On
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.lanes import Pause
-from tokimori.model.run import Skip
+from tokimori.model.run import NEVER, Skip
 from tokimori.ports.planning import ALL, Share
 from tokimori.ports.store import Family
 from tokimori.stores.postgres.batches import columns, parameters, rounds
@@ -44,7 +44,7 @@ from tokimori.stores.rules.settling import JOB_DELETED
 DUE = f"""
 SELECT {prefixed(JOB, "j")},
     (SELECT count(*) FROM (
-        SELECT 1 FROM tokimori_runs WHERE incarnation = j.incarnation AND state <> 'held'
+        SELECT 1 FROM tokimori_runs WHERE incarnation = j.incarnation AND state <> 'held' AND due <> {NEVER}
         LIMIT greatest({MOST_CATCHING_UP}, j.max_running, j.most_active) + 1) a),
     {prefixed(SKIP, "s")}
 FROM tokimori_jobs j

@@ -12,7 +12,7 @@ from tokimori.model.decide import MOST_CATCHING_UP, REPLACED, Due, Plan, Planned
 from tokimori.model.encoding import encode_definition
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.job import Job, JobState
-from tokimori.model.run import FIRST_TOKEN, Skip, encode_details
+from tokimori.model.run import FIRST_TOKEN, NEVER, Skip, encode_details
 from tokimori.model.settle import PARKED_BY
 from tokimori.ports.planning import ALL, MOST_MAKING_WAY, Share
 from tokimori.stores.rows import (
@@ -38,7 +38,7 @@ from tokimori.stores.sqlite import lines
 from tokimori.stores.sqlite.family import change_edges, leave_family
 from tokimori.stores.sqlite.moves import WAKE_NOBODY, begin_move, cancel, check_moved, few, move_runs, step, willing
 
-_ACTIVE = "FROM tokimori_runs WHERE incarnation = j.incarnation AND state <> 'held'"
+_ACTIVE = f"FROM tokimori_runs WHERE incarnation = j.incarnation AND state <> 'held' AND due <> {NEVER}"
 
 # Nobody asks for more than MOST_CATCHING_UP unless a limit is larger; SQLite's LIMIT can't name a column.
 DUE = f"""

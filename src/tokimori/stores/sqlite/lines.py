@@ -12,6 +12,7 @@ from tokimori.clock import Moment
 from tokimori.model.claim_rate import ClaimRate, Taken, Window, opens_at, stored_rate
 from tokimori.model.ids import Incarnation, Lane, NodeId, RunId
 from tokimori.model.lanes import Pause, open_lanes
+from tokimori.model.run import NEVER
 from tokimori.model.semaphores import QUEUE_RATES, is_rate_alone, ledger_of
 from tokimori.stores.rows import PAUSE, marks, pause_of, pause_row
 from tokimori.stores.rules.lines import (
@@ -117,8 +118,8 @@ def units_in(semaphores: str | None) -> list[tuple[str, int]]:
 
 def count_active(db: sqlite3.Connection, incarnation: Incarnation) -> int:
     """Return how many runs of the job want a place, or have one."""
-    active = "SELECT count(*) FROM tokimori_runs WHERE incarnation = ? AND state <> 'held'"
-    return int(db.execute(active, (incarnation,)).fetchone()[0])
+    active = "SELECT count(*) FROM tokimori_runs WHERE incarnation = ? AND state <> 'held' AND due <> ?"
+    return int(db.execute(active, (incarnation, NEVER)).fetchone()[0])
 
 
 def give_back(db: sqlite3.Connection, runs: Sequence[RunId]) -> set[str]:

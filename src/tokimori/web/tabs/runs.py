@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from tokimori.clock import DAY, HOUR, Moment
 from tokimori.model.job import Job, JobState
-from tokimori.model.run import Run, Skip
+from tokimori.model.run import NEVER, Run, Skip
 from tokimori.model.transitions import RunState
 from tokimori.service.asking import MOST_LISTED
 from tokimori.web.chart import Bar, Mark, chart
@@ -32,7 +32,7 @@ async def tab(visit: Visit, job: Job) -> Mapping[str, object]:
     )
     skips = () if job.state is JobState.DELETED else await visit.service.jobs.skips(job.id)
     skips = [skip for skip in skips if skip.last >= first]
-    runs = [run for run in recent if run.due <= visit.now]
+    runs = [run for run in recent if run.due <= visit.now or run.due == NEVER]
     return {
         "runs": await run_rows(visit, found.runs),
         "more": None if found.next is None else visit.link(before=found.next),

@@ -85,7 +85,7 @@ async def tab(visit: Visit, job: Job) -> Mapping[str, object]:
     runs, is_whole = await visit.lately(f"trends {job.incarnation} {span}", lambda: _read(visit, job, first))
     groups: dict[Moment, list[Run]] = {}
     for run in runs:
-        groups.setdefault(_begin(run.due, step, zone), []).append(run)
+        groups.setdefault(_begin(min(run.due, run.ended or run.due), step, zone), []).append(run)
     known = [each for each in MEASURES if any(each.value(run) is not None for run in runs)]
     steps = [_step(visit, zone, at, groups[at], known, by_day=step >= DAY) for at in sorted(groups, reverse=True)]
     return {

@@ -33,6 +33,9 @@ end
 local function enter(id, inc, state, lane, due, rank)
     if state == 'waiting' then
         later('ZADD', P .. 'waiting', due, id)
+        if tonumber(due) == 7258118400000000 then -- `model.run.NEVER`: it waits for what it has spawned, and is not active
+            later('SADD', P .. 'held:' .. inc, id)
+        end
     elseif state == 'ready' and lane then
         later('ZADD', P .. 'ready:' .. lane, rank, id)
         later('SADD', P .. 'lanes', lane)
@@ -45,6 +48,9 @@ end
 local function exit(id, inc, state, lane, constraint, key)
     if state == 'waiting' then
         later('ZREM', P .. 'waiting', id)
+        if inc then -- one that becomes due was active
+            later('SREM', P .. 'held:' .. inc, id)
+        end
     elseif state == 'ready' and lane then
         later('ZREM', P .. 'ready:' .. lane, id)
     elseif state == 'blocked' then
