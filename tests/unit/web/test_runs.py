@@ -5,7 +5,9 @@ import pytest
 from tests.unit.service.world import NODE, World
 from tests.unit.web.conftest import Tab, add
 from tokimori.engine.settle import change_of
-from tokimori.model.outcome import Failed, RetryIn, Succeeded
+from tokimori.model.access_token import Role
+from tokimori.model.outcome import Failed, Hold, RetryIn, Succeeded
+from tokimori.model.policies import Approval, Approver
 from tokimori.model.run import Output
 from tokimori.service import runs
 from tokimori.web.screens import runs as screen
@@ -120,6 +122,24 @@ async def test_an_attempt_that_is_no_number_of_one_shows_the_newest(world: World
     await add(world)
     run = await world.trigger("hello")
     assert (await tab.ask(f"/runs/{run.id}?attempt={'9' * 400}")).status == 200
+
+
+async def test_an_approval_is_offered_to_whoever_may_give_it(world: World, tab: Tab) -> None:
+    """On the run's page and at Now, with its answer afterwards; an operator only cancels what an admin approves."""
+    await add(world, "gate", approval=True, approver="admin")
+    run = await world.trigger("gate")
+    asks = Hold("asks", Approval(approver=Approver.ADMIN, asked=world.clock.now()))
+    await world.work(asks, started=False)
+    operator = Tab(world, (await world.service.tokens.create("op", Role.OPERATE)).text)
+    for path in ("/", f"/runs/{run.id}"):
+        assert (await tab.show(path)).acts() == ["runs.approve", "runs.refuse", "runs.cancel"]
+        page = await operator.show(path)
+        assert page.acts() == ["runs.cancel"]
+        assert "waits for an approval: the role admin may answer" in page.text
+    assert "Not begun" in page.text
+    answered = await tab.press("runs.approve", run.id, back=f"/runs/{run.id}", reason="checked")
+    assert re.search("approved by .* at .*: checked", answered.text)
+    assert "runs.approve" not in answered.acts()
 
 
 async def test_what_can_be_done_with_a_run(world: World, tab: Tab) -> None:
