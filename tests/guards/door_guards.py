@@ -381,6 +381,14 @@ DOOR_GUARDS = (
     ),
     Guard(
         DOOR,
+        "a run is repeated by who may request all that follows it",
+        "service/run_family.py",
+        '    await sight.check_parents([{"then": old.details.then}])',
+        "    pass",
+        "tests/unit/service/test_steps.py::test_a_retry_needs_the_right_to_the_steps_behind",
+    ),
+    Guard(
+        DOOR,
         "with a rate, who asks too often is refused",
         "api/secret.py",
         "return None if self._rates is None else self._rates.refusal(scope, access)",

@@ -39,6 +39,14 @@ MARIADB = "tests/integration/stores/test_mariadb_semaphores.py"
 
 GUARDS: tuple[Guard, ...] = (
     Guard(
+        CLOCKS,
+        "nothing expires by a leap of the store's clock for an hour",
+        "model/lease.py",
+        "return (self.leapt or 0) if monotonic < self.since + SURE else 0",
+        "return 0",
+        "tests/unit/node/test_node_rewind.py::test_nothing_expires_by_a_clock_that_leaps",
+    ),
+    Guard(
         ONCE,
         "a join that is complete stays so: who ends later for the same root looks at no run",
         SQL,

@@ -198,7 +198,7 @@ def events_in_code() -> set[str]:
                 event = said.get("event")
                 if call.func.id == "operation" and event in ("made", None):
                     continue
-                if isinstance(event, str):
+                if isinstance(event, str) and event:
                     found.add(event)
     return found
 
