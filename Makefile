@@ -17,21 +17,30 @@ run: .venv/.installed  ## start a node on ./.tokimori/ with example jobs and the
 	@exec sh examples/demo.sh
 
 # Every check runs, so that one failure does not hide another. Collecting costs each worker a millisecond a test, so the
-# unit tests, two thirds of all, have two workers of their own. The others mostly wait for other processes: three workers
-# more than there are cores keep the cores at work, and files are given to them in the order of tests/conftest.py. What
-# ends before them is shown as a whole when it has ended; their summary stays the last line.
+# unit tests, two thirds of all, are halved: two processes each find their own. The others mostly wait for other
+# processes: three workers more than there are cores keep the cores at work, and files are given to them in the order of
+# tests/conftest.py. What ends before them is shown as a whole when it has ended; their summary stays the last line.
 test: .venv/.installed-dev  ## lint, then every test but the long proofs
 	@failed=0; \
 	$(MAKE) --no-print-directory --jobs --output-sync --keep-going lint coverage & others=$$!; \
 	$(MAKE) --no-print-directory .venv/.bytecode || failed=1; \
-	$(MAKE) --no-print-directory --jobs --output-sync unit & units=$$!; \
+	$(MAKE) --no-print-directory --jobs --output-sync $(UNITS) & units=$$!; \
 	$(BIN)/pytest -q -n $$(($$(nproc) + 3)) --dist loadfile --no-loadscope-reorder -m "not prove" --ignore tests/unit || failed=1; \
 	wait $$units || { echo 'A unit test has failed: see above.'; failed=1; }; \
 	wait $$others || { echo 'A linter, or the coverage of the rules, has failed: see above.'; failed=1; }; \
 	exit $$failed
 
+UNITS := unit-doors unit-others
+DOORS := $(addprefix tests/unit/,api apps cli client web)
+.PHONY: $(UNITS)
 unit: .venv/.installed-dev  ## the tests of single modules; those of the rules of a run are run by `make coverage`
-	@$(BIN)/pytest -q -n 2 -m "not prove" tests/unit --ignore tests/unit/model
+	@$(MAKE) --no-print-directory --jobs --output-sync $(UNITS)
+
+unit-doors: .venv/.installed-dev
+	@$(BIN)/pytest -q -m "not prove" $(DOORS)
+
+unit-others: .venv/.installed-dev
+	@$(BIN)/pytest -q -m "not prove" tests/unit --ignore tests/unit/model $(addprefix --ignore ,$(DOORS))
 
 # Some proofs only compute, for the better part of an hour; others have bounds of seconds, and fail beside those.
 COMPUTED := tests/simulation tests/prove tests/unit
