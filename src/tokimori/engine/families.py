@@ -191,7 +191,8 @@ def _outcome(found: Sequence[Run | None], spawned: Spawned, now: Moment) -> Outc
     if any(run.state not in ENDS for run in there):
         took = (now if spawned.until is None else spawned.until) - spawned.at
         return Failed(
-            f"it took too long: its time was over {took / SECOND:g} s after it had spawned runs; {many} have not ended",
+            f"it took too long: its time was over {round(took / SECOND, 3):g} s after it had spawned runs; "
+            f"{many} have not ended",
             final=True,
         )
     if len(there) < len(found):

@@ -100,10 +100,16 @@ MOST_SPAWNED, MOST_SPAWNED_BYTES = 500, 4 * 2**20
 """Runs that a function spawns at once, and the bytes of all their payloads: one transaction writes them."""
 
 
-class Spawns(Struct, frozen=True):
-    """Success once the runs have ended that the function has spawned: (job, payload) of each."""
+class Spawns:
+    """Success once the runs have ended that the function has spawned: (job, payload) of each.
 
-    children: tuple[tuple[JobId, str | None], ...]
+    No struct: one within a list would be written as JSON, and its runs never made.
+    """
+
+    __slots__ = ("children",)
+
+    def __init__(self, children: tuple[tuple[JobId, str | None], ...]) -> None:
+        self.children = children
 
 
 def spawns_of(children: Sequence[tuple[str, str | None]]) -> Spawns:

@@ -36,10 +36,14 @@ class Trial:
             return tokimori.spawn([tree.request(depth - 1) for _ in range(2)]) if depth else []
 
         @self.app.job
+        def wrapped() -> list[Any]:
+            return [tokimori.spawn([count.request(1)])]
+
+        @self.app.job
         def total(numbers: list[int]) -> int:
             return sum(numbers)
 
-        self.count, self.fan, self.tree, self.total = count, fan, tree, total
+        self.count, self.fan, self.tree, self.total, self.wrapped = count, fan, tree, total, wrapped
 
 
 @pytest.fixture(params=["sqlite", *(pytest.param(name, marks=pytest.mark.prove) for name in SERVERS)], scope="module")
@@ -108,10 +112,12 @@ def test_children_are_cancelled_if_asked(trial: Trial) -> None:
 
 
 def test_what_cannot_be_spawned_is_refused(trial: Trial) -> None:
-    """Terms of a request, families, and too many at once."""
+    """Terms of a request, families, too many at once, and one that is only a part of what a function returns."""
     with pytest.raises(tokimori.InvalidInput, match="the terms of its job"):
         tokimori.spawn([trial.count.asked(priority=3).request(1)])
     with pytest.raises(tokimori.InvalidInput, match="can't be spawned"):
         tokimori.spawn([trial.count.request(1).then(trial.count.request())])  # type: ignore[arg-type]
     with pytest.raises(tokimori.RunFailed, match=r"501 runs .allowed: at least one run, at most 500"):
         trial.fan.enqueue([1] * 501).result(timeout=60)
+    with pytest.raises(tokimori.RunFailed, match="type Spawns can't be written as JSON"):
+        trial.wrapped.enqueue().result(timeout=60)

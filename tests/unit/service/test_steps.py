@@ -1,7 +1,7 @@
 """Steps as programs say them."""
 
 from contextlib import nullcontext
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_a_step_has_its_id_as_it_is_looked_for(text: str) -> None:
         (uuid7(Moment(NEW_YEAR + offset), bytes), abs(offset) <= HOUR // 2)
         for offset in (0, HOUR // 2, 2 * HOUR, -2 * DAY)
     ]
-    + [(str(uuid4()), False), (str(UUID(int=2**128 - 1)), False)],
+    + [("cd497b27-815b-43d5-b453-770784fece31", False), (str(UUID(int=2**128 - 1)), False)],
 )
 async def test_a_step_says_when_it_was_made(text: str, fits: bool) -> None:
     """By its id, of which runs are listed and pruned: one of another time, or that says none, is refused."""
