@@ -124,12 +124,12 @@ def waits_for(run: Run, most: int | None = None) -> str | None:
 
 def told(reason: Reason) -> str:
     """Return the reason as one sentence, without a full stop."""
-    held = _listed(reason)
-    return f"{reason.text}{f', held by {held}' if held else ''}{f': {reason.mend}' if reason.mend else ''}"
+    held, by = _listed(reason), "among them" if reason.cause is Cause.SPAWNED else "held by"
+    return f"{reason.text}{f', {by} {held}' if held else ''}{f': {reason.mend}' if reason.mend else ''}"
 
 
 def _listed(reason: Reason) -> str:
-    names = [name_of(holder, with_job=reason.cause is Cause.SEMAPHORE) for holder in reason.holders]
+    names = [name_of(holder, with_job=reason.cause in {Cause.SEMAPHORE, Cause.SPAWNED}) for holder in reason.holders]
     if reason.others:
         names.append(f"{reason.others} {'other' if reason.others == 1 else 'others'}")
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -19,7 +19,7 @@ from tokimori.model.expectation import looked_at
 from tokimori.model.ids import Incarnation, NodeId, PermitId, RunId
 from tokimori.model.job import JobState
 from tokimori.model.lanes import DRAINING_LABEL, HANDLERS_LABEL, ONLY_LABEL, SHORT_LABEL, SILENT_LABEL, UNABLE_LABEL
-from tokimori.model.outcome import Failed, Hold, Succeeded
+from tokimori.model.outcome import Failed, Hold, Succeeded, spawns_of
 from tokimori.model.policies import Approval, Approver
 from tokimori.model.transitions import RunState
 from tokimori.ports.semaphores import UnitWish
@@ -111,6 +111,18 @@ async def test_a_held_run(world: World) -> None:
     await world.service.runs.resume(run)
     await world.work(Hold("look at it"))
     assert (await of_run(world, run))[Cause.HELD].text.endswith("look at it")
+
+
+async def test_a_run_that_waits_for_those_it_has_spawned(world: World) -> None:
+    """How many of them have not ended, which, and the command that ends all."""
+    run = await one_waits(world)
+    await world.work(spawns_of([("j", None), ("j", None)]))
+    reason = (await of_run(world, run))[Cause.SPAWNED]
+    first, second = (each.run_id for each in reason.holders)
+    assert told(reason) == (
+        f"it waits for 2 of the 2 runs that it has spawned, among them run {first} of job j and run {second} of job j: "
+        f"`tokimori run cancel {run} --family` ends it and them"
+    )
 
 
 async def test_a_run_that_waits_for_an_approval(world: World) -> None:

@@ -32,6 +32,8 @@ ANSWERS = {
         "begun",
         "changed",
         "deleted",
+        "expires",
+        "expiry",
         "full",
         "gone",
         "granted",
