@@ -11,7 +11,7 @@ import click
 
 from tokimori.cli.suggesting import usage_message
 from tokimori.errors import Bug, InvalidInput, Outdated, Refused, TokimoriError
-from tokimori.logs.setup import visible, visible_json
+from tokimori.logs.controls import visible, visible_json
 
 DONE = 0
 RUN_FAILED = 1

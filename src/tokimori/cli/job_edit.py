@@ -15,7 +15,7 @@ from tokimori.cli.output import print_json, print_notice
 from tokimori.cli.session import Absent, in_service
 from tokimori.cli.table import terminal
 from tokimori.errors import InvalidInput, Outdated, Refused, TokimoriError
-from tokimori.logs.setup import visible
+from tokimori.logs.controls import visible
 from tokimori.model.ids import JobId
 
 if TYPE_CHECKING:

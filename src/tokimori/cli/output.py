@@ -9,7 +9,7 @@ from pathlib import Path
 from tokimori.cli.command import options
 from tokimori.clock import Moment
 from tokimori.errors import Refused
-from tokimori.logs.setup import visible, visible_json
+from tokimori.logs.controls import visible, visible_json
 from tokimori.schedules.zones import clock_text
 
 NOTHING = "-"

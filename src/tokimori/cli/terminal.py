@@ -4,7 +4,7 @@ import re
 from codecs import getincrementaldecoder
 
 from tokimori.cli.command import options
-from tokimori.logs.setup import CONTROL, written_out
+from tokimori.logs.controls import CONTROL, written_out
 
 _COLOUR = r"\x1b\[[0-9;:]{0,60}m"
 _OUTPUT = re.compile(rf"(?P<colour>{_COLOUR})|(?P<end>\r\n?)|{CONTROL}")

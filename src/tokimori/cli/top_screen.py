@@ -9,7 +9,7 @@ from tokimori.cli.output import printable
 from tokimori.cli.table import At, drawn
 from tokimori.cli.top_keys import VIEWS, State, Subject, View, chosen, matches
 from tokimori.clock import Moment
-from tokimori.logs.setup import visible
+from tokimori.logs.controls import visible
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -3,7 +3,6 @@
 import logging
 import os
 import queue
-import re
 import select
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import Literal
 from msgspec import UNSET, Struct, UnsetType, json
 
 from tokimori.errors import InvalidInput
+from tokimori.logs.controls import visible, visible_json
 from tokimori.logs.file import LogFile
 from tokimori.logs.reading import Rotation
 
@@ -264,23 +264,3 @@ def _dropped_notice(count: int) -> logging.LogRecord:
 
 def _notice(message: str, *args: object) -> logging.LogRecord:
     return logging.LogRecord(__name__, logging.WARNING, "", 0, message, args, None)
-
-
-CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
-"""Control characters except tabs and ends of lines, and marks that reverse the order of letters."""
-_HIDDEN = re.compile(CONTROL)
-
-
-def visible(text: str) -> str:
-    """Return the text with every control character but tabs and ends of lines written out, as `\x1b`."""
-    return _HIDDEN.sub(written_out, text)
-
-
-def visible_json(text: str) -> str:
-    """Return the JSON with every control character written out: its encoder leaves some as they are."""
-    return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def written_out(found: "re.Match[str]") -> str:
-    """Return a control character as one reads it."""
-    return found[0].encode("unicode_escape").decode()

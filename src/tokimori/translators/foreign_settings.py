@@ -9,7 +9,7 @@ from types import MappingProxyType
 from tokimori.config.settings import Setting
 from tokimori.config.value import MASK, URLS, read_value
 from tokimori.errors import InvalidFile, InvalidInput
-from tokimori.logs.setup import visible
+from tokimori.logs.controls import visible
 from tokimori.translators.became import Became, cited
 from tokimori.translators.job_document import write_fields, write_key
 from tokimori.translators.keiji import KEYS as KEIJI_KEYS

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, TypeVar
 from markupsafe import Markup
 
 from tokimori.clock import Moment
-from tokimori.logs.setup import visible
+from tokimori.logs.controls import visible
 from tokimori.service.asking import MOST_LISTED
 from tokimori.web.addresses import path
 from tokimori.web.filters import Chip, chips, typed, words

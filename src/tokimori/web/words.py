@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 from markupsafe import Markup, escape
 
 from tokimori.clock import SECOND, Moment
-from tokimori.logs.setup import visible
+from tokimori.logs.controls import visible
 from tokimori.schedules.zones import on_clocks
 
 

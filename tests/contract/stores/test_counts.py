@@ -30,9 +30,9 @@ async def test_a_large_limit_is_counted_up_to(store: Store, max_running: int, co
 
 def count_at_most(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """Let every store count so many rows instead of tens of thousands."""
-    for place in ("model.retention", "stores.memory.pruning", "stores.redis.pruning"):
+    for place in ("model.retention", "stores.memory.runs", "stores.redis.runs"):
         monkeypatch.setattr(f"tokimori.{place}.MOST_COUNTED", most)
-    monkeypatch.setattr("tokimori.stores.redis.runs.PAGE", 2)
+    monkeypatch.setattr("tokimori.stores.redis.runs._COUNTED_PAGE", 2)
     assert str(MOST_COUNTED + 1) in COUNTS
     monkeypatch.setattr("tokimori.stores.reading.COUNTS", COUNTS.replace(str(MOST_COUNTED + 1), str(most + 1)))
 

@@ -71,6 +71,9 @@ SAID: dict[str, tuple[str, object]] = {
     "--shell-path=/bin/bash": ("shell_path", "/bin/bash"),
     "--mailto=ada@example.org": ("mailto", "ada@example.org"),
     "--client": ("client", True),
+    "--approval": ("approval", True),
+    "--approver=admin": ("approver", "admin"),
+    "--approve-within=2h": ("approve_within", 7200.0),
     "--command=true": ("command", "true"),
 }
 RETRY = {

@@ -300,7 +300,7 @@ async def test_a_slow_reader_gets_its_answer() -> None:
         while part := await asyncio.wait_for(reader.read(1 << 16), 10):
             size += len(part)
             if monotonic() - began < 2 * within:
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.04)
         writer.close()
         assert size > LARGE
         assert monotonic() - began > 1.5 * within

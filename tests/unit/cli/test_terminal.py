@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokimori.cli.terminal import TerminalOutput
-from tokimori.logs.setup import visible
+from tokimori.logs.controls import visible
 
 
 def shown(*pieces: bytes) -> str:

@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from tokimori.clock import DAY, HOUR, SECOND, Moment, format_moment, parse_moment
 from tokimori.errors import NotFound
-from tokimori.logs.setup import visible
+from tokimori.logs.controls import visible
 from tokimori.model.cause import ID, last_line
 from tokimori.model.ids import JobId
 from tokimori.model.mute import Mute
