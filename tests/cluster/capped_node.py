@@ -58,7 +58,7 @@ async def live() -> int:
     loop.add_signal_handler(UNCAP, store.limit, _MOST, FREE)
     log = start_logging(level=settings.log.level, format=settings.log.format, file=None)
     try:
-        with patch("tokimori.node.wiring.open_store", lambda _url, _clock: store):
+        with patch("tokimori.client.opening.open_store", lambda _url, _clock, _again: store):
             return await serve(settings, announce, SystemClock())
     finally:
         log.stop()
