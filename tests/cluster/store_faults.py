@@ -21,7 +21,7 @@ from tokimori.clock import Moment, SystemClock
 
 LATENCY = 0.2
 """Seconds from a request to its answer, on the way alone."""
-MOST_SESSIONS = 20
+MOST_SESSIONS = 30
 RESERVED = 3
 """Of those PostgreSQL keeps so many for its superuser, and MariaDB one more."""
 
