@@ -14,6 +14,7 @@ from tests.unit.service.world import ON_DEMAND, World
 from tokimori.api import events
 from tokimori.api.acting import let_in
 from tokimori.clock import Moment
+from tokimori.errors import InvalidInput
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.document import Document
 from tokimori.model.expectation import Alarm, AlarmKind, encode_alarm
@@ -180,6 +181,9 @@ async def test_who_names_things_is_told_of_them_alone(
     mine = permitted(world.service, Access(author="t", role=Role.READ, scope=Scope(jobs=("mine.a",))))
     assert (await mine.events.notices(after, of=["jobs", "runs", "jobs/other"])).notices == ()
     assert (await door.get(f"{PATH}?of=weather")).error["field"] == "of"
+    for wrong in (None, "jobs", 5, [5], ["jobs"] * (notice_board.MOST_WANTED + 1)):
+        with pytest.raises(InvalidInput, match=r"^of: "):
+            await mine.events.notices(after, of=wrong)  # type: ignore[arg-type]
     monkeypatch.setattr(notice_board, "PAGE", 1)
     after = (await world.service.events.notices()).after
     await world.trigger("other")

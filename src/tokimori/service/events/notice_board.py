@@ -29,6 +29,7 @@ from tokimori.ports.nodes import NodeRecord
 from tokimori.ports.store import RunFilter
 from tokimori.service.events.feed import Stops
 from tokimori.service.events.trail import Trail
+from tokimori.service.given import few
 from tokimori.service.store_time import Now
 
 log = logging.getLogger(__name__)
@@ -343,11 +344,15 @@ def notices_of(items: Iterable[Item]) -> tuple[Notice, ...]:
     )
 
 
-def wanted_of(things: Sequence[str]) -> Wanted | None:
+MOST_WANTED = 1_000
+"""Things that one who listens may name."""
+
+
+def wanted_of(things: object) -> Wanted | None:
     """Return the things by noun, of texts such as `runs` and `jobs/nightly`; of none all. Raises `InvalidInput`."""
     found: dict[str, set[str]] = {}
-    for each in things:
-        noun, _, name = each.partition("/")
+    for each in few("of", things, MOST_WANTED):
+        noun, _, name = str(each).partition("/")
         if noun != "audit" and not (noun.endswith("s") and noun[:-1] in _NOUNS):
             nouns = ", ".join(f"{noun}s" for noun in sorted(_NOUNS))
             allowed = f"a noun, or a thing as NOUN/ID; nouns are audit, {nouns}"
