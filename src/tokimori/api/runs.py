@@ -241,7 +241,7 @@ class RunRoutes:
         runs = self._service(request).runs
         return answer(MuteView.made(await runs.mute(request.path_params["cause"], body.lasts, body.reason)))
 
-    async def unmute(self, request: Request) -> Response:
+    async def unmute(self, request: Request, body: NoRequest) -> Response:
         """Mute a cause no longer; what was muted, or null."""
         found = await self._service(request).runs.unmute(request.path_params["cause"])
         return answer(None if found is None else MuteView.made(found))
