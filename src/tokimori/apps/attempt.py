@@ -337,9 +337,9 @@ class RunningAttempt:
         if self._forked:
             leave(None)
         self._gather()
-        cpu, memory = self._meter.cost()
+        (cpu, memory), spawned = self._meter.cost(), spawned_by(end)
         try:
-            kind, text, when = (wire.SPAWNED, None, 0.0) if spawned_by(end) else _said_as(end)
+            kind, text, when = (wire.SPAWNED, None, 0.0) if spawned else _said_as(end)
         except InvalidInput as fault:
             kind, text, when = wire.FAILED, f"{fault.message}; allowed: {fault.allowed}", 0.0
         except BaseException as fault:  # a model writes itself, by code of the program
@@ -369,7 +369,7 @@ class RunningAttempt:
             times=times,
             cpu=cpu,
             memory=memory,
-            spawned=spawned_by(end),
+            spawned=spawned,
         )
 
 

@@ -80,11 +80,13 @@ class Meter:
 
     def cost(self) -> tuple[int | None, int | None]:
         """Return what it has cost."""
-        if self._thread is None or not (self._alone or self._thread == threading.get_ident()):
+        if not self._alone:  # most are not, thousands a second
+            is_same = self._thread == threading.get_ident()
+            return (max(0, time.thread_time_ns() // 1000 - self._before), None) if is_same else (None, None)
+        if self._thread is None:
             return None, None
-        of = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN) if self._alone else ()
-        peak = max((resource.getrusage(who).ru_maxrss * 1024 for who in of), default=None)
-        return max(0, self._spent() - self._before), peak
+        peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        return max(0, self._spent() - self._before), peak * 1024
 
     def _spent(self) -> int:
         if not self._alone:
