@@ -44,7 +44,7 @@ OTHERS_GUARDS = (
     ),
     Guard(
         LOST_REPLY,
-        "if a run that waits for others can end is looked at again",
+        "a run that waits for others is looked at again, in case its end went unseen",
         "engine/families.py",
         "            if change.then and change.spawns:",
         "            if False:",
