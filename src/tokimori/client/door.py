@@ -132,7 +132,8 @@ class Door:
                 return answer.status, await answer.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as fault:
             why = str(fault) or type(fault).__name__
-            raise StoreUnavailable(f"the node at {self._address.url} does not answer: {why}") from None
+            mend = "start it there (`tokimori serve`), or name the address of another one"
+            raise StoreUnavailable(f"the node at {self._address.url} does not answer: {why}: {mend}") from None
 
     def _read(self, method: Method, status: int, answer: bytes) -> Any:
         if status == 200:

@@ -122,8 +122,9 @@ def test_a_bad_address_is_refused_at_once(url: str, said: str, tmp_path: Path, m
 
 
 def test_a_node_that_does_not_answer() -> None:
-    """It is an error of the store, which can be tried again; a store for semaphores can't be named."""
-    with tokimori.open("http://127.0.0.1:1/?secret=x") as client, pytest.raises(tokimori.StoreUnavailable):
+    """It is an error of the store, which says what to do; a store for semaphores can't be named."""
+    unavailable = pytest.raises(tokimori.StoreUnavailable, match="start it there")
+    with tokimori.open("http://127.0.0.1:1/?secret=x") as client, unavailable:
         client.db.now()
     with pytest.raises(tokimori.InvalidInput) as refused:
         tokimori.open("http://127.0.0.1:1/?secret=x", semaphore_store="memory:")
