@@ -2,11 +2,12 @@
 
 import time
 from collections import Counter
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.refused import OCCURRENCES, SCHEDULED, Refused, RefusedWorld, let_scripts_refuse
+from tests.cluster.refused import CHECKS, OCCURRENCES, SCHEDULED, Refused, RefusedWorld, let_scripts_refuse
 from tests.contract.stores.refusing import WORDS, opened
 from tokimori.model.job import JobState
 from tokimori.model.outcome import Failed, RetryIn
@@ -21,6 +22,13 @@ LINES = {"limited": "limited", "keyed": "k", "holder": "db", "other-holder": "db
 """For what the runs of a job wait. As long as the store refuses the end of one, they wait for its place or units."""
 MOST_ASKED = 40
 """Calls a second of a node that has nothing to do but what is refused."""
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_a_script_holds_the_line_before_which_it_is_refused(name: str) -> None:
+    """A script of Redis has the line before which the proof below refuses it: a change of it is noticed at once."""
+    text = (files("tokimori.stores.redis") / "scripts" / f"{name}.lua").read_text()
+    assert text.count(CHECKS[name][0]) == 1, "say anew in tests/cluster/refused.py before which line it is refused"
 
 
 @pytest.mark.prove
