@@ -4,6 +4,7 @@ import inspect
 import json
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from types import GenericAlias
 from typing import Any, NamedTuple, Unpack, get_args, get_origin, get_type_hints
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple, Unpack, get_args, get_origin, get_type_hints
 import msgspec
 
 from tokimori.apps.closed import CONVERTED, changed_by_json, check_closed, has_closed, unknown_in
-from tokimori.apps.json_text import TEXTS, clean, text_of, value_of
+from tokimori.apps.json_text import TEXTS, WORDS, clean, text_of, value_of
 from tokimori.apps.task import Task
 from tokimori.errors import InvalidInput
 from tokimori.service.arguments import Payload
@@ -226,8 +227,11 @@ class Arguments:
         """Return the result of a run, of the type that the annotation says. Raises `InvalidInput`."""
         given = None if result is None else value_of(result)
         try:
-            return msgspec.convert(given, self._result, dec_hook=_from_json, str_keys=True)
+            return _read(given, self._result)
         except (msgspec.ValidationError, ValueError, TypeError) as fault:
+            if result is not None and any(f'"{each}"' in result for each in WORDS):
+                with suppress(msgspec.ValidationError):
+                    return _read(given, self._result, strict=False)
             raise InvalidInput(
                 f"result: it does not fit what {self.name} is annotated to return: {fault}",
                 field="result",
@@ -237,12 +241,18 @@ class Arguments:
 
     def _check_kept(self, said: Mapping[str, Any], more: Mapping[str, Any], what: str, field: str) -> None:
         for kinds, values in ((self._kinds, said), ({self._others: self._kind_of_others}, {self._others: more})):
-            if (changed := changed_by_json(kinds, values)) is not None:
+            try:
+                changed = changed_by_json(kinds, values)
+            except RecursionError:
+                message = f"{what}: a value holds itself, or lists within lists without end"
+                raise InvalidInput(message, field=field, allowed="values that JSON can hold") from None
+            if changed is not None:
                 path, value = changed
+                shown = _repr_of(value)
                 raise InvalidInput(
-                    f"{what}: {path} is {value!r}, which JSON would change",
+                    f"{what}: {path} is {shown}, which JSON would change",
                     field=field,
-                    value=str(value)[:MOST_SHOWN],
+                    value=shown[:MOST_SHOWN],
                     allowed=f"a JSON value, or a type annotation of {path} that says its type",
                 )
 
@@ -333,6 +343,27 @@ def _hints(function: Callable[..., object], name: str) -> dict[str, Any]:
         raise InvalidInput(
             f"function: the types of {name} can't be read: {fault}", field="function", value=name, allowed="known types"
         ) from None
+
+
+def _read(given: object, kind: Any, *, strict: bool = True) -> Any:
+    """Return a value of this type. What msgspec can't tell apart, such as two dataclasses, pydantic reads if it is
+    there.
+    """
+    try:
+        return msgspec.convert(given, kind, strict=strict, dec_hook=_from_json, str_keys=True)
+    except TypeError:
+        with suppress(ImportError):
+            from pydantic import TypeAdapter  # noqa: PLC0415  no part of ours
+
+            return TypeAdapter(kind).validate_json(msgspec.json.encode(given))
+        raise
+
+
+def _repr_of(value: object) -> str:
+    try:
+        return repr(value)
+    except Exception:  # code of the program
+        return f"a {type(value).__qualname__}"
 
 
 def _result_type(hint: Any) -> Any:

@@ -341,7 +341,7 @@ class RunningAttempt:
         try:
             kind, text, when = (wire.SPAWNED, None, 0.0) if spawned else _said_as(end)
         except InvalidInput as fault:
-            kind, text, when = wire.FAILED, f"{fault.message}; allowed: {fault.allowed}", 0.0
+            kind, text, when = wire.FINAL, f"{fault.message}; allowed: {fault.allowed}", 0.0
         except BaseException as fault:  # a model writes itself, by code of the program
             self.write(error_traceback(fault))
             kind, text, when = wire.FAILED, clean_and_cut(f"result: {error_words(fault)}"), 0.0

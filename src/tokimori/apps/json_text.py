@@ -4,7 +4,7 @@ import json
 import math
 import traceback
 from collections import deque
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from fractions import Fraction
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from pathlib import PurePath
@@ -21,6 +21,8 @@ TEXTS = (
     *(IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network),
 )
 """Types that msgspec does not know: their values are texts, and made of these again."""
+WORDS = ("NaN", "Infinity", "-Infinity")
+"""Numbers that JSON does not have, as they stand in a result."""
 _CUT = "\n[... left out ...]\n"
 
 
@@ -36,8 +38,10 @@ def text_of(value: object, what: str) -> str:
     """Return the value as JSON. Raises `InvalidInput` where it can't be."""
     try:
         text = msgspec.json.encode(value, enc_hook=_to_json).decode()
-        if "null" in text and what != "result":  # msgspec writes numbers so that are none; what has ended stays so
-            _check_finite(msgspec.to_builtins(value, enc_hook=_to_json))
+        if "null" in text:  # msgspec writes numbers so that JSON does not have
+            plain = msgspec.to_builtins(value, enc_hook=_to_json)
+            finite = _finite(plain, _word if what == "result" else _refuse_number)  # what is done stays done
+            text = msgspec.json.encode(finite).decode()
         return text
     except (TypeError, ValueError, OverflowError, RecursionError) as fault:
         raise InvalidInput(
@@ -71,19 +75,25 @@ def value_of(payload: str) -> Any:
         return payload
 
 
-def _check_finite(value: object) -> None:
-    """Raise `ValueError` for a number that JSON can't hold, in a value of builtin types."""
+def _finite(value: object, said: Callable[[float], str]) -> object:
+    """Return a value of builtin types with `said` of each number that JSON does not have."""
     match value:
         case float() if not math.isfinite(value):
-            raise ValueError(f"JSON can't hold the number {value}")
+            return said(value)
         case dict():
-            for each in value.values():
-                _check_finite(each)
+            return {key: _finite(each, said) for key, each in value.items()}
         case list() | tuple():
-            for each in value:
-                _check_finite(each)
+            return [_finite(each, said) for each in value]
         case _:
-            pass
+            return value
+
+
+def _refuse_number(number: float) -> str:
+    raise ValueError(f"JSON can't hold the number {number}")
+
+
+def _word(number: float) -> str:
+    return WORDS[0 if math.isnan(number) else 1 if number > 0 else 2]
 
 
 def _to_json(value: Any) -> Any:

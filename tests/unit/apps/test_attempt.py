@@ -85,12 +85,12 @@ def test_a_payload_that_does_not_fit_is_final(tmp_path: Path) -> None:
     [(object(), "result:"), ("x" * MOST_TEXT, "can't be stored"), ("a\0", "can't be stored"), (float("nan"), None)],
 )
 def test_a_result_that_cannot_be_kept_is_a_failure(result: object, why: str | None, tmp_path: Path) -> None:
-    """What is no JSON, too large, or holds a NUL is told as the error; NaN is null in JSON."""
+    """What is no JSON, too large, or holds a NUL is told as the error, and not tried again; NaN is a word in JSON."""
     said = ended(lambda: result, tmp_path)
     if why is None:
-        assert (said.end, said.text) == (wire.SUCCEEDED, "null")
+        assert (said.end, said.text) == (wire.SUCCEEDED, '"NaN"')
     else:
-        assert said.end == wire.FAILED
+        assert said.end == wire.FINAL
         assert why in str(said.text)
 
 
