@@ -27,7 +27,7 @@ FULL = {"two": SkipReason.FULL, "paint": SkipReason.FULL, "heavy": SkipReason.OV
 """Jobs that may leave out occurrences while as many runs as their limits allow are there, and as which reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Account:
     """All that is known of one job whose schedule was taken away between `asked` and `acknowledged`."""
 
@@ -36,8 +36,8 @@ class Account:
     created: Moment
     asked: Moment
     acknowledged: Moment
-    runs: Sequence[Run]
-    skips: Sequence[Skip]
+    runs: Sequence[Run] = ()
+    skips: Sequence[Skip] = ()
 
 
 Spans = Sequence[tuple[Moment, Moment]]

@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from tests.servers import mariadb, postgres, redis
 from tests.servers.wrong_clock import WrongClock
 from tokimori.client.asynchronous import AsyncClient
 from tokimori.client.client import open_async
-from tokimori.clock import SECOND, Moment, SystemClock
+from tokimori.clock import SECOND, Moment, SystemClock, from_datetime
 from tokimori.model.ids import JobId
 from tokimori.model.job import Definition
 from tokimori.model.policies import Overlap, Retry
@@ -316,24 +316,25 @@ async def _drained(fleet: Fleet) -> tuple[list[Account], list[str]]:
     """Verify all jobs, take their schedules away, wait for what is left, and return what is kept, and what is wrong."""
     async with _client(fleet) as client:
         wrong = await _verified(client)
-        known = {}
+        known = []
         for name in NAMES:
             job, asked = await client.jobs.get(name), await client.db.now()
             await client.jobs.update(name, schedule=None)
-            times = {"created": job.created, "asked": asked, "acknowledged": SystemClock().now()}
-            known[name] = times | {"schedule": job.schedule}
+            assert job.schedule
+            times = (from_datetime(job.created), from_datetime(asked), SystemClock().now())
+            known.append(Account(name, job.schedule, *times))
         for _ in range(round(PATIENCE / POLL)):
             if not await live_runs(client):
                 break
             await asyncio.sleep(POLL)
-        accounts = [await _account(client, name, values) for name, values in known.items()]
+        accounts = [await _filled(client, each) for each in known]
     return accounts, wrong
 
 
-async def _account(client: AsyncClient, name: str, known: Mapping[str, object]) -> Account:
-    runs, skips = await all_runs(client, JobId(name)), await client.jobs.skips(name, limit=MOST_LISTED)
+async def _filled(client: AsyncClient, job: Account) -> Account:
+    runs, skips = await all_runs(client, JobId(job.name)), await client._inside.jobs.skips(job.name, MOST_LISTED)
     assert len(skips) < MOST_LISTED, "between two skips there is a run: a soak of half an hour has no more"
-    return Account(name=name, runs=runs, skips=skips, **known)  # type: ignore[arg-type]
+    return replace(job, runs=runs, skips=skips)
 
 
 async def _verified(client: AsyncClient) -> list[str]:
