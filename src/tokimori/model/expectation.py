@@ -1,6 +1,6 @@
 """Expectations: a job, or something elsewhere, has to end well within a time after its last good end. Pure.
 
-If it does not, an alarm is raised, which a good end clears (docs/how-to/alarms.md).
+If it does not, an alarm is raised, which a good end clears (docs/reference/alarms.md).
 """
 
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""Expectations of jobs, and of reports from elsewhere: a dead man's switch (docs/how-to/alarms.md)."""
+"""Expectations of jobs, and of reports from elsewhere: a dead man's switch (docs/reference/alarms.md)."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress

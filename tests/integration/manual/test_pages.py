@@ -16,8 +16,9 @@ from tests.servers import mariadb, postgres, redis
 from tests.servers.post_office import PostOffice
 
 READ_ONLY = {
-    *(f"how-to/{name}.md" for name in ("alarms", "channels", "notifications", "operations", "orders", "secrets")),
-    *(f"how-to/{name}.md" for name in ("tasks", "why")),
+    *(f"reference/{name}.md" for name in ("alarms", "channels", "notifications", "operations", "orders", "secrets")),
+    "reference/tasks.md",
+    "how-to/why.md",
     *(f"coming-from/{name}.md" for name in ("kala", "keiji", "kojo", "moving", "perfectsched", "settings-of-others")),
     "reference/events.md",
     "reference/limits.md",

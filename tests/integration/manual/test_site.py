@@ -38,3 +38,12 @@ def test_each_page_is_linked_from_another() -> None:
         if (page.parent / link).resolve() != page
     }
     assert sorted(set(pages) - linked) == [(ROOT / "docs/index.md").resolve()]
+
+
+def test_each_page_of_how_to_asks_a_question() -> None:
+    """What is looked up stands in the reference; a page of how to is found by the question that people ask."""
+    pages = [page for page in (ROOT / "docs/how-to").glob("*.md") if page.name != "index.md"]
+    titles = {page.name: page.read_text().partition("\n")[0] for page in pages}
+    assert [name for name, title in titles.items() if not re.fullmatch(r"# (How|What|Why) .+\?", title)] == []
+    index = (ROOT / "docs/how-to/index.md").read_text()
+    assert [name for name, title in titles.items() if f"[{title[2:]}]({name})" not in index] == []

@@ -1,1 +1,1 @@
-"""Findings about a store and its nodes: the same at all doors (docs/how-to/operations.md)."""
+"""Findings about a store and its nodes: the same at all doors (docs/reference/operations.md)."""
