@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Unpack, get_args, get_origin, get_type_hints
 import msgspec
 
 from tokimori.apps.closed import CONVERTED, changed_by_json, check_closed, has_closed, unknown_in
-from tokimori.apps.json_text import TEXTS, WORDS, clean, text_of, value_of
+from tokimori.apps.json_text import TEXTS, WORDS, clean, repr_of, text_of, value_of
 from tokimori.apps.task import Task
 from tokimori.errors import InvalidInput
 from tokimori.service.arguments import Payload
@@ -77,7 +77,8 @@ class UnfitPayload(Exception):
 class Arguments:
     """The arguments of one function. A first parameter annotated `tokimori.Task` gets the task in hand.
 
-    A payload is a JSON object with a member for each other parameter. Any other JSON is the value of the only one.
+    A payload is a JSON object with a member for each other parameter. Any other JSON is the value of the only one, or
+    of the only one without a default.
     Raises `InvalidInput` for a function that can't be called so.
     """
 
@@ -94,6 +95,8 @@ class Arguments:
         for each in named:
             self._check_kind(each)
         self._names = [each.name for each in named]
+        needed = [each.name for each in named if each.default is _KINDS.empty]
+        self._only = self._names if len(self._names) == 1 else needed if len(needed) == 1 else []
         self._kinds = {name: hints.get(name, Any) for name in self._names}
         self._form = msgspec.defstruct(
             f"Arguments of {self.name}",
@@ -185,8 +188,8 @@ class Arguments:
         value = value_of(payload)
         if isinstance(value, dict):
             return value
-        if len(self._names) == 1:
-            return {self._names[0]: value}
+        if self._only:
+            return {self._only[0]: value}
         raise self._unfit(payload, f"{len(self._names)} arguments need a JSON object with their names")
 
     def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
@@ -212,7 +215,7 @@ class Arguments:
         fit.
         """
         if not isinstance(payload, str):
-            said: dict[Any, Any] = dict.fromkeys(self._names[:1], payload)
+            said: dict[Any, Any] = dict.fromkeys(self._only or self._names[:1], payload)
             if isinstance(payload, Mapping):
                 said = dict(payload)
             more = {name: said.pop(name) for name in said.keys() - self._kinds.keys()}
@@ -248,7 +251,7 @@ class Arguments:
                 raise InvalidInput(message, field=field, allowed="values that JSON can hold") from None
             if changed is not None:
                 path, value = changed
-                shown = _repr_of(value)
+                shown = repr_of(value)
                 raise InvalidInput(
                     f"{what}: {path} is {shown}, which JSON would change",
                     field=field,
@@ -357,13 +360,6 @@ def _read(given: object, kind: Any, *, strict: bool = True) -> Any:
 
             return TypeAdapter(kind).validate_json(msgspec.json.encode(given))
         raise
-
-
-def _repr_of(value: object) -> str:
-    try:
-        return repr(value)
-    except Exception:  # code of the program
-        return f"a {type(value).__qualname__}"
 
 
 def _result_type(hint: Any) -> Any:

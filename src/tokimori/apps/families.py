@@ -1,26 +1,24 @@
 """Families of single runs: requests that follow each other, made at once, and a handle for each."""
 
 import os
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
-from tokimori.apps.handle import Decode, Handle, failed
+from tokimori.apps.family_handles import Handles, StepHandle
+from tokimori.apps.handle import Handle
 from tokimori.apps.task import task_in_hand
 from tokimori.apps.ways import Ways
 from tokimori.client.asynchronous import Act, Way
 from tokimori.client.facade import done
 from tokimori.clock import Moment, from_datetime
-from tokimori.errors import InvalidInput, NotFound, Refused, RunFailed, TokimoriError
+from tokimori.errors import InvalidInput, NotFound, Refused, TokimoriError
 from tokimori.model.ids import JobId, RunId, uuid7
 from tokimori.model.outcome import spawns_of
 from tokimori.model.run import Step
-from tokimori.model.transitions import ENDS, RunState
-from tokimori.service.given import Span, payload_of, seconds_of
+from tokimori.service.given import payload_of
 from tokimori.service.views.runs import RunView
 
 _T = TypeVar("_T")
@@ -112,14 +110,14 @@ class RunFamily(Member[_T]):
 
         A request without arguments gets the result of the run before it; behind `tokimori.all` the list of results.
         """
-        other = following.family()
+        other = _family_of(following)
         joins = len(self._last) if len(self._last) > 1 else 0
         edges = [Edge(last, self._size + first, False, joins) for last in self._last for first in other._first()]
         return self._with(other, edges, [self._size + each for each in other._last], frozenset())
 
     def on_failure(self, following: Member[Any]) -> "RunFamily[_T]":
         """Return the family with these runs for the case that one of its own fails: they are made once."""
-        other = following.family()
+        other = _family_of(following)
         own = [each for each in range(self._size) if each not in self._failing]
         edges = [Edge(each, self._size + first, True, 0) for each in own for first in other._first()]
         return self._with(other, edges, self._last, frozenset(range(self._size, self._size + other._size)))
@@ -256,6 +254,14 @@ class FunctionRequest(dict[str, Any], Member[_T]):
             raise InvalidInput(message, field=name, value=value, allowed="the arguments alone")
 
 
+def _family_of(given: Any) -> RunFamily[Any]:
+    """Return the family of a request. Raises `InvalidInput` for what is none, such as a handle."""
+    if isinstance(given, Member):
+        return given.family()
+    message, allowed = f"requests: {given!r} is no request", "requests, such as `fn.request(1)`, which are not enqueued"
+    raise InvalidInput(message, field="requests", value=given, allowed=allowed)
+
+
 def all_of(requests: Iterable[Member[_T]]) -> RunFamily[list[_T]]:
     """Return a family of requests that run beside each other: what is behind it waits for all of them.
 
@@ -264,7 +270,7 @@ def all_of(requests: Iterable[Member[_T]]) -> RunFamily[list[_T]]:
     A request behind it without arguments gets the list of their results, in this order. Raises `InvalidInput`.
     """
     whole: RunFamily[Any] | None = None
-    for family in (each.family() for each in requests):
+    for family in map(_family_of, requests):
         whole = (
             family
             if whole is None
@@ -294,103 +300,3 @@ def spawn(requests: Iterable[FunctionRequest[_T]]) -> list[_T]:
         each.check_alone()
         given.append((each.function.job_id, each.payload))
     return cast("list[_T]", spawns_of(given) if given else [])
-
-
-class Handles(tuple[Handle[Any], ...], Generic[_T]):
-    """Handles of the runs of a family, in the order of its requests."""
-
-    _last: Sequence[Handle[Any]]
-
-    def __new__(cls, handles: Iterable[Handle[Any]], last: Sequence[Handle[Any]]) -> "Handles[_T]":
-        """Return the handles; `last` are those of the runs that end the family."""
-        made = super().__new__(cls, handles)
-        made._last = last
-        return made
-
-    def result(self, timeout: Span | None = None) -> _T:
-        """Wait for the end of the family; return the result of its last run, or of `tokimori.all` the list of them.
-
-        Raises `RunFailed` if a run before it has not succeeded, and `RunNotEnded` after `timeout`.
-        """
-        return done(self._result(self._last[0]._ways.blocking("`await handles.aresult(…)`"), timeout))
-
-    async def aresult(self, timeout: Span | None = None) -> _T:
-        """Wait for the end of the family, and hold up no event loop: see `result`."""
-        return await self._result(self._last[0]._ways.awaiting, timeout)
-
-    async def _result(self, way: Way, timeout: Span | None) -> _T:
-        left = _Left(timeout)
-        found = [await each._result(way, left()) for each in self._last]
-        return cast("_T", found[0] if len(found) == 1 else found)
-
-    def cancel(self, reason: str = "cancelled by hand") -> None:
-        """Cancel all its runs that are made and have not ended: what would have followed them is not made."""
-        done(self._cancel(self._last[0]._ways.blocking("`await handles.acancel(…)`"), reason))
-
-    async def acancel(self, reason: str = "cancelled by hand") -> None:
-        """Cancel all its runs, and hold up no event loop: see `cancel`."""
-        await self._cancel(self._last[0]._ways.awaiting, reason)
-
-    async def _cancel(self, way: Way, reason: str) -> None:
-        for each in self:
-            with suppress(NotFound):
-                await each._cancel(way, reason)
-
-
-class _Left:
-    """Rest of a time-out."""
-
-    def __init__(self, timeout: Span | None) -> None:
-        self._end = None if timeout is None else time.monotonic() + seconds_of("timeout", timeout)
-
-    def __call__(self) -> float | None:
-        return None if self._end is None else max(0.0, self._end - time.monotonic())
-
-
-class StepHandle(Handle[_T]):
-    """A handle of a run that is made when others have ended. Before that its state is `waiting`."""
-
-    def __init__(self, ways: Ways, run: RunId, decode: Decode[_T], before: Sequence[tuple[Handle[Any], bool]]) -> None:
-        super().__init__(ways, run, decode)
-        self._before = before
-
-    @property
-    def state(self) -> RunState:
-        """Return the state; `skipped` if it is never made, because the runs before it have ended otherwise."""
-        try:
-            return self.run.state
-        except NotFound:
-            states = [(each.fresh_state, failing) for each, failing in self._before]
-            return RunState.SKIPPED if _is_off(states) else RunState.WAITING
-
-    async def _await_end(self, way: Way, timeout: Span | None) -> None:
-        left, states = _Left(timeout), list[tuple[RunState, bool]]()
-        for each, failing in self._before:
-            try:
-                await each._await_end(way, left())
-                states.append((each.run.state, failing))
-            except RunFailed:  # it is left out itself
-                states.append((RunState.SKIPPED, failing))
-            if _is_off(states) and len(states) == len(self._before):
-                raise _left_out(self.id, each)
-        try:
-            await super()._await_end(way, left())
-        except NotFound:
-            message = f"the run {self.id} was not made: its job is paused, parked, full or deleted"
-            raise RunFailed(message, field="run", value=self.id) from None
-
-
-def _left_out(run_id: RunId, before: Handle[Any]) -> RunFailed:
-    if before._seen is not None:
-        return failed(before.run, before.error)
-    return RunFailed(f"the run {run_id} was not made: those before it have ended otherwise", field="run", value=run_id)
-
-
-def _is_off(states: Sequence[tuple[RunState, bool]]) -> bool:
-    """Return if these ends of the runs before it leave it out."""
-    wanted = [RunState.FAILED if failing else RunState.SUCCEEDED for _, failing in states]
-    fits = [state is want for (state, _), want in zip(states, wanted, strict=True)]
-    over = [state in ENDS for state, _ in states]
-    if any(failing for _, failing in states):
-        return all(over) and not any(fits)
-    return any(end and not fit for end, fit in zip(over, fits, strict=True))

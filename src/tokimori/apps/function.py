@@ -84,6 +84,12 @@ class Requestable(Generic[_P, _R, _T]):
         """Call the function."""
         return self._function(*args, **kwargs)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.job_id}>"
+
+    def __reduce__(self) -> str:
+        return self._arguments.name  # as a function: by its module and name
+
     def check_payload(self, payload: Payload | None, *, is_scheduled: bool) -> str | None:
         """Return the payload of the job as JSON. Raises `InvalidInput` where it does not fit, or a schedule would need
         one.

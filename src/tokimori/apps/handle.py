@@ -7,7 +7,7 @@ from concurrent import futures
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 from tokimori.apps.ways import Ways, named_elsewhere
 from tokimori.client.asynchronous import Act, AsyncClient, Way
@@ -81,10 +81,13 @@ class Handle(Generic[_T]):
         """Return the state of the run."""
         return self.run.state
 
+    def _known(self) -> RunState:
+        return RunState.WAITING if self._seen is None else self._seen.state
+
     @property
     def fresh_state(self) -> RunState:
         """Return the state of the run as it is now: see `refresh`."""
-        return self.state if self._seen is None or self._seen.state in ENDS else self.refresh().state
+        return self._seen.state if self._seen is not None and self._seen.state in ENDS else self.refresh().state
 
     @property
     def attempt(self) -> int:
@@ -192,6 +195,12 @@ class Handle(Generic[_T]):
 
     def __hash__(self) -> int:
         return hash(self.id)
+
+    def __reduce__(self) -> tuple[Callable[[str], "Handle[_T]"], tuple[str]]:
+        function = getattr(self._decode, "__self__", None)
+        if not hasattr(function, "job_id"):
+            raise TypeError("a handle of an app can't be pickled: send its `id`, and make it anew with app.handle(id)")
+        return cast("Any", function).handle, (self.id,)
 
     if not TYPE_CHECKING:  # or every name would be one
         __getattr__ = named_elsewhere(

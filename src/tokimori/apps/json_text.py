@@ -118,6 +118,14 @@ def clean_and_cut(text: str) -> str:
     return found.decode()
 
 
+def repr_of(value: object) -> str:
+    """Return how a value is shown, which code of the program may say."""
+    try:
+        return repr(value)
+    except Exception:
+        return f"a {type(value).__qualname__}"
+
+
 def error_words(fault: BaseException) -> str:
     """Return the kind and the text of an error, which code of the program may write."""
     kind = type(fault).__qualname__

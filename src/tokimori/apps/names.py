@@ -1,8 +1,9 @@
 """The names in `tokimori`: apps and clients, what their methods take and return, and the errors that they raise."""
 
 from tokimori.apps.app import App, DeclaredArguments
-from tokimori.apps.families import FunctionRequest, Handles, RunFamily, spawn
+from tokimori.apps.families import FunctionRequest, RunFamily, spawn
 from tokimori.apps.families import all_of as all
+from tokimori.apps.family_handles import Handles
 from tokimori.apps.function import AskArguments, AsyncJobFunction, JobFunction, retry
 from tokimori.apps.handle import Handle, RunError, agather, as_completed, gather
 from tokimori.apps.task import Task, current_task

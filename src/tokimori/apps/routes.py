@@ -283,6 +283,9 @@ class AppFunctions:
         self._vanished, self._version = vanished, version
         self._jobs: dict[str, Declared] = {}
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
     def reads(self) -> Reads | None:
         """Return the way by which functions read of the parents of their runs; None: they can't."""
         return None

@@ -227,9 +227,18 @@ class _Loop(Generic[_Behind]):
     def _started(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
+            self._loop.set_exception_handler(_report)
             self._thread = threading.Thread(target=self._loop.run_forever, name="tokimori-client", daemon=True)
             self._thread.start()
         return self._loop
+
+
+def _report(
+    loop: asyncio.AbstractEventLoop, context: dict[str, Any], is_ending: Callable[[], bool] = sys.is_finalizing
+) -> None:
+    """Report a fault of the loop, but not what a program that ends without closing its client leaves behind."""
+    if not is_ending():
+        loop.default_exception_handler(context)
 
 
 def waited(future: "Future[_T]") -> _T:

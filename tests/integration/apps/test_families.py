@@ -1,5 +1,7 @@
 """Families of single runs: requested at once, each run gets the results of those before it."""
 
+import asyncio
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -129,3 +131,32 @@ def test_a_family_is_cancelled_together(trial: Trial) -> None:
     handles.cancel("enough")
     assert [each.refresh().state for each in handles[:2]] == ["cancelled"] * 2
     assert handles[2].state == "skipped"
+
+
+def test_a_run_that_is_not_made_yet_can_be_refreshed(trial: Trial) -> None:
+    """Its handle says that it is waiting, or skipped: it is not unknown."""
+    handles = trial.total.after("1h").request([1]).then(trial.total.request()).enqueue()
+    later = handles[1]
+    assert later.refresh().state == "waiting"
+    with pytest.raises(tokimori.NotFound, match="is not made: it is waiting"):
+        later.run  # noqa: B018
+    assert asyncio.run(read(later)) == "waiting"
+    handles[0].cancel()
+    assert asyncio.run(read(later)) == "skipped"
+    assert later.fresh_state == "skipped"
+
+
+async def read(handle: tokimori.Handle[int]) -> str:
+    """Read a run on an event loop, which a blocking call would warn of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return (await handle.arefresh()).state
+
+
+def test_what_is_no_request_is_refused_in_words(trial: Trial) -> None:
+    """A function, a run that was asked for already, a number."""
+    wrong: list[Any] = [trial.add, trial.add.enqueue(1), 1]
+    for each in wrong:
+        for make in (trial.add.request(1).then, trial.add.request(1).on_failure, lambda it: tokimori.all([it])):
+            with pytest.raises(tokimori.InvalidInput, match="is no request"):
+                make(each)

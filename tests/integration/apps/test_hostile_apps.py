@@ -283,4 +283,4 @@ async def test_who_waits_for_a_slow_import_is_told(
     finally:
         await functions.close()
     assert hello is not None and hello.app == "jobs"
-    assert "the app 'jobs:app' is still being imported; the node starts when it is" in caplog.text
+    assert "the app 'jobs:app' is still being imported, or in its on_start: the node waits" in caplog.text

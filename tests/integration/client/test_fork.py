@@ -38,3 +38,29 @@ def test_a_client_survives_a_fork(tmp_path: Path) -> None:
     )
     assert [line.partition(" ")[0] for line in ended.stderr.splitlines()] == ["the"]  # store is made: said once
     assert ended.stdout.splitlines() == ["['child', 'parent']", "['after', 'child', 'parent']"]
+
+
+ENDING = """
+import asyncio, sys, tokimori
+
+async def never(_):
+    await asyncio.Event().wait()
+
+client = tokimori.open(sys.argv[1])
+left = client._begin(never)
+client.jobs.add("one", noop=True)
+"""
+
+
+def test_a_program_that_closes_nothing_ends_without_a_word(tmp_path: Path) -> None:
+    """What its client still waited for is given up: nobody has to close the client of an app."""
+    ended = subprocess.run(
+        [sys.executable, "-c", ENDING, f"sqlite://{tmp_path}/t.db"],
+        capture_output=True,
+        check=True,
+        text=True,
+        timeout=60,
+        cwd=tmp_path,
+        env={"HOME": str(tmp_path), "PATH": os.environ["PATH"]},
+    )
+    assert "Task was destroyed" not in ended.stderr

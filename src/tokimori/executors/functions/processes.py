@@ -80,7 +80,7 @@ class Processes:
         self._work.begin(self.pulse.beat())
         try:
             while not (await asyncio.wait([self._hello], timeout=SLOW_IMPORT))[0]:
-                log.warning("the app %r is still being imported; the node starts when it is", self._app.app)
+                log.warning("the app %r is still being imported, or in its on_start: the node waits", self._app.app)
             return await self._hello
         except BaseException:
             await self.close()
