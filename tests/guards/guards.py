@@ -231,6 +231,14 @@ GUARDS: tuple[Guard, ...] = (
         "tests/integration/executors/test_deaths.py::test_engine_and_keeper_killed_together",
     ),
     Guard(
+        PROCESSES,
+        "a node ends what others of its folder left that were killed with their keepers",
+        "executors/command.py",
+        "            self._ending.begin(asyncio.to_thread(self._end_what_is_left))",
+        "            pass",
+        "tests/integration/executors/test_deaths.py::test_a_living_node_ends_what_an_engine_and_its_keeper_left",
+    ),
+    Guard(
         NEIGHBOURS,
         "a machine that is short of something fails no run that never began",
         "executors/keeper/child.py",

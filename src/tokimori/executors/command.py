@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from tokimori.executors.exchange import Exchange, Exchanges
 from tokimori.executors.facts import account_for, arguments_of, environment_of, folder_of, own_account
 from tokimori.executors.keeper import wire
 from tokimori.executors.keeper.kernel import boottime, is_short
+from tokimori.executors.keeper.notes import end_what_dead_keepers_left
 from tokimori.executors.keeper_post import MOST, Background, CommandAttempt, KeeperPost, KeeperPosts, remove_old_output
 from tokimori.executors.keeper_process import KeeperSettings
 from tokimori.executors.reported import how, lost_with, outcome_of, said_of, short_of
@@ -110,11 +112,20 @@ class CommandExecutor:
         post.send([wire.Stop(number, attempt.task.timeout_grace if grace is None else grace)], self._lease)
 
     def renew(self, sent: float) -> None:
-        """Move the lease's deadlines. A keeper that has nothing to watch over is left asleep."""
+        """Move the lease's deadlines. A keeper that has nothing to watch over is left asleep.
+
+        A node of this folder may have been killed with its keeper: what they left ends before its lease is over.
+        """
         self._lease = wire.Lease(sent + LEASE, sent + LEASE_KILL)
         for post in self._posts.values():
             if post.attempts:
                 post.send([], self._lease)
+        if not self._closing:
+            self._ending.begin(asyncio.to_thread(self._end_what_is_left))
+
+    def _end_what_is_left(self) -> None:
+        with suppress(OSError):
+            end_what_dead_keepers_left(self._settings.state_dir)
 
     def forget(self, before: Moment) -> None:
         """Remove old output, and what dead nodes have left, in a thread of its own, one at a time."""

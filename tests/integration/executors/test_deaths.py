@@ -26,7 +26,7 @@ from tests.integration.executors.workshop import (
     written,
 )
 from tokimori.errors import Refused
-from tokimori.executors.keeper.kernel import boot_identity
+from tokimori.executors.keeper.kernel import boot_identity, boottime
 from tokimori.model.ids import RunId, Token
 from tokimori.model.outcome import Cancelled, Lost, Released, Succeeded
 from tokimori.ports.executor import Ended, Started, StopReason
@@ -209,6 +209,22 @@ async def test_engine_and_keeper_killed_together(
     assert alive(other)
     assert len(list((tmp_path / "state" / "keepers").iterdir())) == 2, "the note of a living keeper stays"
     await successor.executor.close()
+
+
+async def test_a_living_node_ends_what_an_engine_and_its_keeper_left(
+    engines: list[Engine], tmp_path: Path, workshop: Workshop
+) -> None:
+    """It has long run on the same folder, and may soon be given what ran there: with a beat all of that is ended."""
+    await workshop.run(shell("exit 0"))
+    engines.append(Engine(tmp_path, "free:exec sleep 1000"))
+    keeper = keeper_of((await engines[0].running())[0])
+    engines[0].signal(signal.SIGSTOP)
+    os.kill(keeper, signal.SIGKILL)
+    engines[0].signal(signal.SIGKILL)
+    await until(lambda: not alive(keeper))
+    assert in_session(keeper) != []
+    workshop.executor.renew(boottime())
+    await until(lambda: in_session(keeper) == [])
 
 
 SPAWNING = """

@@ -47,14 +47,17 @@ class Note:
 
 
 def end_what_dead_keepers_left(folder: Path) -> None:
-    """KILL what dead keepers left running, and remove their notes."""
+    """KILL what dead keepers left running, and remove their notes.
+
+    Several may do so at the same time: none of them takes another one for the keeper, and goes on before it is done.
+    """
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         try:
             file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
             continue
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             identity, _, lived = path.read_text().partition("\n")
             if identity == boot_identity():
                 _end_if_ours(int(path.name.partition("-")[0]), float(lived or 0))

@@ -2,11 +2,12 @@
 
 import fcntl
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tokimori.executors.keeper.kernel import ProcessSeen, boot_identity
+from tokimori.executors.keeper.kernel import ProcessSeen, boot_identity, boottime, see
 from tokimori.executors.keeper.notes import SUFFIX, end_what_dead_keepers_left, is_marked, is_ours
 
 MARKED = [b"PATH=/bin", b"TOKIMORI_RUN_ID=r", b"TOKIMORI_TOKEN=1"]
@@ -52,6 +53,20 @@ def test_a_note_that_vanishes_hinders_nobody(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(fcntl, "flock", lambda *_: note.unlink())
     end_what_dead_keepers_left(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_who_ends_what_a_dead_keeper_left_is_not_taken_for_it(tmp_path: Path) -> None:
+    """Two nodes start at once behind a dead one: none of them goes on before all of that is ended."""
+    line = ["sh", "-c", "sleep 1000 >/dev/null & echo $!"]
+    leader = subprocess.Popen(line, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    left = int(leader.communicate()[0])
+    note = tmp_path / f"{leader.pid}-1{SUFFIX}"
+    note.write_text(f"{boot_identity()}\n{boottime() + 1}")
+    with note.open() as judged:
+        fcntl.flock(judged, fcntl.LOCK_SH)
+        end_what_dead_keepers_left(tmp_path)
+    assert see(left) is None
+    assert not note.exists()
 
 
 def test_the_boot_identity_is_stable() -> None:
