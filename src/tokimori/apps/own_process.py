@@ -4,7 +4,6 @@ import asyncio
 import os
 import resource
 import sys
-import threading
 import time
 import traceback
 from collections import deque
@@ -12,6 +11,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import islice
+from threading import get_ident
+from time import thread_time_ns
 from typing import NoReturn, Protocol
 from weakref import WeakMethod
 
@@ -45,7 +46,7 @@ def leave_loop(loop: asyncio.AbstractEventLoop, thread: int) -> None:
 
     `thread` is that of the loop. Asyncio has no list of waiting callbacks that could be emptied.
     """
-    if threading.get_ident() == thread:
+    if get_ident() == thread:
         ready = getattr(loop, "_ready", None)
         if isinstance(ready, deque):
             ready.clear()
@@ -74,25 +75,24 @@ class Meter:
     def begin(self, *, is_sole: bool) -> None:
         """Begin in this thread, in which no other attempt is (`is_sole`), or go on in a loop."""
         if is_sole or (self._alone and self._thread is None):
-            self._thread, self._before = threading.get_ident(), self._spent()
+            self._thread, self._before = get_ident(), _spent_with_children() if self._alone else thread_time_ns()
         elif not self._alone:
             self._thread = None
 
     def cost(self) -> tuple[int | None, int | None]:
         """Return what it has cost."""
         if not self._alone:  # most are not, thousands a second
-            is_same = self._thread == threading.get_ident()
-            return (max(0, time.thread_time_ns() // 1000 - self._before), None) if is_same else (None, None)
+            is_same = self._thread == get_ident()
+            return (max(0, thread_time_ns() - self._before) // 1000, None) if is_same else (None, None)
         if self._thread is None:
             return None, None
         peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-        return max(0, self._spent() - self._before), peak * 1024
+        return max(0, _spent_with_children() - self._before) // 1000, peak * 1024
 
-    def _spent(self) -> int:
-        if not self._alone:
-            return time.thread_time_ns() // 1000
-        ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return time.process_time_ns() // 1000 + int((ended.ru_utime + ended.ru_stime) * 1_000_000)
+
+def _spent_with_children() -> int:
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time_ns() + int((ended.ru_utime + ended.ru_stime) * 1_000_000_000)
 
 
 def leave(fault: BaseException | None) -> NoReturn:
