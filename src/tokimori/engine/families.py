@@ -145,6 +145,7 @@ class Families:
         ids = spawned.ids(run.id)
         for first in range(0, len(ids), BATCH):
             found += await self._runs(ids[first : first + BATCH])
+        ended = max([now, *(each.ended for each in found if each is not None and each.ended is not None)])
         rank = run.rank - (NEVER - spawned.due)
         claimed = Claimed(
             run=replace(run, state=RunState.RUNNING, token=run.token + 1, due=spawned.due, rank=rank),
@@ -154,7 +155,7 @@ class Families:
             claimed,
             _outcome(found, spawned, now),
             owner=by,
-            now=now,
+            now=ended,
             chance=0,
             started=run.started,
             pid=run.pid,

@@ -83,6 +83,16 @@ async def test_it_ends_when_they_have(store: Store, worker: Worker) -> None:
     assert await store.list_documents(KIND) == [] and not await store.attempts(run.id)
 
 
+async def test_it_ends_no_earlier_than_they_have(store: Store, worker: Worker) -> None:
+    """By another node's clock, which is behind, or by a look that has begun a moment before the last of them ended."""
+    await jobs(store)
+    run = await spawned(store, worker, "1")
+    (child,) = await worker.claim(now=later(2))
+    await store.settle([worker.change(child, Succeeded(0), now=later(9))], worker.id, later(9))
+    assert await Families(store).look(run.id, worker.id, later(8)) is None
+    assert (await store.get_run(run.id)).ended == later(9)
+
+
 async def test_it_fails_if_one_has_failed(store: Store, worker: Worker) -> None:
     """When all have ended, with the one that failed and its error; it is not tried again."""
     await jobs(store)
