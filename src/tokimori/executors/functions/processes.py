@@ -290,7 +290,8 @@ class Processes:
     def _told(self, _: KeeperPost, notice: keeper_wire.Notice) -> None:
         match notice:
             case keeper_wire.OutputGrew(number=number):
-                if (process := self._processes.get(number)) is not None:
+                process = self._processes.get(number)
+                if process is not None and not self._refused():  # the error that refuses says why they end
                     log.info("worker process %d: %s", number, process.said_since(notice))
             case keeper_wire.ProcessEnded():
                 process = self._processes.get(notice.number)

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.simulation.virtual_time import let_pass, run_virtually
+from tokimori.errors import Refused
 from tokimori.executors.functions import wire
 from tokimori.executors.functions.listener import WorkerConnection
 from tokimori.executors.functions.pool import SLOW_IMPORT
@@ -452,6 +453,28 @@ def test_what_a_process_says_is_logged_once() -> None:
         written += said
         grew = keeper_wire.OutputGrew(1, len(written), keeper_wire.to_text(written[-4096:].encode()))
         assert process.said_since(grew) == said[-4000:].strip()
+
+
+def test_a_start_that_is_refused_logs_nothing_of_the_other_processes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One error says why: a process that fails a moment later finds its node closing, and writes of our frames."""
+    caplog.set_level("INFO")
+
+    async def scenario() -> None:
+        pool = Pool(tmp_path, processes=2)
+        pool.pool._hello = asyncio.get_running_loop().create_future()
+        first, second = pool.both_started()
+        grew = keeper_wire.OutputGrew(second, 4, keeper_wire.to_text(b"why\n"))
+        pool.pool._told(cast(KeeperPost, None), grew)
+        assert [record.getMessage() for record in caplog.records] == [f"worker process {second}: why"]
+        pool.pool._hear(first, [wire.Unloadable(number=first, message="app: no")])
+        pool.pool._told(cast(KeeperPost, None), grew._replace(size=8))
+        assert len(caplog.records) == 1
+        with pytest.raises(Refused, match="app: no"):
+            await pool.pool._hello
+
+    run_virtually(scenario())
 
 
 def test_a_process_that_is_old_goes_when_another_one_is_ready(tmp_path: Path) -> None:
