@@ -154,7 +154,7 @@ class RunRoutes:
 
     def operations(self) -> Sequence[Operation]:
         """Return the operations of this part."""
-        every, run, cause = "/api/v2/runs", "/api/v2/runs/{run_id}", "/api/v2/failures/{cause}"
+        every, run, cause = "/api/v2/runs", "/api/v2/runs/{run_id}", "/api/v2/failures/{cause:path}"
         whole = f"{run}/family"
         return [
             Operation("run_list", "GET", every, self.list, list[RunView], answered=(_LOOKED,), asked=_ASKED),

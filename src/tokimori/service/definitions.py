@@ -16,6 +16,7 @@ from tokimori.model.encoding import allowed_in
 from tokimori.model.job import Definition, Job, Terms
 from tokimori.model.job_fields import FIELDS, LONGEST, OF_RETRY
 from tokimori.model.target import Build, Command, Function, Http, Noop, Target, Unreadable
+from tokimori.model.words import check_text, texts_in
 from tokimori.schedules.stamp import seconds_in
 from tokimori.service.arguments import ELSEWHERE, JobArguments
 from tokimori.service.given import seconds_of
@@ -306,6 +307,11 @@ def _convert(fields: Mapping[str, object]) -> JobFields:
         return msgspec.convert(fields, JobFields)
     except msgspec.DecodeError as fault:
         raise _invalid(str(fault), fields) from None
+    except UnicodeEncodeError:  # msgspec found half of a surrogate pair in place of a word or a number
+        for name, value in fields.items():
+            for text in texts_in(value):
+                check_text(name, text)
+        raise
 
 
 def _invalid(fault: str, fields: Mapping[str, object]) -> InvalidInput:

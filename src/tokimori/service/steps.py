@@ -25,10 +25,10 @@ def read_steps(given: object) -> tuple[Step, ...]:
     """Return the steps of a request. Raises `InvalidInput`."""
     try:
         steps = msgspec.convert(given or (), tuple[Step, ...])
-    except (msgspec.ValidationError, RecursionError):
+        size = len(msgspec.json.encode(steps))
+    except (msgspec.ValidationError, RecursionError, UnicodeEncodeError):  # the last: half of a surrogate pair
         raise InvalidInput("then: these are no steps", field="then", value=given, allowed=_ALLOWED) from None
     every = list(all_in(steps))
-    size = len(msgspec.json.encode(steps))
     if len(every) > MOST_STEPS or size > MOST_BYTES:
         raise InvalidInput(f"then: {len(every)} steps, {size} bytes", field="then", value=size, allowed=_ALLOWED)
     for step in every:

@@ -137,7 +137,7 @@ async def _asked(each: Operation, world: World, door: Asker) -> Answer:
     names |= {"node_id": node, "topic": "orders", "cause": "exit 1: no luck"}
     if each.id.startswith("task_"):
         names |= {"name": "ping_google", "number": "0", "digest": await built(world)}
-    path = each.path.format(**names) + ("?" + urlencode(each.asked, doseq=True) if each.asked else "")
+    path = path_of(each).format(**names) + ("?" + urlencode(each.asked, doseq=True) if each.asked else "")
     return await (door.get(path) if each.method == "GET" else door.post(path, each.example, each.method))
 
 

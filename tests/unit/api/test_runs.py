@@ -178,3 +178,11 @@ async def test_hold_and_resume(world: World, door: Asker, job: str) -> None:
     assert (await door.post(f"{RUNS}/{run}/hold", {"reason": "late"})).status == 409
     for verb in ("hold", "resume"):
         assert (await door.post(f"{RUNS}/{NOBODY}/{verb}", {"reason": "x"} if verb == "hold" else None)).status == 404
+
+
+async def test_a_cause_with_a_slash_is_muted_and_unmuted_by_its_text(door: Asker) -> None:
+    """A text that begins or ends with a slash, or has one within, is the cause, as its id would be."""
+    for cause in ("failed: disk sda/b is full", "/x", "a/mute", "https://a/…"):
+        path = f"/api/v2/failures/{cause}"  # as a server hands it on, which has read `%2F`
+        assert (await door.post(f"{path}/mute", {})).json["cause"] == cause
+        assert (await door.post(f"{path}/unmute", {})).json["cause"] == cause

@@ -185,3 +185,19 @@ def test_a_bad_value_within_a_field_is_named(
     with pytest.raises(InvalidInput) as caught:
         definition_from({"noop": True, **fields}, time_zone="UTC")
     assert (caught.value.field, caught.value.value, caught.value.allowed) == (field, value, allowed)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"priority": "\ud800"}, "priority"),
+        ({"misfire": "\ud800"}, "misfire"),
+        ({"retry": {"\ud800": 1}}, "retry"),
+        ({"parents": [{"job": "a", "on": "\ud800"}]}, "parents"),
+    ],
+)
+def test_half_a_surrogate_pair_in_place_of_a_word_or_number_is_refused(fields: dict[str, object], field: str) -> None:
+    """The field is named at every depth: no `UnicodeEncodeError` of msgspec reaches the caller."""
+    with pytest.raises(InvalidInput) as refused:
+        definition_from({"command": "true", **fields})
+    assert str(refused.value.field).startswith(field)

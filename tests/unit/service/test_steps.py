@@ -62,3 +62,13 @@ async def test_a_retry_needs_the_right_to_the_steps_behind(outcome: Outcome, sco
         await service.runs.retry(run.id)
     assert not (await service.runs.bulk("retry", ids=[run.id])).runs
     assert (await world.service.runs.retry(run.id)).run.details.retry_of == run.id
+
+
+@pytest.mark.parametrize(
+    "step", [{"id": ID, "job": "\ud800"}, {"id": ID, "job": "a", "joins": "\ud800"}, {"\ud800": 1}]
+)
+def test_steps_with_half_a_surrogate_pair_are_refused(step: dict[str, object]) -> None:
+    """They are bad input, of the field `then`."""
+    with pytest.raises(InvalidInput) as refused:
+        read_steps([step])
+    assert refused.value.field == "then"
