@@ -214,7 +214,7 @@ class RunRoutes:
         ]
 
     async def list(self, request: Request, query: RunQuery) -> Response:
-        """Return runs, newest first, a page at a time. A page looks at 20,000 runs or 8 MB at most, so it may be short
+        """Return runs, newest first, a page at a time. A page looks at 5,000 runs or 8 MB at most, so it may be short
         and still have a `next`. For a `text` it looks at 10,000; the header `Tokimori-Runs-Looked-At` has the number.
         """
         service = self._service(request)
@@ -227,7 +227,7 @@ class RunRoutes:
     async def failures(self, request: Request, query: FailureQuery) -> Response:
         """Return the failures of a period by cause: their number, jobs, times, and a sample run.
 
-        At most 10,000 failed runs are looked at, the newest first: go on with `next` as `before`.
+        At most 5,000 failed runs are looked at, the newest first: go on with `next` as `before`.
         """
         found = await self._service(request).runs.failures(**filters_of(query, FailureFilters))
         return answer(FailuresView.made(found))

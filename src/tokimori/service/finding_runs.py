@@ -25,7 +25,6 @@ from tokimori.ports.work_source import WorkSource
 from tokimori.service.asking import checked
 from tokimori.service.finding import (
     MOST_JOBS,
-    MOST_LOOKED_AT,
     PAGE,
     JobOf,
     JobsOfRuns,
@@ -37,6 +36,8 @@ from tokimori.service.finding import (
 )
 from tokimori.service.given import moment_of, seconds_of
 
+MOST_LOOKED_AT = 5_000
+"""So many runs are looked at for one answer: those take some 60 ms of a processor."""
 MOST_SEARCHED = 10_000
 """So many runs are searched for a text for one answer."""
 LONGEST_SEARCH = 5.0

@@ -144,7 +144,7 @@ class Runs(RunFailures[M], RunFamilies[M], RunApprovals[M]):
     async def list(self, **filters: Unpack[RunFilters]) -> FoundRuns:
         """Return the runs with all that `help(tokimori.RunFilters)` describes, newest first, at most 100 by default.
 
-        At most 20,000 are looked at, 8 MB of them, and 1,000 jobs: the answer may be short, and says in `next` where to
+        At most 5,000 are looked at, 8 MB of them, and 1,000 jobs: the answer may be short, and says in `next` where to
         go on (`before`). For a `text` at most 10,000 are looked at; `looked` is their number.
         """
         wanted = searched_runs(filters, self._caller.time_zone)

@@ -12,6 +12,7 @@ from tokimori.model.job_fields import FIELDS, SECTIONS, JobField
 
 Texts = Mapping[str, str]
 """Texts of fields by their paths, such as `retry.attempts`; what has its default is missing."""
+_LABELS: Final[Mapping[str, str]] = {"url": "URL", "cwd": "Working folder"}
 _PAIRS: Final[Mapping[str, str]] = {"env": "=", "labels": "=", "headers": ": ", "parents": "=", "notify": "="}
 _LISTS: Final = frozenset({"email", "calendars", "semaphores", "expect", "notifier.quiet"})
 _AREAS: Final = {*_PAIRS, *_LISTS, "command", "schedule", "payload", "stdin", "body", "mail_text", "description"}
@@ -180,7 +181,7 @@ def _row(path: str, field: JobField, texts: Texts, old: Texts, fault: InvalidInp
     )
     return FormRow(
         path=path,
-        label=path.rpartition(".")[2].replace("_", " ").capitalize(),
+        label=_LABELS.get(path) or path.rpartition(".")[2].replace("_", " ").capitalize(),
         kind=kind,
         text=text,
         usual=field.default_text,

@@ -127,7 +127,6 @@ class Keys:
         """Look for something in the palette, and take it."""
         self.stroke("Control+k")
         wanted = self.page.get_by_role("option", name=option).first
-        self.page.get_by_role("combobox", name="Job, run").wait_for()
         self.page.keyboard.type(text)
         wanted.wait_for()
         for _ in range(30):

@@ -219,6 +219,11 @@ async def test_messages_are_published_and_read(world: World, tab: Tab) -> None:
     assert len(page.keys("message")) == 50
     (older,) = (link for link in page.links() if "after=" in link)
     assert '{"order":0}' in (await tab.show(older)).text
+    await world.service.channels.publish("news", 1)
+    news = await tab.show("/channels/news")
+    assert "No older message is kept" in news.text
+    assert not any("after=" in link for link in news.links())
+    assert "Publish…" in news.text
     assert "it is no JSON" in elements(await tab.post("channels.publish", "orders", message="{")).text
     assert '"new"' in (await tab.press("channels.publish", "orders", message='"new"', back="/channels/orders")).text
     await tab.press("channels.unsubscribe", "orders", name="billing")

@@ -226,6 +226,25 @@ async def test_a_search_for_a_text_goes_on_to_older_runs(
     assert first.id[-8:] in (await tab.show(more)).text
 
 
+async def test_a_rare_cause_is_looked_for_in_so_many_runs(
+    world: World, tab: Tab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page looks at a bounded number, says at how many, and leads to the older ones."""
+    monkeypatch.setattr("tokimori.service.finding_runs.PAGE", 2)
+    monkeypatch.setattr("tokimori.service.finding_runs.MOST_LOOKED_AT", 2)
+    await add(world)
+    rare = await world.trigger("hello")
+    await world.work(Failed(error="rare"))
+    for _ in range(3):
+        await world.trigger("hello")
+        await world.work(Failed(error="usual"))
+    page = await tab.show("/runs?cause=failed:+rare")
+    assert "among 2 runs" in page.text
+    assert "there are more" in page.text
+    more = next(link for link in page.links() if "before=" in link)
+    assert (await tab.show(more)).keys("run") == [rare.id]
+
+
 async def test_a_run_shows_its_parents_and_what_follows_it(world: World, tab: Tab) -> None:
     """The results of its parents, whatever stands in them, and the runs that were requested to follow it."""
     await add(world, "first")

@@ -10,7 +10,12 @@ from tokimori.web.screen import Act, Field, Given, Receipt, Screen, Shown
 from tokimori.web.screens.secrets import listed
 from tokimori.web.visit import Visit
 
-_COLUMNS: Final = (Column("Name", "pa"), Column("Weekdays", "pc"), Column("Dates", "n pb"), Column("For", "wide pf"))
+_COLUMNS: Final = (
+    Column("Name", "pa"),
+    Column("Weekdays", "pc"),
+    Column("Dates", "n pb"),
+    Column("Description", "wide pf"),
+)
 _EMPTY: Final = "There are no calendars. A job keeps off the days of one with `--calendar NAME`; this makes one:"
 _COMMAND: Final = "tokimori calendar add holidays --date 12-25 --date 2027-01-01 --weekday sun"
 
@@ -51,10 +56,10 @@ async def page(visit: Visit) -> Shown:
         "noun": Noun(
             [job_table("Jobs that keep off these days", jobs, nobody, f"tokimori job update JOB --calendar {name}")],
             name=name,
-            says=(said(each.description), said(f"{len(each.dates)} dates and {len(each.weekdays)} weekdays off", "q")),
+            says=(said(each.description), said(f"{len(each.dates)} dates off" if each.dates else "", "q")),
             acts=("calendars.update", "calendars.delete"),
             on=each.name,
-            facts=(("Weekdays off", said(", ".join(each.weekdays))),),
+            facts=(("Weekdays off", said(", ".join(each.weekdays))),) if each.weekdays else (),
             boxes=(("Dates off", plain("\n".join(each.dates), 20_000)),) if each.dates else (),
         )
     }

@@ -57,7 +57,7 @@ async def page(visit: Visit) -> Shown:
         for each in reversed(found.messages)
     ]
     name = plain(topic)
-    older = visit.link(after=max(0, begin - MESSAGES_SHOWN)) if begin and rows else None
+    older = visit.link(after=max(0, begin - MESSAGES_SHOWN)) if begin and rows and not found.gap else None
     return {
         "noun": Noun(
             [
@@ -72,10 +72,10 @@ async def page(visit: Visit) -> Shown:
             name=name,
             acts=("channels.publish", "channels.unsubscribe"),
             on=topic,
-            warnings=("Messages before these are not kept any more.",) if found.gap else (),
             more=older,
             first=visit.link(after=None) if after else None,
             boxes=(("In a terminal", f"tokimori subscribe {name} -f"),),
+            note="No older message is kept." if found.gap else "",
         )
     }
 

@@ -57,7 +57,7 @@ def _terms(job: Job) -> tuple[str, str]:
     said_ = job.definition.notifier
     if said_ is None:
         return "", ""
-    return duration(round(said_.bundle * SECOND)) if said_.bundle else "", ", ".join(said_.quiet)
+    return duration(round(said_.bundle * SECOND)).removesuffix(" 00 s") if said_.bundle else "", ", ".join(said_.quiet)
 
 
 def _row(job: Job) -> Row:
@@ -85,7 +85,7 @@ async def page(visit: Visit) -> Shown:
         "noun": Noun(
             [job_table("Jobs that name it", await _named_by(visit.service, job), nobody, command_)],
             name=plain(name),
-            says=(state(job.state.value), said(job.definition.description), said("runs", to=path("jobs", job.id))),
+            says=(state(job.state.value), said(job.definition.description), said("its runs", to=path("jobs", job.id))),
             acts=("notifiers.test", "notifiers.delete"),
             on=name,
             facts=[(head, said(text)) for head, text in facts.items()],

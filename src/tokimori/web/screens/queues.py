@@ -99,7 +99,7 @@ async def page(visit: Visit) -> Shown:
     return {
         "noun": Noun(
             name=plain(name),
-            says=(state(_state(queue)), said(f"{queue.jobs} jobs", to=address("/jobs", [("queue", name)]))),
+            says=(state(_state(queue)),),
             acts=("queues.resume" if is_own else "queues.pause", "queues.set"),
             on=name,
             warnings=[

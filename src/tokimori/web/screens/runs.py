@@ -39,7 +39,7 @@ async def show(visit: Visit) -> Shown:
         "chips": chips(visit, NAMES),
         "columns": [name for name in visit.all("column") if name in COLUMNS] or USUAL,
         "all_columns": COLUMNS,
-        "looked": found.looked if visit.one("text") and found.next else 0,
+        "looked": found.looked if found.next and (visit.one("text") or len(found.runs) < SHOWN) else 0,
         "states": list(map(str, RunState)),
         "bulk": BULK,
         "match": visit.match("q", *NAMES),

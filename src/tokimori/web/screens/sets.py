@@ -99,7 +99,8 @@ async def page(visit: Visit) -> Shown:
         "noun": Noun(
             tables,
             name=plain(each.name),
-            says=(_state(each), said(f"version {each.version}", "q"), when(visit, each.begun), said(each.by)),
+            says=(_state(each),),
+            facts=(("Version", said(each.version)), ("Applied", when(visit, each.begun)), ("By", said(each.by))),
             boxes=(("In a terminal", f"tokimori set show {plain(each.name)}"),),
         )
     }

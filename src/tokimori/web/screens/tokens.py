@@ -11,8 +11,8 @@ from tokimori.web.visit import Visit
 
 _NAMES: Final = {"role": tuple(map(str, Role))}
 _COLUMNS: Final = (
-    *(Column("State", "pc"), Column("Name", "pa"), Column("Role", "pd"), Column("Only of", "wide pf")),
-    *(Column("Made", "n w2"), Column("By", "w2"), Column("Over", "n pb")),
+    *(Column("State", "pc"), Column("Name", "pa"), Column("Role", "pd"), Column("Scope", "wide pf")),
+    *(Column("Made", "n w2"), Column("By", "w2"), Column("Expires", "n pb")),
 )
 _COMMAND: Final = "tokimori token create NAME --role read"
 

@@ -245,7 +245,7 @@ document.addEventListener("click", (event) => {
   event.preventDefault();
   if (link.matches("[data-soft], [data-tail]")) go(link.getAttribute("href")); // of SVG, too
   else if (link.matches("[data-close]")) dialog.close();
-  else if (link.matches("[data-find]")) aid((all) => all.palette(link.href, { ask, parsed, open, tellFault }));
+  else if (link.matches("[data-find]")) aid((all) => all.palette(link.href, { ask, parsed, open, tellFault }, early));
   else question(link.href);
 });
 
@@ -336,7 +336,15 @@ document.addEventListener("focusin", (event) => {
 const PLACES = { n: "now", j: "jobs", r: "runs", f: "failures", p: "plan" };
 const ACTS = { r: "jobs.trigger", p: "jobs.pause", c: "runs.cancel", t: "runs.retry" };
 let went = 0; // when `g` was pressed
-const aid = (use) => import(document.querySelector("[data-find]").dataset.find).then(use); // what is seldom wanted
+let early = null; // what is typed while the palette is fetched
+const aid = async (use) => {
+  early = "";
+  try {
+    use(await import(document.querySelector("[data-find]").dataset.find)); // what is seldom wanted
+  } finally {
+    early = null;
+  }
+};
 
 function press(key) {
   if (Date.now() - went < 1500 && PLACES[key]) return document.querySelector(`.rail a[data-key="${PLACES[key]}"]`)?.click();
@@ -355,6 +363,10 @@ function press(key) {
 }
 
 document.addEventListener("keydown", (event) => {
+  if (early !== null && event.key.length === 1 && !event.ctrlKey && !event.metaKey) {
+    early += event.key;
+    return event.preventDefault();
+  }
   if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey)) {
     event.preventDefault();
     return document.querySelector("[data-find]")?.click();

@@ -2,7 +2,7 @@
 
 let searched = 0; // the last search that began
 
-export function palette(address, { ask, parsed, open, tellFault }) {
+export function palette(address, { ask, parsed, open, tellFault }, typed) {
   const box = document.createElement("div");
   box.innerHTML = `<h2 class="hid">Search or do</h2><input role="combobox" aria-expanded="true" aria-controls="found" aria-label="Job, run, place or verb" placeholder="A job, the id of a run, a place or a verb" autocomplete="off" spellcheck="false">
 <div class="opts" id="found" role="listbox" aria-label="Found"></div><p class="keys"><span><kbd>↑</kbd> <kbd>↓</kbd> choose</span><span><kbd>Enter</kbd> open</span><span><kbd>Esc</kbd> close</span></p>`;
@@ -38,11 +38,13 @@ export function palette(address, { ask, parsed, open, tellFault }) {
     clearTimeout(wait);
     wait = setTimeout(search, 120);
   });
+  input.value = typed;
   open(box);
   search();
 }
 
 const HELP = [
+  ["Ctrl K", "search, or do"],
   ["g n, g j, g r, g f, g p", "now, jobs, runs, failures, plan"], ["/", "filter"], ["j k or arrows", "move in a table"],
   ["f", "follow the output"], ["Enter", "open"], ["x", "choose"], ["r p c t", "run, pause, cancel, retry"], ["Ctrl Enter", "send what is typed"], ["Esc", "close, or back"], ["?", "these keys"],
 ];
