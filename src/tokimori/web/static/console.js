@@ -337,14 +337,7 @@ const PLACES = { n: "now", j: "jobs", r: "runs", f: "failures", p: "plan" };
 const ACTS = { r: "jobs.trigger", p: "jobs.pause", c: "runs.cancel", t: "runs.retry" };
 let went = 0; // when `g` was pressed
 let early = null; // what is typed while the palette is fetched
-const aid = async (use) => {
-  early = "";
-  try {
-    use(await import(document.querySelector("[data-find]").dataset.find)); // what is seldom wanted
-  } finally {
-    early = null;
-  }
-};
+const aid = (use) => ((early = ""), import(document.querySelector("[data-find]").dataset.find).then(use).finally(() => (early = null)));
 
 function press(key) {
   if (Date.now() - went < 1500 && PLACES[key]) return document.querySelector(`.rail a[data-key="${PLACES[key]}"]`)?.click();
@@ -363,10 +356,7 @@ function press(key) {
 }
 
 document.addEventListener("keydown", (event) => {
-  if (early !== null && event.key.length === 1 && !event.ctrlKey && !event.metaKey) {
-    early += event.key;
-    return event.preventDefault();
-  }
+  if (early !== null && event.key.length === 1 && !event.ctrlKey && !event.metaKey) return (early += event.key), event.preventDefault();
   if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey)) {
     event.preventDefault();
     return document.querySelector("[data-find]")?.click();
