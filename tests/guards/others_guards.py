@@ -142,7 +142,7 @@ OTHERS_GUARDS = (
     Guard(
         NOBODY_IN,
         "of what a run wrote only colours reach a terminal",
-        "cli/terminal.py",
+        "cli/output.py",
         "else written_out(found)",
         "else found[0]",
         "tests/unit/cli/test_terminal.py::test_all_else_is_written_out",

@@ -10,17 +10,8 @@ OUTPUTS = ("table", "wide", "json", "jsonl", "csv", "ids")
 PREFIX = "template="
 """How an output begins that is a template."""
 _EVERYWHERE = (
-    "server",
-    "context",
-    "cacert",
-    "store",
-    "semaphore_store",
-    "config",
-    "json",
-    "output",
-    "wide",
-    "plain",
-    "debug",
+    *("server", "context", "cacert", "store", "semaphore_store", "config"),
+    *("json", "output", "wide", "plain", "debug"),
 )
 
 
@@ -59,54 +50,27 @@ def _rows(command: click.Command, ctx: click.Context) -> dict[str, list[tuple[st
 
 def global_options() -> list[click.Parameter]:
     """Return the global options of one command: their values hold for the whole line (`command.options`)."""
+    forms = f"[{'|'.join(OUTPUTS)}|template=TEXT]"
+    form_help = "How to print; wide: whole texts and times; a template such as '{{ id }} {{ state }}'."
     return [
-        click.Option(
-            ["--server"], metavar="URL", expose_value=False, callback=_keep("server"), help="The node to ask instead."
-        ),
-        click.Option(
-            ["--context"], metavar="NAME", expose_value=False, callback=_keep("context"), help="The same, by its name."
-        ),
-        click.Option(
-            ["--cacert"],
-            metavar="FILE",
-            expose_value=False,
-            callback=_keep("cacert"),
-            help="Certificates that vouch for it.",
-        ),
-        click.Option(["--store"], metavar="URL", expose_value=False, callback=_keep("store"), help="The store to use."),
-        click.Option(
-            ["--semaphore-store"],
-            metavar="URL",
-            expose_value=False,
-            callback=_keep("semaphore_store"),
-            help="The store of semaphores, if it is another.",
-        ),
-        click.Option(
-            ["-c", "--config"],
-            metavar="FILE",
-            expose_value=False,
-            callback=_keep("config"),
-            help="The configuration file.",
-        ),
-        click.Option(
-            ["--json"], is_flag=True, expose_value=False, callback=_keep("json"), help="Print JSON, errors too."
-        ),
-        click.Option(
-            ["-o", "--output"],
-            type=_Output(OUTPUTS),
-            metavar=f"[{'|'.join(OUTPUTS)}|template=TEXT]",
-            expose_value=False,
-            callback=_keep("output"),
-            help="How to print; wide: whole texts and times; a template such as '{{ id }} {{ state }}'.",
-        ),
-        click.Option(["--wide"], is_flag=True, expose_value=False, callback=_keep("wide"), help="The same as -o wide."),
-        click.Option(
-            ["--plain"], is_flag=True, expose_value=False, callback=_keep("plain"), help="No colours and no signs."
-        ),
-        click.Option(
-            ["--debug"], is_flag=True, expose_value=False, callback=_keep("debug"), help="Show the traceback of a bug."
-        ),
+        _global("--server", metavar="URL", help="The node to ask instead."),
+        _global("--context", metavar="NAME", help="The same, by its name."),
+        _global("--cacert", metavar="FILE", help="Certificates that vouch for it."),
+        _global("--store", metavar="URL", help="The store to use."),
+        _global("--semaphore-store", metavar="URL", help="The store of semaphores, if it is another."),
+        _global("--config", "-c", metavar="FILE", help="The configuration file."),
+        _global("--json", is_flag=True, help="Print JSON, errors too."),
+        _global("--output", "-o", type=_Output(OUTPUTS), metavar=forms, help=form_help),
+        _global("--wide", is_flag=True, help="The same as -o wide."),
+        _global("--plain", is_flag=True, help="No colours and no signs."),
+        _global("--debug", is_flag=True, help="Show the traceback of a bug."),
     ]
+
+
+def _global(name: str, *short: str, **rest: Any) -> click.Option:
+    """Return the option, which is kept for the whole line instead of passed to the command."""
+    kept = name.removeprefix("--").replace("-", "_")
+    return click.Option([*short, name], expose_value=False, callback=_keep(kept), **rest)
 
 
 class _Output(click.Choice[str]):

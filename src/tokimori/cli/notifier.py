@@ -102,7 +102,7 @@ def delete(name: str, *, force: bool) -> None:
 @click.option("--timeout", type=Length(), metavar="LENGTH", help="How long to wait for its end.")
 def test(name: str, timeout: float | None) -> int:
     """Send a trial notification, and wait for its end. A node must run."""
-    from tokimori.cli.waiting import end_of
+    from tokimori.cli.job_trigger import end_of
     from tokimori.model.transitions import RunState
     from tokimori.service.notified import id_of, trial_payload
     from tokimori.service.views.runs import RunView

@@ -1,27 +1,33 @@
 """`tokimori run list`"""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import asyncio
+import shutil
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from tokimori.cli.command import Command
+from tokimori.cli.command import Command, options
 from tokimori.cli.completing import job_ids
 from tokimori.cli.listing import Listed, listing, print_list, rows_of
 from tokimori.cli.moment import AGO, past_or_none
 from tokimori.cli.output import print_notice
 from tokimori.cli.session import in_service
-from tokimori.cli.table import At, Short, State
+from tokimori.cli.table import At, Short, State, table_text
+from tokimori.errors import Refused
 from tokimori.model.ids import check_job_id
 from tokimori.model.transitions import RunState
-
-MOST_SEARCHED = 10_000
-"""For a text so many runs are looked at."""
 
 if TYPE_CHECKING:
     from tokimori.model.run import Run
     from tokimori.service.runs import RunSummary
     from tokimori.service.service import Service
+
+
+MOST_SEARCHED = 10_000
+"""For a text so many runs are looked at."""
+
 
 _COLUMNS = ("ID", "JOB", "STATE", "BY", "NOMINAL", "DUE", "STARTED", "ENDED", "EXIT", "REASON")
 _SPARE = ("NOMINAL", "BY", "ENDED", "EXIT", "DUE", "STARTED")
@@ -77,7 +83,7 @@ def list_runs(
     `--text` and `--sort` apply to the listed runs, at most -n of them. For `--contains` the newest 10,000 are searched;
     the last line says how to go on.
     """
-    from tokimori.cli.watching import watched
+    from tokimori.cli.run_list import watched
     from tokimori.service.views.runs import RunView
 
     wanted = {**traits, "text": contains, "job_id": None if job_id is None else check_job_id(job_id), "state": states}
@@ -133,3 +139,33 @@ async def _found(service: "Service", count: int, wanted: dict[str, Any]) -> "lis
 def job_shown(run: "Run", *, deleted: bool) -> str:
     """Return the id of its job, and whether that is gone."""
     return f"{run.job_id} (deleted)" if deleted else run.job_id
+
+
+_T = TypeVar("_T")
+Table = tuple[Sequence[str], Sequence[Sequence[object]], Sequence[str]]
+"""Columns, rows, and the columns that a narrow terminal can do without."""
+INTERVAL = 2.0
+"""Seconds between two looks."""
+_HOME, _REST_OF_LINE, _REST = "\x1b[H", "\x1b[K", "\x1b[J"
+
+
+def watched(look: Callable[["Service"], Awaitable[_T]], table_of: Callable[[_T], Table]) -> NoReturn:
+    """Show the table of the current values, again and again. Raises `Refused` without a terminal."""
+    if options().output not in ("table", "wide") or not sys.stdout.isatty():
+        message = "watch: the list is drawn anew on a terminal, and this is none"
+        raise Refused(message, field="watch", allowed="a terminal, and no --json or --output")
+
+    async def act(service: "Service") -> NoReturn:
+        while True:
+            shown(table_text(*table_of(await look(service))))
+            await asyncio.sleep(INTERVAL)
+
+    in_service(act)
+    raise AssertionError("only Ctrl-C ends it")
+
+
+def shown(text: str) -> None:
+    """Replace the content of the terminal by the lines, as many as fit."""
+    lines = text.splitlines()[: shutil.get_terminal_size().lines - 1]
+    sys.stdout.write(_HOME + "".join(f"{line}{_REST_OF_LINE}\n" for line in lines) + _REST)
+    sys.stdout.flush()

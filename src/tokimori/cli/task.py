@@ -112,7 +112,7 @@ async def _all_tasks(service: "Service") -> "Sequence[TaskDetails]":
 @click.option("--format", "form", type=click.Choice(["ours", "keiji"]), default="ours", help="Ours, or Keiji's lines.")
 def get(name: str, form: str) -> None:
     """Show a task: its schedule, its state, its build."""
-    from tokimori.cli.task_keiji import keiji_lines
+    from tokimori.cli.task_logs import keiji_lines
     from tokimori.service.views.tasks import TaskStateView
 
     state = in_service(lambda service: service.tasks.state(name))

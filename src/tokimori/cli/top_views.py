@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from tokimori.cli.command import options
 from tokimori.cli.job_printing import next_cell
+from tokimori.cli.output import TerminalOutput
 from tokimori.cli.table import At, Short, lasted
 from tokimori.cli.table import State as StateCell
-from tokimori.cli.terminal import TerminalOutput
 from tokimori.cli.top_keys import State, Subject, View, matches
 from tokimori.cli.top_screen import Content, Listing, Measure, Row
 from tokimori.clock import DAY, HOUR, SECOND, Moment

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokimori.cli.terminal import TerminalOutput
+from tokimori.cli.output import TerminalOutput
 from tokimori.logs.controls import visible
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.examples import a_definition, a_job, a_run, seconds
-from tokimori.cli.task_keiji import keiji_lines, keiji_schedule, log_line
+from tokimori.cli.task_logs import keiji_lines, keiji_schedule, log_line
 from tokimori.model.build import digest_of
 from tokimori.model.job import JobState
 from tokimori.model.task import BuildRecord, TaskRecord

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tokimori.cli.db_plan import RULES, plan_of
+from tokimori.cli.db import RULES, plan_of
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.migrations import Migration
 
