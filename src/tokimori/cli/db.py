@@ -148,8 +148,6 @@ def migrate(planned: bool) -> None:
     Nodes may work meanwhile, if the plan says so. docs/how-to/upgrade.md has the steps of an upgrade.
     """
     if planned:
-        from tokimori.cli.db import print_plan
-
         return print_plan()
     return _print(in_bare_service(lambda service: service.db.migrate(), Absent.MADE))
 
