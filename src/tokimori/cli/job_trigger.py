@@ -136,7 +136,6 @@ async def _ask(service: "Service", job_id: str, asked: Mapping[str, Any]) -> "As
 
 
 def _one(job_id: str, asked: Mapping[str, Any], *, wait: bool, timeout: float | None) -> int:
-    from tokimori.cli.job_trigger import end_of
     from tokimori.model.transitions import RunState
     from tokimori.service.requests import Asked, Became
     from tokimori.service.views.runs import RequestedRunView

@@ -185,8 +185,6 @@ class LockGroup(Group):
         meant.
         """
         if cmd_name == _RUN:
-            from tokimori.cli.lock import run
-
             return run
         found = super().get_command(ctx, cmd_name)
         if found is None:
