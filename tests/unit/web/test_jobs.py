@@ -172,7 +172,7 @@ async def test_a_job_says_what_is_before_and_after_it(world: World, tab: Tab) ->
     await add(world, "second", parents=[{"job": "first", "on": "always"}])
     await add(world, "third", parents=[{"job": "second"}])
     text = (await tab.show("/jobs/second?tab=schedule")).text
-    assert "Jobs before and after first └─ second on always └─ third on success" in text
+    assert "Jobs before and after as a graph first └─ second on always └─ third on success" in text
     assert "after first" in (await tab.show("/jobs/second")).text
     assert "not on days off of holidays, but on the next business day" in (await tab.show("/jobs/first")).text
 
