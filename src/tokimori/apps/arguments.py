@@ -153,20 +153,20 @@ class Arguments:
     def of(self, task: Task) -> dict[str, Any]:
         """Return the arguments in the payload of a run. Raises `UnfitPayload`.
 
-        A function without parameters ignores the result of a parent.
+        A function without parameters ignores the result of a parent. A result that names none is the one needed.
         """
         if task.is_inherited and not self._parameters:
             return {}
         try:
-            return self.decode(task.payload)
+            return self.decode(task.payload, inherited=task.is_inherited)
         except InvalidInput as fault:
             raise UnfitPayload from fault
 
-    def decode(self, payload: str | None) -> dict[str, Any]:
+    def decode(self, payload: str | None, *, inherited: bool = False) -> dict[str, Any]:
         """Return the arguments that a payload says, by name. Raises `InvalidInput`."""
         if payload is None and not self._names:
             return {}
-        given = self._given(payload)
+        given = self._given(payload, inherited)
         try:
             if self._is_closed:
                 check_closed(self._kinds, given)
@@ -182,15 +182,20 @@ class Arguments:
             raise self._unfit(value or payload, why) from None
         return arguments
 
-    def _given(self, payload: str | None) -> dict[str, Any]:
+    def _given(self, payload: str | None, inherited: bool) -> dict[str, Any]:
         if payload is None:
             return {}
         value = value_of(payload)
-        if isinstance(value, dict):
+        if isinstance(value, dict) and not (inherited and self._only and self._others is None and self._misses(value)):
             return value
         if self._only:
             return {self._only[0]: value}
         raise self._unfit(payload, f"{len(self._names)} arguments need a JSON object with their names")
+
+    def _misses(self, value: Mapping[str, Any]) -> bool:
+        """Return whether an object names another argument, or not the one that is needed."""
+        needed = any(each.default is _KINDS.empty for each in self._parameters)
+        return not value.keys() <= self._kinds.keys() or (needed and self._only[0] not in value)
 
     def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
         """Return a payload with these arguments; None without arguments. Raises `InvalidInput`."""
@@ -211,9 +216,7 @@ class Arguments:
         return payload
 
     def text_of(self, payload: Payload) -> str:
-        """Return a payload as JSON. Raises `InvalidInput` for values that JSON would change, and for those that do not
-        fit.
-        """
+        """Return a payload as JSON. Raises `InvalidInput` for values that JSON would change or that do not fit."""
         if not isinstance(payload, str):
             said: dict[Any, Any] = dict.fromkeys(self._only or self._names[:1], payload)
             if isinstance(payload, Mapping):

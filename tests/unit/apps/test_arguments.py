@@ -1,5 +1,7 @@
 """Payloads become typed arguments, and arguments become payloads."""
 
+import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from itertools import product
@@ -146,6 +148,27 @@ def test_a_function_without_parameters_gets_nothing_of_its_parent() -> None:
             arguments.of(a_task(payload))
     with pytest.raises(UnfitPayload):
         Arguments(report).of(Task(replace(a_facts("42"), is_inherited=True), print))
+
+
+def test_the_result_of_a_parent_is_the_argument_that_is_needed_unless_it_names_arguments() -> None:
+    """An object that a run before gave goes as a whole to `page`, as any other result does; one by names stays so."""
+
+    def parse(page: Any, strict: bool = False) -> None: ...
+
+    def store(size: int, table: str) -> None: ...
+
+    def taken(function: Callable[..., None], payload: str) -> dict[str, Any]:
+        return Arguments(function).of(Task(replace(a_facts(payload), is_inherited=True), print))
+
+    for result in ('{"url": "a", "size": 1}', '{"strict": true}', "{}", "7", "[1]"):
+        assert taken(parse, result) == {"page": json.loads(result), "strict": False}
+    assert taken(parse, '{"page": 1, "strict": true}') == {"page": 1, "strict": True}
+    assert taken(store, '{"size": 1, "table": "t"}') == {"size": 1, "table": "t"}
+    for result in ("7", '{"url": "a"}'):
+        with pytest.raises(UnfitPayload):
+            taken(store, result)
+    with pytest.raises(InvalidInput, match="unknown field"):
+        Arguments(parse).decode('{"url": "a"}')
 
 
 def test_the_task_is_no_argument_of_the_payload() -> None:
