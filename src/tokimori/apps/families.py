@@ -288,8 +288,8 @@ def spawn(requests: Iterable[FunctionRequest[_T]]) -> list[_T]:
         def pages(books: list[str]) -> list[int]:
             return tokimori.spawn([count.request(book) for book in books])
 
-    They are made in the transaction in which the function ends; until they have ended its run is `waiting`. It has
-    succeeded when all have, and failed if one has not. Without requests the list is empty. Raises `InvalidInput`.
+    They are made when the function ends, all or none; until they have ended its run is `waiting`. It has succeeded when
+    all have, and failed if one has not. At most 10,000; without requests the list is empty. Raises `InvalidInput`.
     """
     given: list[tuple[str, str | None]] = []
     for number, each in enumerate(cast("Iterable[object]", requests)):

@@ -2,23 +2,28 @@
 
 Whoever settles the end of a spawned run looks. A document stands for each run that waits, under the moment of the next
 look, so that none is forgotten when its last look was lost. It is written before the run waits.
+
+Of many spawned runs the first ones are made by the settle after which their run waits. All others are kept in
+documents before, so that they come all or none, and each look makes the next ones, by a settle of the run that waits.
 """
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import accumulate, islice
 from typing import Protocol
 
+import msgspec
 from msgspec.structs import replace
 
 from tokimori.clock import SECOND, Moment
 from tokimori.engine.parkings import Parkings, tell_parked
-from tokimori.engine.settle import change_of, storable
+from tokimori.engine.settle import SPAWNED_TOGETHER, change_of, steps_of, storable
 from tokimori.errors import NotFound, StoreError
 from tokimori.model.approval import asked_until
 from tokimori.model.document import Document
-from tokimori.model.ids import NodeId, RunId
+from tokimori.model.ids import JobId, NodeId, RunId, Token
 from tokimori.model.job import Definition
 from tokimori.model.outcome import Failed, Outcome, Succeeded
 from tokimori.model.parents import parents_in, text_of
@@ -31,7 +36,9 @@ from tokimori.ports.working import Change, Claimed, Verdict
 
 log = logging.getLogger(__name__)
 
-KIND = "family"
+KIND, PIECES = "family", "spawn"
+LARGE_PIECE = 128 * 1024
+"""Characters of the payloads in one document of spawned runs: behind these it ends."""
 SOONEST, LATEST = 10, 600
 """Seconds from one look to the next: as many as the run has waited, within these."""
 EVERY, NEXT = 10.0, 0.2
@@ -58,13 +65,22 @@ class Families:
         """Of so many spawned runs, the first ones of each family, it is known that they have ended."""
         self.next_at = at
 
-    async def settling(self, changes: Sequence[Change]) -> None:
-        """Note the runs that will wait after these changes, for others or for an approval. Raises `StoreError`."""
+    async def settling(self, changes: Sequence[Change]) -> list[Change]:
+        """Note the runs that will wait after these changes, for others or for an approval, and what these will make.
+
+        Return the changes as the store gets them. The same ones may come again. Raises `StoreError`.
+        """
         for change in changes:
             if change.state is RunState.HELD and (until := asked_until(change.details)) is not None:
                 await self._store.put_document(expiry_at(until, change.run_id), None)
-            if change.then and change.spawns:
-                await self._store.put_document(_noted(change.run_id, _first_look(change.ended)), None)
+            if change.then and change.spawns and (spawned := _spawned(change)) is not None:
+                first = _first_look(spawned)
+                self.next_at = 0.0 if first < spawned.at + SOONEST * SECOND else self.next_at
+                await self._store.put_document(_noted(change.run_id, first), None)
+                pieces = _pieces(change, spawned)
+                while some := list(islice(pieces, TOGETHER)):
+                    await asyncio.gather(*(self._store.put_document(each, None) for each in some))
+        return [replace(each, later=()) if each.later else each for each in changes]
 
     async def settled(self, changes: Sequence[Change], verdicts: Sequence[Verdict], by: NodeId, now: Moment) -> None:
         """Tell of parked jobs, and end the runs whose spawned ones have all ended by these changes."""
@@ -95,7 +111,12 @@ class Families:
                 self.next_at = at + min(EVERY, max(NEXT, left / SECOND))
                 return False
             self.next_at = at + NEXT
-            if (again := await self.look(RunId(run_id), by, now)) is not None:
+            if (again := await self.look(RunId(run_id), by, now)) is None:
+                await self._forget(RunId(run_id))
+            elif again <= now:
+                self.next_at = at
+                return True
+            else:
                 await self._store.put_document(_noted(RunId(run_id), again), None)
             await self._store.delete_document(KIND, each.name, _VERSION)
         return False
@@ -110,16 +131,59 @@ class Families:
             if spawned is None or run.state is not RunState.WAITING:  # it has not been settled yet, or is held
                 return Moment(now + SOONEST * SECOND)
             is_late = spawned.until is not None and spawned.until <= now
-            if not is_late and not await self._have_ended(run, spawned):
+            if spawned.left and not is_late and await self._bear(run, spawned, by, now):
+                return now
+            if not is_late and (spawned.left or not await self._have_ended(run, spawned)):
                 wait = min(LATEST * SECOND, max(SOONEST * SECOND, now - spawned.at))
                 return Moment(min(now + wait, now + wait if spawned.until is None else spawned.until))
             await self._end(run, spawned, by, now)
         return None
 
+    async def _bear(self, run: Run, spawned: Spawned, by: NodeId, now: Moment) -> bool:
+        """Make the next runs of many, each once, whoever does it at the same time; return if this took effect.
+
+        Each piece has a token of its own, beyond that of the end: so each settle is known again.
+        """
+        first = spawned.count - spawned.left
+        try:
+            piece = await self._store.get_document(PIECES, _piece_name(run.id, spawned, first))
+        except NotFound:
+            return False
+        children = msgspec.json.decode(piece.text, type=list[tuple[JobId, str | None]])
+        spawned = replace(spawned, left=spawned.left - len(children))
+        change = Change(
+            run.id,
+            run.job_id,
+            run.incarnation,
+            by,
+            Token(run.token + 1 + first),
+            run.state,
+            run.due,
+            run.rank,
+            run.failures,
+            run.lost,
+            Moment(spawned.at + first),
+            started=run.started,
+            pid=run.pid,
+            cpu=run.cpu,
+            memory=run.memory,
+            details=replace(run.details, spawned=spawned),
+            then=steps_of(run, spawned, first, children),
+            resumes=True,
+        )
+        (verdict,) = await self._store.settle([change], by, now)
+        return verdict is not Verdict.LOST
+
+    async def _forget(self, run_id: RunId) -> None:
+        """Delete what was kept of the spawned runs of one that has ended, a few documents at a time."""
+        while pieces := await self._store.list_documents(PIECES, prefix=f"{run_id} ", limit=TOGETHER):
+            for each in pieces:
+                await self._store.delete_document(PIECES, each.name, _VERSION)
+
     async def _have_ended(self, run: Run, spawned: Spawned) -> bool:
-        ids, first, many = spawned.ids(run.id), self._ended.pop(run.id, 0), 1
-        while first < len(ids):
-            found = await self._runs(ids[first : first + many])
+        first, many = self._ended.pop(run.id, 0), 1
+        while first < spawned.count:
+            found = await self._runs(spawned.ids(run.id, first, many))
             live = (place for place, each in enumerate(found) if each is not None and each.state not in ENDS)
             if (place := next(live, None)) is not None:
                 self._ended[run.id] = first + place
@@ -142,10 +206,13 @@ class Families:
     async def _end(self, run: Run, spawned: Spawned, by: NodeId, now: Moment) -> None:
         """Settle the run, as its attempt would have been. If others were faster nothing changes."""
         found: list[Run | None] = []
-        ids = spawned.ids(run.id)
-        for first in range(0, len(ids), BATCH):
-            found += await self._runs(ids[first : first + BATCH])
+        for first in range(0, spawned.count, BATCH):
+            found += await self._runs(spawned.ids(run.id, first, BATCH))
         ended = max([now, *(each.ended for each in found if each is not None and each.ended is not None)])
+        is_large = spawned.count > SPAWNED_TOGETHER
+        outcome = (
+            (await asyncio.to_thread(_outcome, found, spawned, now)) if is_large else _outcome(found, spawned, now)
+        )
         rank = run.rank - (NEVER - spawned.due)
         claimed = Claimed(
             run=replace(run, state=RunState.RUNNING, token=run.token + 1, due=spawned.due, rank=rank),
@@ -153,7 +220,7 @@ class Families:
         )
         change = change_of(
             claimed,
-            _outcome(found, spawned, now),
+            outcome,
             owner=by,
             now=ended,
             chance=0,
@@ -166,7 +233,9 @@ class Families:
             change = replace(change, attempt=replace(change.attempt, node_id=run.node_id, token=run.token))
         changes = [replace(change, resumes=True)]
         verdicts = await self._store.settle(changes, by, now)
-        await self._store.delete_document(KIND, _noted(run.id, _first_look(spawned.at)).name, _VERSION)
+        if is_large:
+            await self._forget(run.id)
+        await self._store.delete_document(KIND, _noted(run.id, _first_look(spawned)).name, _VERSION)
         await self.settled(changes, verdicts, by, now)
 
     async def _definition(self, run: Run) -> Definition | None:
@@ -180,16 +249,38 @@ def _noted(run_id: RunId, at: Moment) -> Document:
     return Document(kind=KIND, name=f"{at:020d} {run_id}", text="", version=_VERSION)
 
 
-def _first_look(at: Moment) -> Moment:
-    return Moment(at + SOONEST * SECOND)
+def _first_look(spawned: Spawned) -> Moment:
+    """Return when to look first: at once if there is more to make."""
+    later = Moment(spawned.at + SOONEST * SECOND)
+    return spawned.at if spawned.count > SPAWNED_TOGETHER else min(later, spawned.until or later)
+
+
+def _spawned(change: Change) -> Spawned | None:
+    return None if change.details is None else change.details.spawned
+
+
+def _piece_name(run_id: RunId, spawned: Spawned, first: int) -> str:
+    """Return the name of the document with the runs from this place on; each attempt has its own."""
+    return f"{run_id} {spawned.at:020d} {first:05d}"
+
+
+def _pieces(change: Change, spawned: Spawned) -> Iterator[Document]:
+    rest = change.later
+    while rest:
+        sizes = accumulate(len(payload or "") for _, payload in rest[:SPAWNED_TOGETHER])
+        many = max(1, sum(size <= LARGE_PIECE for size in sizes))
+        text = msgspec.json.encode(rest[:many]).decode()
+        name = _piece_name(change.run_id, spawned, spawned.count - len(rest))
+        yield Document(kind=PIECES, name=name, text=text, version=_VERSION)
+        rest = rest[many:]
 
 
 def _outcome(found: Sequence[Run | None], spawned: Spawned, now: Moment) -> Outcome:
     """Return success with the list of all results, or the failure that names what has not succeeded."""
     there = [run for run in found if run is not None]
     failed = [run for run in there if run.state is not RunState.SUCCEEDED]
-    many = f"{len(failed)} of the {spawned.count} runs that it has spawned"
-    if any(run.state not in ENDS for run in there):
+    many = f"{len(failed) + spawned.left} of the {spawned.count} runs that it has spawned"
+    if spawned.left or any(run.state not in ENDS for run in there):
         took = (now if spawned.until is None else spawned.until) - spawned.at
         return Failed(
             f"it took too long: its time was over {round(took / SECOND, 3):g} s after it had spawned runs; "

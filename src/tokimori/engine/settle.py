@@ -1,12 +1,14 @@
 """Settle: from an executor's report, or a dead node's run, to the change that the store writes."""
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from tokimori.clock import SECOND, Moment
 from tokimori.model.approval import is_refused
 from tokimori.model.attempt_notes import Notes, details_after, payload_for, unbegun_once_more
 from tokimori.model.cause import reckoned
-from tokimori.model.ids import NodeId
+from tokimori.model.ids import JobId, NodeId
 from tokimori.model.outcome import Hold, Outcome, RetryAt, RetryIn, Spawns, Succeeded
 from tokimori.model.policies import OnExhausted, Retry
 from tokimori.model.run import Attempt, Details, Output, Run, Spawned, Step
@@ -17,6 +19,8 @@ from tokimori.ports.working import Change, Claimed
 
 _ASKS_FOR_ANOTHER = (RetryAt, RetryIn)
 LONGEST_RESULT = 64 * 1024
+SPAWNED_TOGETHER = 500
+"""Runs that are made in one transaction when a function has spawned them."""
 _PUT_OFF = ("released", "retry", "expired", "hold")
 
 
@@ -86,10 +90,16 @@ def _spawning(claimed: Claimed, change: Change, outcome: Spawns) -> Change:
     """Return the change after which the run waits for what it has spawned: the attempt goes on, and has no row yet."""
     run, timeout = claimed.run, None if claimed.definition is None else claimed.definition.timeout
     until = None if timeout is None else Moment((change.started or change.ended) + round(timeout * SECOND))
-    spawned = Spawned(change.ended, len(outcome.children), run.due, until)
-    ids = spawned.ids(run.id)
-    steps = (Step(id=each, job=job, payload=text) for each, (job, text) in zip(ids, outcome.children, strict=True))
-    return replace(change, then=tuple(steps), details=replace(change.details or run.details, spawned=spawned))
+    first, later = outcome.children[:SPAWNED_TOGETHER], outcome.children[SPAWNED_TOGETHER:]
+    spawned = Spawned(change.ended, len(outcome.children), run.due, until, len(later))
+    details = replace(change.details or run.details, spawned=spawned)
+    return replace(change, then=steps_of(run, spawned, 0, first), later=later, details=details)
+
+
+def steps_of(run: Run, spawned: Spawned, first: int, children: Sequence[tuple[JobId, str | None]]) -> tuple[Step, ...]:
+    """Return the steps that a run has spawned from this place on."""
+    ids = spawned.ids(run.id, first, len(children))
+    return tuple(Step(id=each, job=job, payload=text) for each, (job, text) in zip(ids, children, strict=True))
 
 
 def _cause(run: Run, failed: Settlement, output: Output | None) -> str:

@@ -177,7 +177,7 @@ def lesser_forms(change: Change, fault: Exception) -> Iterator[Change]:
     fails, instead of being retried or held. Then its job is not parked. Then it gets no children.
     """
     said = f"the store refused how this attempt ended ({change.state}): {fault}"
-    state = RunState.FAILED if change.state is RunState.SUCCEEDED else change.state
+    state = RunState.FAILED if change.state is RunState.SUCCEEDED or change.spawns else change.state
     less = replace(
         change, state=state, error=storable(said)[:MOST_WORDS], attempt=None, output=None, result=None, details=None
     )

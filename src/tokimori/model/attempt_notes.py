@@ -40,7 +40,7 @@ def check_json(payload: str) -> None:
     check_text("payload", payload)
     try:
         msgspec.json.decode(payload)
-        json.loads(payload, object_pairs_hook=_check_keys)
+        _PAIRS.decode(payload)
     except (msgspec.DecodeError, RecursionError) as fault:
         allowed = 'JSON, such as {"to": "ann"}; a text stands between double quotes'
         message = f"payload: {payload[:200]!r} is not JSON ({fault})"
@@ -48,10 +48,15 @@ def check_json(payload: str) -> None:
 
 
 def _check_keys(members: list[tuple[str, object]]) -> None:
+    if len(dict(members)) == len(members):
+        return
     for key, times in Counter(key for key, _ in members).items():
         if times > 1:
             message = f"payload: the key {key!r} stands {times} times in one object, of which all but one would vanish"
             raise InvalidInput(message, field="payload", value=key, allowed="each key of an object once")
+
+
+_PAIRS = json.JSONDecoder(object_pairs_hook=_check_keys)
 
 
 def payload_for(run: Run, definition: Definition | None) -> str | None:

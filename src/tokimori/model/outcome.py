@@ -96,8 +96,8 @@ class Lost(Struct, frozen=True):
     counts: int = 1
 
 
-MOST_SPAWNED, MOST_SPAWNED_BYTES = 500, 4 * 2**20
-"""Runs that a function spawns at once, and the bytes of all their payloads: one transaction writes them."""
+MOST_SPAWNED, MOST_SPAWNED_BYTES = 10_000, 4 * 2**20
+"""Runs that a function spawns at once, and the bytes of all their payloads."""
 
 
 class Spawns:

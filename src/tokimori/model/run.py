@@ -89,17 +89,20 @@ on."""
 class Spawned(Struct, frozen=True, omit_defaults=True):
     """The runs that a function has spawned, for whose ends its own run waits: so many, `at` that moment.
 
-    `due` is that of the waiting run itself, whose row says `NEVER` meanwhile, and `until` the end of its time.
+    `due` is that of the waiting run itself, whose row says `NEVER` meanwhile, and `until` the end of its time. Of many
+    runs so many are `left` that are kept in documents, and still to be made.
     """
 
     at: Moment
     count: int
     due: Moment
     until: Moment | None = None
+    left: int = 0
 
-    def ids(self, parent: RunId) -> list[RunId]:
-        """Return the ids of these runs, in the order in which they were spawned; their last digits differ, too."""
-        drawn = (sha256(f"{parent} {place}".encode()).digest() for place in range(self.count))
+    def ids(self, parent: RunId, first: int = 0, many: int | None = None) -> list[RunId]:
+        """Return ids of these runs, in the order in which they were spawned; their last digits differ, too."""
+        last = self.count if many is None else min(first + many, self.count)
+        drawn = (sha256(f"{parent} {place}".encode()).digest() for place in range(first, last))
         return [child_id(self.at, int.from_bytes(each[:6]), int.from_bytes(each[6:9])) for each in drawn]
 
 

@@ -241,8 +241,8 @@ class Worker:
             return 0
         member = self._membership
         try:
-            await self._families.settling(changes)
-            verdicts = await self._timed("settle", self._source.settle(changes, member.id, member.now))
+            whole = await self._families.settling(changes)
+            verdicts = await self._timed("settle", self._source.settle(whole, member.id, member.now))
         except Exception as fault:
             if not blames_the_asked(fault):
                 raise

@@ -61,8 +61,9 @@ class Change(Struct, frozen=True, gc=False, omit_defaults=True):
     and `lost` are those of the run. `parks`: if the run ends as failed, its job is parked with the run's error.
     `childless`: its end brings no children, because the store refused it with them. A store may send it encoded,
     without fields that are as in most changes. `then` are the steps that were requested to follow an end, or those for
-    which the run waits from now on (`spawns`). `resumes`: it ends such a wait. `family` is the run
-    that waits for the end of this one.
+    which the run waits from now on (`spawns`). `later` are job and payload of further ones, which are kept in documents
+    before (`Families.settling`): no store gets them. `resumes`: it ends such a wait, or goes on with it. `family` is
+    the run that waits for the end of this one.
     """
 
     run_id: RunId
@@ -92,6 +93,7 @@ class Change(Struct, frozen=True, gc=False, omit_defaults=True):
     memory: int | None = None
     resumes: bool = False
     family: RunId | None = None
+    later: tuple[tuple[JobId, str | None], ...] = ()
 
     @property
     def spawns(self) -> bool:

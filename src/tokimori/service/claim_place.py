@@ -276,9 +276,9 @@ class ClaimPlace:
         held.said, key, member = said, held.key, self._membership
         try:
             change = self._change(held, outcome, output)
-            await self._families.settling([change])
+            changes = await self._families.settling([change])
             (verdict,) = await retried(
-                lambda: self._store.settle([change], member.id, member.now),
+                lambda: self._store.settle(changes, member.id, member.now),
                 StoreUnavailable,
                 wanted=lambda: self._clock.monotonic() < self._patient_until,
             )

@@ -88,7 +88,7 @@ class _Reader:
 
     async def _near(self, run: Run) -> list[Run]:
         """Return the runs directly before and after a run, and those with which it is joined."""
-        spawned = () if run.details.spawned is None else run.details.spawned.ids(run.id)
+        spawned = () if run.details.spawned is None else run.details.spawned.ids(run.id, 0, MOST_RUNS)
         wanted = [*parents_of(run), *(step.id for step in run.details.then), *spawned]
         new = [run_id for run_id in wanted[:MOST_RUNS] if run_id not in self._runs]
         found = list(await asyncio.gather(*map(self._get, new)))

@@ -6,14 +6,14 @@ from msgspec.structs import replace
 
 from tests.contract.stores.actors import NOW, Worker, a_request, add_job, later
 from tests.contract.stores.test_dependents import runs_of
-from tokimori.engine.families import KIND, Families
+from tokimori.engine.families import KIND, PIECES, Families
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import JobState
-from tokimori.model.outcome import Failed, Succeeded, spawns_of
+from tokimori.model.outcome import Failed, Lost, Succeeded, spawns_of
 from tokimori.model.run import NEVER, Details, Run, Step, parents_of
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import Store
-from tokimori.ports.working import Claimed, Verdict
+from tokimori.ports.working import Change, Claimed, Verdict
 
 NEXT = RunId("01b8dac5-b400-7000-8000-000000000001")
 
@@ -183,3 +183,65 @@ async def test_only_one_ends_it(store: Store, worker: Worker) -> None:
         assert looked == [None, None]
         state = (await store.get_run(run.id)).state
         assert state is (RunState.CANCELLED if cancels else RunState.SUCCEEDED)
+
+
+MANY = 1_203
+
+
+async def many(store: Store, worker: Worker) -> tuple[Change, list[Change]]:
+    """The change by which a run of `a` spawns many, and what the store gets of it; all pieces are kept."""
+    await store.add_run(a_request(await store.get_job(JobId("a"))), NOW)
+    (claimed,) = await worker.claim()
+    change = worker.change(claimed, spawns_of([("b", str(each)) for each in range(MANY)]), now=later(1))
+    return change, await Families(store).settling([change])
+
+
+async def test_many_are_made_in_pieces(store: Store, worker: Worker) -> None:
+    """None before all are kept; each once, with its payload, whoever makes them at the same time; then it ends."""
+    await jobs(store)
+    change, sent = await many(store, worker)
+    assert await Families(store).settling([change]) == sent
+    assert len(await store.list_documents(PIECES)) == 2 and not await runs_of(store, "b")
+    for verdict in (Verdict.APPLIED, Verdict.ALREADY_APPLIED):
+        assert await store.settle(sent, worker.id, later(1)) == [verdict]
+    families, other = Families(store), await Worker.join(store)
+    found, stale = list[Claimed](), await store.get_run(change.run_id)
+    for left, fresh in ((703, 500), (203, 500), (0, 203)):
+        run = await store.get_run(change.run_id)
+        assert run.details.spawned is not None and (run.state, run.details.spawned.left) == (RunState.WAITING, left)
+        found += (new := await worker.claim(now=later(2)))
+        assert len(new) == fresh
+        await end(store, worker, new[0], result="1")
+        if left == 203:
+            assert stale.details.spawned is not None and stale.details.spawned.left == 703
+            assert await families._bear(stale, stale.details.spawned, other.id, later(2))
+            assert await families.look(run.id, worker.id, later(2)) == later(2)
+        stale = run
+    assert sorted(int(each.run.payload or "") for each in found) == list(range(MANY))
+    assert len({each.run.id for each in found}) == MANY
+    assert {each.run.parent_id for each in found} == {change.run_id}
+    rest = [each for each in found if (await store.get_run(each.run.id)).state is RunState.RUNNING]
+    for first in range(0, len(rest), 400):
+        await end(store, worker, *rest[first : first + 400], result="1")
+    ended = await store.get_run(change.run_id)
+    assert (ended.state, ended.result) == (RunState.SUCCEEDED, f"[{','.join(['1'] * MANY)}]")
+    assert await store.list_documents(PIECES) == [] and await store.list_documents(KIND) == []
+
+
+async def test_what_an_attempt_has_kept_alone_is_forgotten(store: Store, worker: Worker) -> None:
+    """A node that dies before its run waits has made nothing; the next attempt does, and all is deleted in the end."""
+    await jobs(store)
+    change, _ = await many(store, worker)
+    other = await Worker.join(store)
+    await worker.die(other)
+    (orphan,) = await store.orphans(10)
+    lost = worker.change(orphan, Lost("it died"), now=later(2))
+    assert await store.settle([lost], other.id, later(2)) == [Verdict.APPLIED]
+    families = Families(store)
+    await families.step(other.id, later(20), 20.0)
+    assert len(await store.list_documents(PIECES)) == 2 and not await runs_of(store, "b")
+    (again,) = await other.claim(now=later(20))
+    assert await other.settle(again, now=later(20)) is Verdict.APPLIED
+    await families.step(other.id, later(60), 60.0)
+    assert (await store.get_run(change.run_id)).state is RunState.SUCCEEDED
+    assert await store.list_documents(PIECES) == [] and await store.list_documents(KIND) == []

@@ -40,9 +40,18 @@ class Trial:
             return [tokimori.spawn([count.request(1)])]
 
         @self.app.job
+        def measure(text: str) -> int:
+            return len(text)
+
+        @self.app.job
+        def measure_all(times: int, size: int) -> list[int]:
+            return tokimori.spawn([measure.request("x" * size) for _ in range(times)])
+
+        @self.app.job
         def total(numbers: list[int]) -> int:
             return sum(numbers)
 
+        self.measure_all = measure_all
         self.count, self.fan, self.tree, self.total, self.wrapped = count, fan, tree, total, wrapped
 
 
@@ -117,7 +126,26 @@ def test_what_cannot_be_spawned_is_refused(trial: Trial) -> None:
         tokimori.spawn([trial.count.asked(priority=3).request(1)])
     with pytest.raises(tokimori.InvalidInput, match="can't be spawned"):
         tokimori.spawn([trial.count.request(1).then(trial.count.request())])  # type: ignore[arg-type]
-    with pytest.raises(tokimori.RunFailed, match=r"501 runs .allowed: at least one run, at most 500"):
-        trial.fan.enqueue([1] * 501).result(timeout=60)
+    with pytest.raises(tokimori.RunFailed, match=r"10001 runs .allowed: at least one run, at most 10000"):
+        trial.fan.enqueue([1] * 10_001).result(timeout=60)
     with pytest.raises(tokimori.RunFailed, match="type Spawns can't be written as JSON"):
         trial.wrapped.enqueue().result(timeout=60)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("count", [501, 10_000])
+def test_many_are_spawned(trial: Trial, count: int) -> None:
+    """The result is whole and in order, and why names some of those that have not ended."""
+    trial.go.unlink(missing_ok=True)
+    handle = trial.fan.enqueue(list(range(count)), waits=True)
+    until(lambda: handle.refresh().run.spawned is not None)
+    (reason,) = trial.app.client.runs.why(handle.id).reasons
+    assert f"of the {count} runs that it has spawned" in reason.text and len(reason.holders) == 3
+    trial.go.touch()
+    assert handle.result(timeout=500) == list(range(1, count + 1))
+
+
+def test_large_arguments_are_spawned(trial: Trial) -> None:
+    """Three MiB of them: a worker process may say so much at once."""
+    handle = trial.measure_all.enqueue(6, 500_000)
+    assert handle.result(timeout=60) == [500_000] * 6

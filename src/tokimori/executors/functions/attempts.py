@@ -168,19 +168,24 @@ def outcome_of(ended: wire.FunctionEnded, reason: StopReason | None, timeout: fl
         case wire.SHORT:
             return short_of(text)
         case wire.SPAWNED:
-            return spawns_of(ended.spawned)
+            return _spawning(ended)
         case kind:
             return Failed(text, final=kind == wire.FINAL, wait=ended.when if kind == wire.FAILED_IN else None)
+
+
+def _spawning(ended: wire.FunctionEnded) -> Outcome:
+    try:
+        return spawns_of(ended.spawned)
+    except InvalidInput as fault:
+        return Failed(f"its worker process said what can't be kept: {fault.message}")
 
 
 def _nonsense(ended: wire.FunctionEnded) -> str | None:
     """Return the fault of a report that no worker process of ours sends: a function can say anything in its name."""
     try:
         check_text("text", ended.text or "")
-        if ended.end == wire.SPAWNED:
-            spawns_of(ended.spawned)
-    except InvalidInput as fault:
-        return fault.message if ended.spawned else "a text with characters that no store keeps"
+    except InvalidInput:
+        return "a text with characters that no store keeps"
     most = _TIMES.get(ended.end)
     if most is not None and not most[0] <= ended.when <= most[1]:
         return f"{ended.end} {ended.when:g}"

@@ -15,7 +15,7 @@ from tokimori.executors.functions.pool import Drains
 from tokimori.executors.functions.process import AppSettings, Assignment, Phase, WorkerProcess
 from tokimori.executors.functions.pulse import Pulse
 from tokimori.executors.functions.wire import (
-    MOST_SAID,
+    MOST_ENDED,
     Frames,
     FromWorker,
     Hello,
@@ -142,7 +142,7 @@ class WorkerConnection(asyncio.Protocol):
         if isinstance(first, Hello) and first.language != language():
             first = Unloadable(number=first.number, message=ANOTHER_VERSION)
         if isinstance(first, Hello) and self._greet(self, first):
-            self._number, self._frames.most = first.number, MOST_SAID
+            self._number, self._frames.most = first.number, MOST_ENDED
         elif isinstance(first, Unloadable) and self.transport is not None:
             self._hear(first.number, [first])
             self.transport.close()  # it waits for that before it ends

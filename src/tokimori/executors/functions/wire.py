@@ -22,8 +22,11 @@ from tokimori.executors.reported import MOST_TEXT
 
 MOST_FRAME: Final = 64 * 2**20
 """Bytes of a frame: whoever sends a larger one is no worker of ours."""
-MOST_SAID: Final = 2**20
-"""Bytes of a frame behind the hello of a worker process. To look through 64 MiB took the node half a second."""
+MOST_SAID, MOST_ENDED = 2**20, 8 * 2**20
+"""Bytes of several messages, and of a frame behind the hello of a worker process: an end may spawn many runs.
+
+To look through 64 MiB took the node half a second.
+"""
 MOST_MESSAGES: Final = 1024
 """Messages in a frame, which are taken in one step."""
 

@@ -9,15 +9,18 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.engine.rewind import jobs_ahead
+from tokimori.engine.settle import SPAWNED_TOGETHER
 from tokimori.errors import NotFound, StoreError
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import Job
 from tokimori.model.lanes import units_apart
+from tokimori.model.parents import ParentRun
 from tokimori.model.request import shared_prefix
-from tokimori.model.run import NEVER, Run, Skip
+from tokimori.model.run import NEVER, Run, Skip, Spawned
 from tokimori.model.semaphores import KEY_LINE, is_rate_alone, semaphore_of, wanted
 from tokimori.model.transitions import BEFORE_START, ENDS, RunState
 from tokimori.ports.documents import Documents
+from tokimori.ports.ends import Endings
 from tokimori.ports.nodes import NodeRecord, Nodes
 from tokimori.ports.planning import Pausing
 from tokimori.ports.pruning import Pruning
@@ -37,7 +40,7 @@ _MOST_SEMAPHORES = 10
 """So many semaphores of a job are looked at."""
 
 
-class WhyStore(Jobs, Runs, Nodes, Documents, Pausing, Pruning, SemaphoreTable, Protocol):
+class WhyStore(Jobs, Runs, Endings, Nodes, Documents, Pausing, Pruning, SemaphoreTable, Protocol):
     """The part of the store that is asked."""
 
 
@@ -72,11 +75,20 @@ class WhyReader:
         if run.state is RunState.RUNNING:
             return WhyReading(now=now, job=job, run=run, nodes=await nodes_of(self._store), beside=beside)
         if run.state is RunState.WAITING and run.details.spawned is not None:
-            spawned = await parent_runs(self._store, run.details.spawned.ids(run.id))
-            return WhyReading(now=now, job=job, run=run, beside=beside, spawned=spawned)
+            live, spawned = await self._live(run.id, run.details.spawned)
+            return WhyReading(now=now, job=job, run=run, beside=beside, live=live, spawned=spawned)
         if run.state not in BEFORE_START or job is None:
             return WhyReading(now=now, job=job, run=run, beside=beside)
         return replace(await self._read(job, run, now, None), beside=beside)
+
+    async def _live(self, run_id: RunId, spawned: Spawned) -> tuple[int, Sequence[ParentRun]]:
+        """Return how many of the spawned runs have not ended, and the first ones of them that are made."""
+        live = list[RunId]()
+        for first in range(0, spawned.count, SPAWNED_TOGETHER):
+            ids = spawned.ids(run_id, first, SPAWNED_TOGETHER)
+            ended = set(await self._store.ended_among(ids))
+            live += (each for each in ids if each not in ended)
+        return len(live), await parent_runs(self._store, live[:NAMED])
 
     async def _beside(self, run: Run) -> Run | None:
         """Return the run that held the key of a unique run meanwhile: the first one, among the job's newest."""

@@ -36,8 +36,8 @@ class WhyReading(Struct, frozen=True, kw_only=True):
     `siblings` are running or ready runs of the job, `running` the running runs of all jobs (`many`: there are more).
     `units` are semaphores by name. `tail` is the newest row of the job's ledger, if it is a skip. `doubted`: the asked
     node distrusts its clock. `apart`: the store of the semaphores is known. `ahead`: the job has decided future
-    moments. `beside` is a run that holds the key which this one, as it is unique, held before. `spawned` are the runs
-    for whose ends the run waits.
+    moments. `beside` is a run that holds the key which this one, as it is unique, held before. `spawned` are some
+    of the `live` runs for whose ends the run waits.
     """
 
     now: Moment
@@ -54,4 +54,5 @@ class WhyReading(Struct, frozen=True, kw_only=True):
     doubted: bool = False
     apart: bool = False
     beside: Run | None = None
+    live: int = 0
     spawned: Sequence[ParentRun] = ()

@@ -52,11 +52,10 @@ def why_run(reading: WhyReading, run: Run) -> Why:
 
 
 def _for_spawned(reading: WhyReading, run: Run, count: int) -> Reason:
-    live = [each for each in reading.spawned if each.state not in ENDS]
-    text = f"it waits for {len(live)} of the {count} runs that it has spawned"
-    holders = tuple(HeldBy(run_id=each.id, job_id=each.job_id) for each in live[:NAMED])
+    text = f"it waits for {reading.live} of the {count} runs that it has spawned"
+    holders = tuple(HeldBy(run_id=each.id, job_id=each.job_id) for each in reading.spawned)
     mend = f"`tokimori run cancel {run.id} --family` ends it and them"
-    return Reason(cause=Cause.SPAWNED, text=text, mend=mend, holders=holders, others=len(live) - len(holders))
+    return Reason(cause=Cause.SPAWNED, text=text, mend=mend, holders=holders, others=reading.live - len(holders))
 
 
 def _asks(reading: WhyReading, run: Run, asked: Approval) -> Reason:

@@ -27,14 +27,14 @@ class RunStanding(NamedTuple):
 def judge(change: Change, standing: RunStanding | None, by: NodeId, nodes: Mapping[NodeId, NodeState]) -> Verdict:
     """Judge if a change still holds. The owner settles its own runs, any living node those of a dead one.
 
-    A run that waits for those which it has spawned is settled by any living node, under the token of the next claim.
+    A run that waits for those which it has spawned is settled by any living node, under the token of a later claim.
     """
     if standing is None:
         return Verdict.LOST
     if (standing.settled_by, standing.settled_token) == (by, change.token):
         return Verdict.ALREADY_APPLIED
     held = standing.state == RunState.RUNNING and (standing.node_id, standing.token) == (change.owner, change.token)
-    held = held or (standing.state == RunState.WAITING and standing.token + 1 == change.token)
+    held = held or (standing.state == RunState.WAITING and standing.token < change.token)
     alive = nodes.get(by) is NodeState.ALIVE
     allowed = change.owner == by or nodes.get(change.owner) is not NodeState.ALIVE
     return Verdict.APPLIED if held and alive and allowed else Verdict.LOST

@@ -65,8 +65,8 @@ BEGIN
                     state = c.state, started = coalesce(c.started, r.started), pid = coalesce(c.pid, r.pid),
                     details = coalesce(c.details, r.details), settled_by = _by, settled_token = c.token
                 FROM unnest({_CHANGE}) AS c ({CHANGE})
-                WHERE r.id = c.id AND r.state IS NOT DISTINCT FROM 'running'
-                    AND r.node_id IS NOT DISTINCT FROM c.node_id AND r.token = c.token
+                WHERE r.id = c.id AND CASE r.state WHEN 'waiting' THEN c.state = 'waiting' AND r.token < c.token
+                    WHEN 'running' THEN r.node_id IS NOT DISTINCT FROM c.node_id AND r.token = c.token ELSE false END
                     AND c.node_id <> ALL (_living) AND c.incarnation = ANY (_jobs) AND r.cancel IS NULL
                     AND c.state NOT IN ('succeeded', 'failed', 'cancelled', 'skipped')
                 RETURNING r.id
@@ -76,8 +76,8 @@ BEGIN
         WITH gone AS (
             DELETE FROM tokimori_runs r
             USING unnest({_CHANGE}) AS c ({CHANGE})
-            -- A run that waits for those which it has spawned is settled under the token of the next claim.
-            WHERE r.id = c.id AND CASE r.state WHEN 'waiting' THEN r.token + 1 = c.token WHEN 'running'
+            -- A run that waits for those which it has spawned is settled under the token of a later claim.
+            WHERE r.id = c.id AND CASE r.state WHEN 'waiting' THEN r.token < c.token WHEN 'running'
                 THEN r.node_id IS NOT DISTINCT FROM c.node_id AND r.token = c.token ELSE false END
                 AND c.node_id <> ALL (_living) AND (c.incarnation <> ALL (_jobs)
                     OR c.state IN ('succeeded', 'failed', 'cancelled', 'skipped') OR r.cancel IS NOT NULL)

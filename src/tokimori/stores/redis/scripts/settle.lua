@@ -17,7 +17,7 @@ local function judge(change, run)
         return 'already applied'
     end
     local held = run.state == 'running' and run.owner == change.owner and tonumber(run.token) == change.token
-        or run.state == 'waiting' and tonumber(run.token) + 1 == change.token -- it waited for what it has spawned
+        or run.state == 'waiting' and tonumber(run.token) < change.token -- it waited for what it has spawned
     local allowed = change.owner == ask.by or state_of(change.owner) ~= 'alive'
     return held and allowed and state_of(ask.by) == 'alive' and 'applied' or 'lost'
 end
