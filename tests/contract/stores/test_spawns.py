@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from tests.contract.stores.actors import NOW, Worker, a_request, add_job, later
 from tests.contract.stores.test_dependents import runs_of
+from tokimori.engine import families as families_module
+from tokimori.engine import settle as settle_module
 from tokimori.engine.families import KIND, PIECES, Families
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import JobState
@@ -185,7 +188,14 @@ async def test_only_one_ends_it(store: Store, worker: Worker) -> None:
         assert state is (RunState.CANCELLED if cancels else RunState.SUCCEEDED)
 
 
-MANY = 1_203
+MANY, PIECE = 13, 5
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So few runs make a spawn that is written in pieces."""
+    for module in (families_module, settle_module):
+        monkeypatch.setattr(module, "SPAWNED_TOGETHER", PIECE)
 
 
 async def many(store: Store, worker: Worker) -> tuple[Change, list[Change]]:
@@ -196,6 +206,7 @@ async def many(store: Store, worker: Worker) -> tuple[Change, list[Change]]:
     return change, await Families(store).settling([change])
 
 
+@pytest.mark.usefixtures("small_pieces")
 async def test_many_are_made_in_pieces(store: Store, worker: Worker) -> None:
     """None before all are kept; each once, with its payload, whoever makes them at the same time; then it ends."""
     await jobs(store)
@@ -206,14 +217,14 @@ async def test_many_are_made_in_pieces(store: Store, worker: Worker) -> None:
         assert await store.settle(sent, worker.id, later(1)) == [verdict]
     families, other = Families(store), await Worker.join(store)
     found, stale = list[Claimed](), await store.get_run(change.run_id)
-    for left, fresh in ((703, 500), (203, 500), (0, 203)):
+    for left, fresh in ((8, 5), (3, 5), (0, 3)):
         run = await store.get_run(change.run_id)
         assert run.details.spawned is not None and (run.state, run.details.spawned.left) == (RunState.WAITING, left)
         found += (new := await worker.claim(now=later(2)))
         assert len(new) == fresh
         await end(store, worker, new[0], result="1")
-        if left == 203:
-            assert stale.details.spawned is not None and stale.details.spawned.left == 703
+        if left == 3:
+            assert stale.details.spawned is not None and stale.details.spawned.left == 8
             assert await families._bear(stale, stale.details.spawned, other.id, later(2))
             assert await families.look(run.id, worker.id, later(2)) == later(2)
         stale = run
@@ -221,13 +232,14 @@ async def test_many_are_made_in_pieces(store: Store, worker: Worker) -> None:
     assert len({each.run.id for each in found}) == MANY
     assert {each.run.parent_id for each in found} == {change.run_id}
     rest = [each for each in found if (await store.get_run(each.run.id)).state is RunState.RUNNING]
-    for first in range(0, len(rest), 400):
-        await end(store, worker, *rest[first : first + 400], result="1")
+    for first in range(0, len(rest), 4):
+        await end(store, worker, *rest[first : first + 4], result="1")
     ended = await store.get_run(change.run_id)
     assert (ended.state, ended.result) == (RunState.SUCCEEDED, f"[{','.join(['1'] * MANY)}]")
     assert await store.list_documents(PIECES) == [] and await store.list_documents(KIND) == []
 
 
+@pytest.mark.usefixtures("small_pieces")
 async def test_what_an_attempt_has_kept_alone_is_forgotten(store: Store, worker: Worker) -> None:
     """A node that dies before its run waits has made nothing; the next attempt does, and all is deleted in the end."""
     await jobs(store)
