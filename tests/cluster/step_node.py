@@ -11,7 +11,7 @@ from tokimori.executors.executors import NoopExecutor
 from tokimori.model.outcome import Failed, Outcome, Released, Succeeded, spawns_of
 from tokimori.ports.executor import AttemptTask, Ended
 
-SPAWNED = 5
+SPAWNED, FANNED = 5, 4_000
 
 
 def _start(executor: NoopExecutor, tasks: Sequence[AttemptTask]) -> None:
@@ -22,6 +22,8 @@ def _start(executor: NoopExecutor, tasks: Sequence[AttemptTask]) -> None:
         succeeded: Outcome = Succeeded(None, json.dumps(task.run_id))
         if task.job_id == "spawn":
             succeeded = spawns_of([("second", None)] * SPAWNED)
+        if task.job_id == "fan":
+            succeeded = spawns_of([("second", json.dumps(number)) for number in range(FANNED)])
         outcome = Failed("no") if chance == 0 else Released("later") if chance == 1 else succeeded
         executor._report(Ended(run_id=task.run_id, token=task.token, outcome=outcome, at=now, started=now))
 

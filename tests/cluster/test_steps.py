@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.fleet import Fleet
-from tests.cluster.step_node import SPAWNED
+from tests.cluster.step_node import FANNED, SPAWNED
 from tests.cluster.test_families import CALM, PATIENCE, opened, read, some_live
 from tests.cluster.test_limits import empty_store
 from tokimori.clock import Moment, SystemClock
+from tokimori.engine.families import PIECES
 from tokimori.model.ids import JobId, RunId, uuid7
 from tokimori.model.run import Run, Step
 from tokimori.model.transitions import ENDS, RunState
@@ -26,7 +27,7 @@ ROOTS = 1_200
 JOINED = 3
 KILLS = 4
 SPAWNING = 300
-JOBS = ("first", "second", "third", "total", "tell", "spawn")
+JOBS = ("first", "second", "third", "total", "tell", "spawn", "fan")
 
 
 @pytest.fixture(params=["sqlite", "postgres", "mariadb", "redis"])
@@ -126,3 +127,47 @@ def test_no_step_is_missing_or_doubled(fleet: Fleet) -> None:
     assert sum(run.parent_id is None for run in runs) == ROOTS + SPAWNING
     assert len({run.id for run in runs}) == len(runs)
     assert [each for each in fleet.folder.glob("node*.log") if "refused" in each.read_text()] == []
+
+
+async def _is_between(fleet: Fleet) -> bool:
+    """If some of many spawned runs are kept in documents now."""
+    store = await opened(fleet)
+    try:
+        return len(await store.list_documents(PIECES, limit=3)) == 3
+    finally:
+        await store.close()
+
+
+async def _fan(fleet: Fleet) -> None:
+    store = await opened(fleet)
+    await store.migrate()
+    service = service_on(store, SystemClock(), os.urandom).jobs
+    for job in JOBS:
+        await service.add(job, noop=True, max_running=0)
+    await service.trigger_many("fan", [{}, {}])
+    await store.close()
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(900)
+def test_many_spawned_runs_are_made_once(fleet: Fleet) -> None:
+    """Of nodes that are killed while 4,000 runs are kept and made piece by piece: none is missing, none doubled."""
+    asyncio.run(_fan(fleet))
+    began, kills = time.monotonic(), 0
+    for _ in range(2):
+        fleet.start_node(module="tests.cluster.step_node")
+    while asyncio.run(some_live(fleet)):
+        assert time.monotonic() < began + 800, "some runs do not end"
+        if kills < KILLS and asyncio.run(_is_between(fleet)):
+            kills += 1
+            fleet.kill(next(node for node in fleet.nodes if node.poll() is None))
+            fleet.start_node(module="tests.cluster.step_node")
+        time.sleep(0.3)
+    assert set(fleet.stop()) == {0}
+    runs = asyncio.run(read(fleet))
+    print(f"{len(runs)} runs in {time.monotonic() - began:.0f} s, {kills} nodes killed")
+    assert kills > 0 and len({run.id for run in runs}) == len(runs)
+    fans = [run for run in runs if run.details.spawned is not None]
+    ids = {each for run in fans for each in run.details.spawned.ids(run.id)}  # type: ignore[union-attr]
+    assert {run.id for run in runs if run.details.awaited} == ids and len(ids) == FANNED * len(fans) > 0
+    assert {run.state for run in runs} <= ENDS
