@@ -46,7 +46,7 @@ OTHERS_GUARDS = (
         LOST_REPLY,
         "a run that waits for others is looked at again, in case its end went unseen",
         "engine/families.py",
-        "            if change.then and change.spawns:",
+        "            if change.then and change.spawns and (spawned := _spawned(change)) is not None:",
         "            if False:",
         contract("test_spawns.py::test_what_ends_unseen_is_found"),
         ("memory",),

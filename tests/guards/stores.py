@@ -172,7 +172,7 @@ STORE_GUARDS: tuple[Guard, ...] = (
         "only the living beat",
         "test_nodes.py::test_death_is_final",
         _memory(
-            "nodes.py",
+            "working.py",
             "    if node is None or node.state is not NodeState.ALIVE:\n        return None\n",
             "    if node is None:\n        return None\n",
         ),
@@ -270,7 +270,7 @@ STORE_GUARDS: tuple[Guard, ...] = (
             "(standing.node_id, standing.token) == (change.owner, change.token)",
             "standing.node_id == change.owner",
         ),
-        _postgres("functions/*.sql", "AND r.token = c.token\n", "\n"),
+        _postgres("functions/settle.sql", " AND r.token = c.token ELSE", " ELSE"),
         _redis("settle.lua", " and tonumber(run.token) == change.token", ""),
     ),
     *_everywhere(
@@ -282,7 +282,7 @@ STORE_GUARDS: tuple[Guard, ...] = (
             "(standing.node_id, standing.token) == (change.owner, change.token)",
             "standing.token == change.token",
         ),
-        _postgres("functions/settle.sql", " AND r.node_id IS NOT DISTINCT FROM c.node_id", ""),
+        _postgres("functions/settle.sql", "r.node_id IS NOT DISTINCT FROM c.node_id AND r.token", "r.token"),
         _redis("settle.lua", " and run.owner == change.owner", ""),
     ),
     *_everywhere(
