@@ -114,6 +114,7 @@ def test_who_ignores_its_time_out_is_killed_with_its_children(working: AppProgra
     until(lambda: not Path(f"/proc/{child}").exists())
 
 
+@pytest.mark.prove
 def test_whoever_holds_the_interpreter_keeps_its_run(working: AppProgram) -> None:
     """For longer than any lease: the node beats in a process of its own, and nobody takes the run over."""
     run = working.outcome("holds_the_interpreter", '{"seconds": 9}')

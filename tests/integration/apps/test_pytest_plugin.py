@@ -124,6 +124,7 @@ def test_tests_of_all_kinds_rehearse_the_app(tmp_path: Path) -> None:
     assert "8 passed" in said, said
 
 
+@pytest.mark.prove
 def test_who_has_no_jobs_pays_nothing(tmp_path: Path) -> None:
     """When pytest starts nothing of Tokimori is imported but the plugin; without an app the fixture says what to do."""
     (tmp_path / "test_unused.py").write_text(UNUSED)

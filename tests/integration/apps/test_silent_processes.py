@@ -129,6 +129,7 @@ def test_a_process_that_is_stopped_is_told_so(program: AppProgram, begin: Begin)
     assert not [each for each in program.json("node", "list") if "tokimori:silent" in each["labels"]]
 
 
+@pytest.mark.prove
 def test_what_a_process_has_not_taken_goes_back(program: AppProgram, begin: Begin) -> None:
     """What was sent stays until the process is dead, as it may begin that; what still lies on the node does not."""
     begin(1)

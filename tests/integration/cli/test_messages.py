@@ -212,6 +212,7 @@ def test_a_task_that_is_built_anew_beside_its_old_run_says_so(served: Program) -
     served("run", "cancel", run)
 
 
+@pytest.mark.prove
 def test_a_log_opens_in_any_editor(program: Program) -> None:
     """In vim, nano, code, or that of $EDITOR: of the node, of a run, and the text of a job."""
     program("job", "add", "j", "--noop")

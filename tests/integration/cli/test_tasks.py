@@ -232,6 +232,7 @@ def test_where_there_is_no_workspace_that_is_said(program: Program) -> None:
         assert "tokimori init" in program.error("task", *words)["message"]
 
 
+@pytest.mark.prove
 def test_a_hundred_tasks_are_built_at_once(workspace: Workspace) -> None:
     """Each gets its job; built again, nothing of them is another one."""
     script = "# /// script\n# [tool.tokimori]\n# schedule = 'every {} minutes'\n# ///\nprint('hello')\n"

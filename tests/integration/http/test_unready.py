@@ -92,6 +92,7 @@ def node_of(program: Program, *command: str) -> Iterator[Node]:
         node.node.stdout.close()
 
 
+@pytest.mark.prove
 def test_a_stuck_handler(program: Program) -> None:
     """A command whose time-out is over and that does not end; strangers are told of no job, the log names it."""
     program.json("job", "add", "secret-job", "--command", STUBBORN, "--timeout", "1", "--timeout-grace", "60")

@@ -116,6 +116,7 @@ def test_programs_are_served_in_order(programs: Programs) -> None:
     assert [word for sign, word in programs.lines() if sign == "+"] == ["first", "1", "2", "3", "4"]
 
 
+@pytest.mark.prove
 def test_a_python_program_holds_a_mutex(programs: Programs) -> None:
     """As a block of code; `lock list` shows its process, and killed it is followed within ten seconds."""
     holder = programs.start(sys.executable, "-c", HOLDER, "600")
