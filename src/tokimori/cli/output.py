@@ -1,4 +1,4 @@
-"""Output of the program: JSON for programs, tables and lines for people."""
+"""Output of the program: JSON for programs, tables and lines for people, texts of others without their sequences."""
 
 import os
 import re

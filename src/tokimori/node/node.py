@@ -27,7 +27,8 @@ from tokimori.model.lease import TICK_IDLE
 from tokimori.model.run import Run
 from tokimori.node.checkup import Patience
 from tokimori.node.duties import duties_of
-from tokimori.node.flow import LONGEST_FLOW, Alarm, LoadCap, load_average
+from tokimori.node.flow import LONGEST_FLOW, Alarm
+from tokimori.node.load_cap import LoadCap, load_average
 from tokimori.node.membership import BeatAnswer, Identity, Membership
 from tokimori.node.obeying import Hearer, obey_heard, obey_missed
 from tokimori.node.stopping import Phase, Stopping

@@ -15,7 +15,8 @@ from tokimori.model.ids import ClaimId, Lane, RandomBytes
 from tokimori.model.lanes import handler_of
 from tokimori.model.outcome import Released
 from tokimori.model.target import Handler
-from tokimori.node.flow import Flow, LoadCap
+from tokimori.node.flow import Flow
+from tokimori.node.load_cap import LoadCap
 from tokimori.node.membership import Identity, Membership
 from tokimori.node.stopping import Stopping
 from tokimori.ports.executor import Ended, Executor, Report, StopReason

@@ -24,7 +24,8 @@ from tokimori.service.sight import Access, owner
 from tokimori.web import toasts
 from tokimori.web.addresses import path
 from tokimori.web.doing import MATCH, act_named, chosen, done, done_all, refused
-from tokimori.web.reader import Kept, Reader
+from tokimori.web.kept import Kept
+from tokimori.web.reader import Reader
 from tokimori.web.screen import Act, Moved, Screen
 from tokimori.web.screens import plan
 from tokimori.web.screens.now import badges

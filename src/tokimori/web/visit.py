@@ -8,7 +8,8 @@ from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 from tokimori.service.service import Service
 from tokimori.web.addresses import address
-from tokimori.web.reader import Kept, Reader
+from tokimori.web.kept import Kept
+from tokimori.web.reader import Reader
 from tokimori.web.times import Time, time_of
 
 MOST_CHARACTERS = 500

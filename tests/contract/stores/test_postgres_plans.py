@@ -33,7 +33,7 @@ from tokimori.ports.nodes import Beat, StartedRun
 from tokimori.ports.semaphores import InLine
 from tokimori.ports.store import RunFilter, Store
 from tokimori.ports.working import Verdict
-from tokimori.stores.postgres import jobs, runs, working
+from tokimori.stores.postgres import jobs, nodes, runs, semaphores
 from tokimori.stores.postgres.address import PostgresAddress
 from tokimori.stores.postgres.connections import PostgresConnections, Row
 from tokimori.stores.postgres.schema import FunctionSet
@@ -143,7 +143,7 @@ async def test_a_batch_reads_no_more_than_its_runs(store: Store) -> None:
     assert len(claimed) == RUNS
     await note("claim")
     began = tuple(StartedRun(run_id=each.run.id, token=each.run.token, pid=1, at=NOW) for each in claimed)
-    await working.tick(store.db, Beat(node=worker.id, started=began))  # type: ignore[attr-defined]
+    await nodes.tick(store.db, Beat(node=worker.id, started=began))  # type: ignore[attr-defined]
     await note("tick")
     back = [worker.change(each, Released("later")) for each in claimed]
     assert set(await store.settle(back, worker.id, NOW)) == {Verdict.APPLIED}
@@ -192,7 +192,7 @@ async def test_work_reads_what_is_due_not_what_is_stored(store: Store) -> None:
 
     await store.survey(NOW)
     await note("survey")
-    await working.tick(store.db, Beat(node=worker.id))  # type: ignore[attr-defined]
+    await nodes.tick(store.db, Beat(node=worker.id))  # type: ignore[attr-defined]
     await note("tick")
     assert [plan.job_id for plan in await fire(store, later(1))] == ["due"]
     await note("fire")
@@ -223,7 +223,7 @@ async def test_a_node_reads_only_what_is_its_own(store: Store, empty: bool) -> N
         now = await read(store)
         costs[step], seen = now - seen, now
 
-    await working.tick(store.db, Beat(node=worker.id))  # type: ignore[attr-defined]
+    await nodes.tick(store.db, Beat(node=worker.id))  # type: ignore[attr-defined]
     await note("tick")
     (claimed,) = await worker.claim()
     await note("claim")
@@ -270,7 +270,7 @@ async def test_who_stands_in_line_is_not_read(store: Store, empty: bool) -> None
     await note("add and survey")
     assert len(await worker.claim()) == 1
     await note("claim beside the lines, and one joins")
-    await working.tick(store.db, Beat(node=worker.id))  # type: ignore[attr-defined]
+    await nodes.tick(store.db, Beat(node=worker.id))  # type: ignore[attr-defined]
     await note("tick")
     assert await worker.settle(running) is Verdict.APPLIED
     await note("settle with a key, and one is woken")
@@ -333,8 +333,8 @@ async def test_no_statement_reads_a_whole_table(store: Store) -> None:
     for wanted in (RunFilter(), RunFilter(job_id=job.id), RunFilter(before=run.id)):
         await runs.list_runs(db, wanted)
     await runs.last_runs(db, [job.id], 8)
-    await working.orphans(db, 10)
-    await working.list_semaphores(db, limit=10)
+    await nodes.orphans(db, 10)
+    await semaphores.list_semaphores(db, limit=10)
     await db.close()
     assert len(db.plans) >= 12
     assert [plan for plan in db.plans.values() if "Seq Scan" in plan] == []

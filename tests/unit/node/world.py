@@ -17,7 +17,7 @@ from tokimori.model.job import Job, schedule_of
 from tokimori.model.outcome import Cancelled, Outcome, Released, Succeeded
 from tokimori.model.run import Output, Run, manual_origin
 from tokimori.model.transitions import RunState
-from tokimori.node.flow import load_average
+from tokimori.node.load_cap import load_average
 from tokimori.node.membership import Identity
 from tokimori.node.node import Node
 from tokimori.ports.executor import AttemptTask, Ended, Grew, Report, Started, StopReason

@@ -16,7 +16,8 @@ from tokimori.errors import StoreError, TokimoriError
 from tokimori.model.ids import RandomBytes
 from tokimori.model.job import Job
 from tokimori.ports.ends import LATEST, EndPlace
-from tokimori.service.events.position import JUMP, Position, Tail, Told, Told_co, position_at
+from tokimori.service.events.position import Position, position_at
+from tokimori.service.events.tail import JUMP, Tail, Told, Told_co
 from tokimori.service.finding import JobOf
 from tokimori.service.store_time import Now
 

@@ -1,89 +1,14 @@
 """Position in the order of events, as a text that every node understands. Pure."""
 
 import re
-from collections import OrderedDict, deque
-from collections.abc import Iterable, Sequence
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Sequence
 
 from msgspec import Struct
 
-from tokimori.clock import DAY, SECOND, Moment
+from tokimori.clock import DAY, Moment
 from tokimori.errors import InvalidInput
 from tokimori.ports.ends import LATEST, EndPlace
-
-NEAR = 500
-"""With each look so many of the newest ends are read again at most."""
-JUMP = SECOND
-"""A clock that is set back by more has jumped; corrections are smaller (microseconds)."""
-
-
-class WrittenRecord(Protocol):
-    """Record of a feed: it has an id and a moment of writing."""
-
-    @property
-    def id(self) -> str:
-        """Return the unique id."""
-        ...
-
-    @property
-    def written(self) -> Moment:
-        """By the store's clock."""
-        ...
-
-
-Told = TypeVar("Told", bound=WrittenRecord)
-Told_co = TypeVar("Told_co", bound=WrittenRecord, covariant=True)
-
-
-class Tail(Generic[Told]):
-    """Records reported since the place `final`, before which nothing can appear any more."""
-
-    def __init__(self, start: Moment) -> None:
-        self.final = EndPlace(start)
-        self._now = start
-        self._told: OrderedDict[str, Moment] = OrderedDict()
-        self._newest: deque[Moment] = deque(maxlen=NEAR)
-
-    def look(self, now: Moment) -> bool:
-        """Begin a look at this time of the store. Return False if the clock was set back, so that new events lie before
-        old ones.
-        """
-        if now < self._now - JUMP:
-            return False
-        self._now = max(self._now, now)
-        return True
-
-    @property
-    def near(self) -> EndPlace:
-        """From where on the next look reads."""
-        if len(self._newest) < NEAR:
-            return self.final
-        return max(self.final, EndPlace(min(self._newest)))
-
-    @property
-    def bound(self) -> Moment:
-        """Return the moment before which no further event can appear."""
-        return Moment(self._now - LATEST)
-
-    def fresh(self, found: Iterable[Told]) -> list[Told]:
-        """Return the ends that were not reported yet; from now on they count as reported."""
-        fresh = [each for each in found if each.id not in self._told]
-        for each in fresh:
-            self._told[each.id] = each.written
-            self._newest.append(each.written)
-        return fresh
-
-    def settle(self, place: EndPlace) -> None:
-        """Forget reported events before the place, which is not read again."""
-        self.final = max(self.final, place)
-        while self._told and next(iter(self._told.values())) < self.final.written:
-            self._told.popitem(last=False)
-
-    @property
-    def size(self) -> int:
-        """Return how many ends count as reported."""
-        return len(self._told)
-
+from tokimori.service.events.tail import WrittenRecord
 
 BETWEEN = "_"
 """Between the positions among ends and among changes."""

@@ -1,6 +1,6 @@
 """Lines for places and units, and rates of semaphores, in memory."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator
 from functools import partial
 from itertools import groupby, islice
 
@@ -8,26 +8,14 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.model.claim_rate import Taken, cut, last_in_the_way, opens_at, stored_rate, window_of
-from tokimori.model.dependents import Edge, On
 from tokimori.model.ids import Incarnation, Lane, NodeId, PermitId, RunId
 from tokimori.model.job import Job, limit_of, units_here
 from tokimori.model.lanes import Pause, open_lanes
-from tokimori.model.run import Run, Step
 from tokimori.model.semaphores import KEY_LINE, ledger_of, line_of, made_with
 from tokimori.model.transitions import RunMove, RunState, move
 from tokimori.ports.semaphores import Permit
+from tokimori.stores.memory.family import bear_children
 from tokimori.stores.memory.tables import RunRow, SemaphoreRow, Tables, in_line
-from tokimori.stores.rules.births import (
-    NO_STEPS,
-    Child,
-    Follower,
-    arrive,
-    child_skip,
-    children_of,
-    follower,
-    in_order,
-    steps_after,
-)
 from tokimori.stores.rules.lines import (
     MOST_SERVED,
     MOST_SWEPT,
@@ -39,49 +27,6 @@ from tokimori.stores.rules.lines import (
     turn_of,
 )
 from tokimori.stores.rules.rates import Line, Rated, serve_in_turn
-
-
-def bear_children(tables: Tables, parents: Sequence[Run], steps: Mapping[RunId, Sequence[Step]] = NO_STEPS) -> None:
-    """Give each child of ended runs its run, and each of their steps."""
-    births = [child for parent in parents for child in children_of(parent, _followers(tables, parent))]
-    for parent in parents if steps else ():
-        named = [tables.jobs[step.job] for step in steps.get(parent.id, ()) if step.job in tables.jobs]
-        jobs = {job.id: follower(Edge(job.id, job.id, On.SUCCESS, 0, job.id), job) for job in named}
-        births += steps_after(parent, steps.get(parent.id, ()), jobs)
-    for child in in_order(births):
-        if (ready := _joined(tables, child)) is not None:
-            _bear(tables, ready)
-
-
-def _followers(tables: Tables, parent: Run) -> Iterator[Follower]:
-    if tables.job_of(parent.incarnation) is None:
-        return  # children of another job that has got the id of a deleted one
-    for edge in tables.edges.get(parent.job_id, ()):
-        if edge.child in tables.jobs:
-            job = tables.jobs[edge.child]
-            yield follower(edge, job)
-
-
-def _joined(tables: Tables, child: Child) -> Child | None:
-    """Return the child if it waits for no other parents."""
-    if not child.joins:
-        return child
-    arrivals, ready = arrive(child, tables.arrived)
-    tables.arrived |= {(each.incarnation, each.root): each for each in arrivals}
-    return ready
-
-
-def _bear(tables: Tables, child: Child) -> None:
-    job = child.follower.job
-    reason = child.reason(has_room=tables.has_room(job, 1))
-    if child.step is not None and (child.step.id in tables.live or child.step.id in tables.history):
-        return  # it names a run that there is
-    if reason is None:
-        tables.add(child.run())
-        return
-    skip = child_skip(child.parent, reason)
-    known = tables.skips.get(job.incarnation, {}).get(skip.first)
-    tables.keep_skips(job.incarnation, [skip if known is None else replace(skip, count=known.count + 1)])
 
 
 def add_pause(tables: Tables, pause: Pause) -> Pause:

@@ -10,7 +10,7 @@ from tokimori.clock import Clock, Moment
 from tokimori.model.ids import RunId
 from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.store import SchemaStatus
-from tokimori.stores.memory import copying, jobs, lines, runs, semaphores, tables, working
+from tokimori.stores.memory import copying, jobs, lines, nodes, runs, semaphores, tables, working
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.migrations import no_script
 from tokimori.stores.notices import Guarded, telling
@@ -88,7 +88,7 @@ class MemoryStore(Guarded):
 
     add_jobs, add_runs = telling(forwarded(jobs.add_jobs)), telling(forwarded(runs.add_runs))
     family, get_job, list_jobs = forwarded(jobs.family), forwarded(jobs.get_job), forwarded(jobs.list_jobs)
-    list_queues, register = forwarded(jobs.list_queues), forwarded(working.register)
+    list_queues, register = forwarded(jobs.list_queues), forwarded(nodes.register)
     replace_job, delete_job = telling(forwarded(jobs.replace_job)), telling(forwarded(jobs.delete_job))
     deleted_job, get_due, skips = forwarded(jobs.deleted_job), forwarded(jobs.get_due), forwarded(jobs.skips)
     put_document, get_document = forwarded(tables.put_document), forwarded(tables.get_document)
@@ -107,10 +107,10 @@ class MemoryStore(Guarded):
         return self._clock.now()
 
     async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
-        return working.tick(await self._turn(), beat, self._clock.now())
+        return nodes.tick(await self._turn(), beat, self._clock.now())
 
-    survey, bury, leave = forwarded(working.survey), forwarded(working.bury), forwarded(working.leave)
-    orphans, list_nodes = forwarded(working.orphans), forwarded(working.list_nodes)
+    survey, bury, leave = forwarded(nodes.survey), forwarded(nodes.bury), forwarded(nodes.leave)
+    orphans, list_nodes = forwarded(nodes.orphans), forwarded(nodes.list_nodes)
     claim, settle, save_outputs = forwarded(working.claim), forwarded(working.settle), forwarded(working.save_outputs)
     put_semaphore = telling(forwarded(semaphores.put_semaphore))
     list_semaphores, get_semaphore = forwarded(semaphores.list_semaphores), forwarded(semaphores.get_semaphore)

@@ -16,7 +16,7 @@ from tokimori.ports.nodes import Beat, NodeRecord, Pulse
 from tokimori.ports.outside import Outside
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.notices import Notices, telling
-from tokimori.stores.postgres import jobs, runs, schema, working
+from tokimori.stores.postgres import jobs, nodes, runs, schema, semaphores, working
 from tokimori.stores.postgres.address import PostgresAddress
 from tokimori.stores.postgres.connections import PostgresConnections, channel_of, hear, notify
 from tokimori.stores.postgres.schema import known_functions, types_of
@@ -113,20 +113,20 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
         return await (self._born(run.incarnation, run) if manner == PLAIN else runs.add_run(self.db, run, manner, now))
 
     async def register(self, node: NodeRecord) -> None:
-        await working.register(self.db, node)
+        await nodes.register(self.db, node)
         # Settle and claim, apply and promote fall together: each finds a session. Nothing is planned in advance: plans
         # that are made while the tables are empty are bad, and are kept.
         await asyncio.gather(*(self.db.rows("SELECT 1") for _ in range(FIRST_SESSIONS)))
 
     async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
-        return await working.tick(self.beats, beat)
+        return await nodes.tick(self.beats, beat)
 
-    survey, bury, leave = forwarded(working.survey), forwarded(working.bury), forwarded(working.leave)
-    orphans, now = forwarded(working.orphans), forwarded(working.now)
+    survey, bury, leave = forwarded(nodes.survey), forwarded(nodes.bury), forwarded(nodes.leave)
+    orphans, now = forwarded(nodes.orphans), forwarded(nodes.now)
     _claim, _settle, save_outputs = forwarded(working.claim), forwarded(working.settle), forwarded(working.save_outputs)
-    list_semaphores, get_semaphore = forwarded(working.list_semaphores), forwarded(working.get_semaphore)
-    delete_semaphore, acquire = forwarded(working.delete_semaphore), forwarded(working.acquire)
-    put_semaphore, release = telling(forwarded(working.put_semaphore)), telling(forwarded(working.release))
+    list_semaphores, get_semaphore = forwarded(semaphores.list_semaphores), forwarded(semaphores.get_semaphore)
+    delete_semaphore, acquire = forwarded(semaphores.delete_semaphore), forwarded(semaphores.acquire)
+    put_semaphore, release = telling(forwarded(semaphores.put_semaphore)), telling(forwarded(semaphores.release))
     import_rows = forwarded(runs.import_rows)
     prune, prune_nodes = forwarded(runs.prune), forwarded(runs.prune_nodes)
 

@@ -1,4 +1,4 @@
-"""Claims, settles, nodes and semaphores: each method passes finished values to one function of the database."""
+"""Claims and settles: each method passes finished values to one function of the database."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -9,34 +9,16 @@ from operator import itemgetter
 import msgspec
 
 from tokimori.clock import Moment
-from tokimori.model.claim_rate import ClaimRate
-from tokimori.model.ids import Lane, NodeId, PermitId
+from tokimori.model.ids import NodeId
 from tokimori.model.run import Output, Run, decode_details, encode_details
 from tokimori.model.settle import PARKED_BY
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.ports.nodes import Beat, NodeRecord, Pulse, Survey
-from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Answer, Semaphore, UnitWish
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.postgres.batches import columns, packed, parameters, rounds
 from tokimori.stores.postgres.connections import PostgresConnections, Row
 from tokimori.stores.postgres.schema import COMMON, MOVED, OWN, types_of, without
-from tokimori.stores.rows import (
-    CLAIMED,
-    NODE,
-    OUTPUT,
-    PERMIT,
-    RUN,
-    all_claimed,
-    names_of,
-    node_row,
-    output_row,
-    pulse_of,
-    row_writer,
-    semaphores_of,
-)
+from tokimori.stores.rows import OUTPUT, RUN, all_claimed, names_of, output_row, row_writer
 from tokimori.stores.rules.births import step_maps
-from tokimori.stores.rules.claiming import answer_of
-from tokimori.stores.rules.errors import check_lowered, existing, in_use, no_semaphore
 from tokimori.stores.rules.settling import JOB_DELETED
 
 _TOLD = without(RUN, "state, node_id, pid, started, ended, exit_code, signal, error, result, blocked_on, cpu, memory")
@@ -136,115 +118,3 @@ async def save_outputs(db: PostgresConnections, outputs: Sequence[Output]) -> No
     for batch in rounds(outputs, lambda output: (output.run_id, output.attempt)):
         in_order = sorted(batch, key=lambda output: output.run_id)
         await db.rows(_SAVE, *columns([output_row(output) for output in in_order], _OUTPUT))
-
-
-_REGISTER = f"""
-INSERT INTO tokimori_nodes ({NODE}, functions) VALUES ({", ".join(f"${n}" for n in range(1, NODE.count(",") + 3))})
-ON CONFLICT (id) DO UPDATE SET labels = excluded.labels, concurrency = excluded.concurrency"""
-_BEGAN = ("uuid[]", "bigint[]", "integer[]", "bigint[]")
-_TICK = f"""
-SELECT now, owned::text[], tokens::text[], cancels, peers::text[], beats::text[], orphans, next_due, lanes
-FROM tokimori_tick($1, {parameters(_BEGAN, 2)})"""
-_ORPHANS = f'{CLAIMED} AND r.node_id = ANY (tokimori_dead_owners()) ORDER BY r."rank", r.id LIMIT $1'
-_SURVEY_PAST = """
-SELECT least(
-    (SELECT min(next_due) FROM tokimori_jobs WHERE state = 'enabled' AND next_due > $1),
-    (SELECT min(due) FROM tokimori_runs WHERE state = 'waiting' AND due > $1),
-    (SELECT min(wakes) FROM tokimori_semaphores WHERE wakes > $1)), lanes
-FROM tokimori_survey()"""
-
-
-async def now(db: PostgresConnections) -> Moment:
-    return Moment(await db.value("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"))
-
-
-async def register(db: PostgresConnections, node: NodeRecord) -> None:
-    await db.rows(_REGISTER, *node_row(node), db.functions.digest)
-
-
-async def tick(db: PostgresConnections, beat: Beat) -> Pulse | None:
-    began = [(run.run_id, run.token, run.pid, run.at) for run in beat.started]
-    row = await db.row(_TICK, beat.node, *columns(began, _BEGAN))
-    if row is None:
-        return None
-    now, *told, orphans, next_due, lanes = row
-    ids, tokens, cancels, peers, beats = (each or () for each in told)
-    owned = zip(ids, map(int, tokens), cancels, strict=True)
-    heard = zip(peers, map(int, beats), strict=True)
-    return pulse_of(now, owned, heard, _survey_of(next_due, lanes), orphans=orphans)
-
-
-async def survey(db: PostgresConnections, now: Moment, *, past: Moment | None = None) -> Survey:
-    rows = db.rows("SELECT * FROM tokimori_survey()") if past is None else db.rows(_SURVEY_PAST, past)
-    ((next_due, lanes),) = await rows
-    return _survey_of(next_due, lanes)
-
-
-def _survey_of(next_due: Moment | None, lanes: list[str]) -> Survey:
-    return Survey(next_due=next_due, lanes=tuple(Lane(lane) for lane in lanes))
-
-
-async def bury(db: PostgresConnections, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
-    return bool(await db.value("SELECT tokimori_bury($1, $2, $3, $4)", dead, beat, by, now))
-
-
-async def leave(db: PostgresConnections, node: NodeId, now: Moment) -> bool:
-    return bool(await db.value("SELECT tokimori_leave($1, $2)", node, now))
-
-
-async def orphans(db: PostgresConnections, limit: int) -> list[Claimed]:
-    return all_claimed(await db.rows(_ORPHANS, limit))
-
-
-_LIST = f"""
-SELECT s.name, s."limit", s."limit" - tokimori_unused(s.name),
-    (SELECT count(*) FROM (
-        SELECT FROM tokimori_permits WHERE semaphore = s.name AND waiting
-        UNION ALL
-        SELECT FROM tokimori_runs WHERE state = 'blocked' AND blocked_on = 'semaphore:' || s.name AND lane IS NOT NULL
-        LIMIT {MOST_COUNTED}) w),
-    s.rate, CASE WHEN s.rate IS NOT NULL THEN (SELECT used FROM tokimori_window(s.name, s.rate, tokimori_now())) END,
-    s.wakes
-FROM tokimori_semaphores s"""
-_HOLDERS = f"""
-SELECT {PERMIT} FROM unnest($1::text[]) AS s (name) CROSS JOIN LATERAL (
-    SELECT {PERMIT} FROM tokimori_permits WHERE semaphore = s.name AND NOT waiting
-    ORDER BY since, id LIMIT {MOST_HOLDERS}) p"""
-
-
-async def put_semaphore(
-    db: PostgresConnections, name: str, limit: int, now: Moment, rate: ClaimRate | None = None
-) -> None:
-    stored = None if rate is None else rate.stored
-    heaviest = await db.value("SELECT tokimori_put_semaphore($1, $2, $3)", name, limit, stored)
-    check_lowered(name, limit, heaviest or 0, rate)
-
-
-async def list_semaphores(db: PostgresConnections, *, after: str = "", limit: int = 1000) -> list[Semaphore]:
-    return await _semaphores(db, "WHERE s.name > $1 ORDER BY s.name LIMIT $2", after, limit)
-
-
-async def get_semaphore(db: PostgresConnections, name: str) -> Semaphore:
-    return existing(next(iter(await _semaphores(db, "WHERE s.name = $1", name)), None), no_semaphore(name))
-
-
-async def _semaphores(db: PostgresConnections, which: str, *values: object) -> list[Semaphore]:
-    rows = await db.rows(f"{_LIST} {which}", *values)
-    return semaphores_of(rows, await db.rows(_HOLDERS, [row[0] for row in rows]))
-
-
-async def delete_semaphore(db: PostgresConnections, name: str) -> None:
-    if not await db.value("SELECT tokimori_delete_semaphore($1)", name):
-        raise in_use(name)
-
-
-async def acquire(db: PostgresConnections, wish: UnitWish, now: Moment) -> Answer:
-    ((answer, told),) = await db.rows(
-        "SELECT * FROM tokimori_acquire($1, $2, $3, $4, $5, $6, $7, $8)",
-        *(wish.id, wish.node, wish.semaphore, wish.weight, wish.limit, wish.rank, now, MOST_COUNTED),
-    )
-    return answer_of(answer, told, wish)
-
-
-async def release(db: PostgresConnections, permit: PermitId, node: NodeId, now: Moment) -> bool:
-    return bool(await db.value("SELECT tokimori_release($1, $2)", permit, node))

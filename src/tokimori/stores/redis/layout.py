@@ -134,7 +134,7 @@ dead_owners             set     dead nodes that own runs; in: bury, orphans, set
 pauses                  hash    queue, or * for everything -> a pause, JSON
                                 in: add_pause, delete_pause, planning.py, prelude
 document:<kind> <name>  hash    text, version
-                                in: add_run, delete_document, copying.py, import_rows, list_documents, prelude,
+                                in: add_run, delete_document, documents.py, import_rows, list_documents, prelude,
                                     put_document
 documents               zset    of each "kind name": by name, so that those of a kind stand together
                                 in: add_run, delete_document, import_rows, list_documents, put_document

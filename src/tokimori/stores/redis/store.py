@@ -8,7 +8,7 @@ from tokimori.clock import Clock, Moment
 from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.notices import Notices, telling
-from tokimori.stores.redis import copying, jobs, planning, runs, working
+from tokimori.stores.redis import copying, documents, jobs, nodes, planning, runs, semaphores, working
 from tokimori.stores.redis.address import RedisAddress
 from tokimori.stores.redis.connections import RedisConnections, hear, notify
 from tokimori.stores.redis.schema import migrate, read_promises, status
@@ -38,8 +38,8 @@ class RedisStore(NotifyingStore[RedisConnections]):
     list_queues, finish_moves = forwarded(jobs.list_queues), forwarded(jobs.finish_moves)
     replace_job, delete_job = telling(forwarded(jobs.replace_job)), telling(forwarded(jobs.delete_job))
     deleted_job, get_due, skips = forwarded(jobs.deleted_job), forwarded(jobs.get_due), forwarded(jobs.skips)
-    put_document, get_document = forwarded(copying.put_document), forwarded(copying.get_document)
-    list_documents, delete_document = forwarded(copying.list_documents), forwarded(copying.delete_document)
+    put_document, get_document = forwarded(documents.put_document), forwarded(documents.get_document)
+    list_documents, delete_document = forwarded(documents.list_documents), forwarded(documents.delete_document)
     add_pause, list_pauses = forwarded(planning.add_pause), forwarded(planning.list_pauses)
     delete_pause, add_run = telling(forwarded(planning.delete_pause)), telling(forwarded(runs.add_run))
     get_run, list_runs, last_runs = forwarded(runs.get_run), forwarded(runs.list_runs), forwarded(runs.last_runs)
@@ -49,18 +49,18 @@ class RedisStore(NotifyingStore[RedisConnections]):
     hasten_run, resume_run = telling(forwarded(runs.hasten_run)), telling(forwarded(runs.resume_run))
     ended_among = forwarded(runs.ended_among)
     due, _apply, outdated = forwarded(planning.due), forwarded(planning.apply), forwarded(planning.outdated)
-    now, register = forwarded(working.now), forwarded(working.register)
+    now, register = forwarded(nodes.now), forwarded(nodes.register)
 
     async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
-        return await working.tick(self.beats, beat)
+        return await nodes.tick(self.beats, beat)
 
-    survey, bury, leave = forwarded(working.survey), forwarded(working.bury), forwarded(working.leave)
-    orphans, list_nodes = forwarded(working.orphans), forwarded(working.list_nodes)
+    survey, bury, leave = forwarded(nodes.survey), forwarded(nodes.bury), forwarded(nodes.leave)
+    orphans, list_nodes = forwarded(nodes.orphans), forwarded(nodes.list_nodes)
     _claim, _settle = forwarded(working.claim), forwarded(working.settle)
-    put_semaphore = telling(forwarded(working.put_semaphore))
-    list_semaphores, get_semaphore = forwarded(working.list_semaphores), forwarded(working.get_semaphore)
-    delete_semaphore, acquire = forwarded(working.delete_semaphore), forwarded(working.acquire)
-    release, save_outputs = telling(forwarded(working.release)), forwarded(working.save_outputs)
+    put_semaphore = telling(forwarded(semaphores.put_semaphore))
+    list_semaphores, get_semaphore = forwarded(semaphores.list_semaphores), forwarded(semaphores.get_semaphore)
+    delete_semaphore, acquire = forwarded(semaphores.delete_semaphore), forwarded(semaphores.acquire)
+    release, save_outputs = telling(forwarded(semaphores.release)), forwarded(working.save_outputs)
     export_rows, import_rows = forwarded(copying.export_rows), forwarded(copying.import_rows)
     prune, deleted_jobs = forwarded(runs.prune), forwarded(runs.deleted_jobs)
     prune_nodes, counts = forwarded(runs.prune_nodes), forwarded(runs.counts)

@@ -8,7 +8,7 @@ from tokimori.clock import SECOND, Moment
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.transitions import RunState
 from tokimori.ports.ends import LATEST, EndedRun, EndPlace
-from tokimori.service.events.position import NEAR, Tail
+from tokimori.service.events.tail import NEAR, Tail
 
 
 def an_end(number: int, seconds: float) -> EndedRun:
