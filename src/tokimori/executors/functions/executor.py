@@ -240,7 +240,8 @@ class FunctionExecutor:
         attempt.alarms = tuple(alarm for alarm in attempt.alarms if alarm.when() > self._clock.monotonic())
         use = use_of(process.pid or 0)
         attempt.excess = "" if use is None else use[1].excess(task.max_cpu, task.max_memory, attempt.before)
-        if attempt.excess:
+        if attempt.excess and use is not None:
+            attempt.used = int((use[1].cpu - attempt.before) * 1_000_000)
             process.end(attempt, attempt.excess, lost=False)
         self._in(
             attempt, *((task.timeout_grace, self._grace_over) if attempt.excess else (CHECK_EVERY, self._check_use))
@@ -368,7 +369,7 @@ class FunctionExecutor:
                 started=None if attempt.began is None else Moment(boot + int(attempt.began * SECOND)),
                 pid=None if attempt.process is None else attempt.process.pid,
                 output=attempts.output_of(task, said, boot) if said is not None and said.size else None,
-                cpu=None if said is None else said.cpu,
+                cpu=attempt.cost(None if said is None else said.cpu),
                 memory=None if said is None else said.memory,
             )
         )

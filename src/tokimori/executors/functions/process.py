@@ -127,10 +127,13 @@ class Silence:
 class Assignment:
     """An attempt that has not ended. `reason`: the first for which it was stopped. `began` is seconds since boot.
 
-    `before` are the seconds of processors that its process had used then; `excess` says which limit it is above.
+    `before` are the seconds of processors that its process had used then; `excess` says which limit it is above, and
+    `used` are the microseconds of processors that it had used when that was seen.
     """
 
-    __slots__ = ("alarms", "before", "began", "excess", "key", "number", "process", "reason", "task", "timed_out")
+    __slots__ = (
+        *("alarms", "before", "began", "excess", "key", "number", "process", "reason", "task", "timed_out", "used"),
+    )
 
     def __init__(self, task: AttemptTask, number: int) -> None:
         self.task = task
@@ -141,7 +144,12 @@ class Assignment:
         self.reason: StopReason | None = None
         self.timed_out = False
         self.before, self.excess = 0.0, ""
+        self.used: int | None = None
         self.alarms: tuple[asyncio.TimerHandle, ...] = ()
+
+    def cost(self, told: int | None) -> int | None:
+        """Return its microseconds of processors: what its process told, but no less than what ended it."""
+        return told if self.used is None else max(told or 0, self.used)
 
     def silence(self) -> None:
         """Forget what was to be done about it later."""
