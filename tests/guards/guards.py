@@ -234,7 +234,7 @@ GUARDS: tuple[Guard, ...] = (
         PROCESSES,
         "a node ends what others of its folder left that were killed with their keepers",
         "executors/command.py",
-        "            self._ending.begin(asyncio.to_thread(self._end_what_is_left))",
+        "            self._looking = self._ending.begin(asyncio.to_thread(self._end_what_is_left))",
         "            pass",
         "tests/integration/executors/test_deaths.py::test_a_living_node_ends_what_an_engine_and_its_keeper_left",
     ),

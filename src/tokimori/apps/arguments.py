@@ -352,9 +352,7 @@ def _hints(function: Callable[..., object], name: str) -> dict[str, Any]:
 
 
 def _read(given: object, kind: Any, *, strict: bool = True) -> Any:
-    """Return a value of this type. What msgspec can't tell apart, such as two dataclasses, pydantic reads if it is
-    there.
-    """
+    """Return a value of this type. Pydantic, if it is there, reads what msgspec can't: a union of two dataclasses."""
     try:
         return msgspec.convert(given, kind, strict=strict, dec_hook=_from_json, str_keys=True)
     except TypeError:

@@ -1,6 +1,7 @@
 """Families of single runs: requests that follow each other, made at once, and a handle for each."""
 
 import os
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
@@ -64,12 +65,12 @@ class Edge(NamedTuple):
     joins: int
 
 
-class Member(Generic[_T]):
+class Member(ABC, Generic[_T]):
     """A request, or some that follow each other."""
 
+    @abstractmethod
     def family(self) -> "RunFamily[_T]":
         """Return it as a family."""
-        raise NotImplementedError
 
 
 def _most_steps(edges: Sequence[Edge]) -> int:

@@ -74,6 +74,7 @@ class CommandExecutor:
         self._suspicion = Suspicion()
         self._closing = False
         self._forgetting: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
 
     async def open(self, report: Callable[[Report], None]) -> None:
         """Start the keeper, which first ends what dead keepers have left. Raises `Refused` where it does not start."""
@@ -120,8 +121,8 @@ class CommandExecutor:
         for post in self._posts.values():
             if post.attempts:
                 post.send([], self._lease)
-        if not self._closing:
-            self._ending.begin(asyncio.to_thread(self._end_what_is_left))
+        if not self._closing and (self._looking is None or self._looking.done()):
+            self._looking = self._ending.begin(asyncio.to_thread(self._end_what_is_left))
 
     def _end_what_is_left(self) -> None:
         with suppress(OSError):
