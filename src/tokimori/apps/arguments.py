@@ -184,9 +184,9 @@ class Arguments:
 
     def _given(self, payload: str | None, inherited: bool) -> dict[str, Any]:
         if payload is None:
-            return {}
+            return {self._only[0]: None} if inherited and self._only and self._misses({}) else {}
         value = value_of(payload)
-        if isinstance(value, dict) and not (inherited and self._only and self._others is None and self._misses(value)):
+        if isinstance(value, dict) and not (inherited and self._only and self._misses(value)):
             return value
         if self._only:
             return {self._only[0]: value}
@@ -195,7 +195,8 @@ class Arguments:
     def _misses(self, value: Mapping[str, Any]) -> bool:
         """Return whether an object names another argument, or not the one that is needed."""
         needed = any(each.default is _KINDS.empty for each in self._parameters)
-        return not value.keys() <= self._kinds.keys() or (needed and self._only[0] not in value)
+        is_other = self._others is None and not value.keys() <= self._kinds.keys()
+        return is_other or (needed and self._only[0] not in value)
 
     def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
         """Return a payload with these arguments; None without arguments. Raises `InvalidInput`."""

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from types import MappingProxyType
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from tokimori.apps.family_handles import Handles, StepHandle
 from tokimori.apps.handle import Handle
 from tokimori.apps.task import task_in_hand
-from tokimori.apps.ways import Ways
+from tokimori.apps.ways import Ways, named_elsewhere
 from tokimori.client.asynchronous import Act, Way
 from tokimori.client.facade import done
 from tokimori.clock import Moment, from_datetime
@@ -231,6 +231,11 @@ class FunctionRequest(dict[str, Any], Member[_T]):
         super().__init__(said)
         self.function, self._how = function, how
 
+    if not TYPE_CHECKING:  # or every name would be one
+        __getattr__ = named_elsewhere(
+            dict.fromkeys(("enqueue", "aenqueue", "delay", "apply_async"), "fn.enqueue(…) or fn.enqueue_many([…])")
+        )
+
     @property
     def payload(self) -> str | None:
         """Return its payload as JSON."""
@@ -263,6 +268,14 @@ def _family_of(given: Any) -> RunFamily[Any]:
     raise InvalidInput(message, field="requests", value=given, allowed=allowed)
 
 
+def _listed(requests: object) -> Iterable[object]:
+    """Return the requests; a single one is a dictionary. Raises `InvalidInput` for what is no iterable of them."""
+    if isinstance(requests, Iterable) and not isinstance(requests, str | Mapping):
+        return requests
+    message, allowed = f"requests: {requests!r} is no list of requests", "a list, such as `[fn.request(1)]`"
+    raise InvalidInput(message, field="requests", value=requests, allowed=allowed)
+
+
 def all_of(requests: Iterable[Member[_T]]) -> RunFamily[list[_T]]:
     """Return a family of requests that run beside each other: what is behind it waits for all of them.
 
@@ -271,7 +284,7 @@ def all_of(requests: Iterable[Member[_T]]) -> RunFamily[list[_T]]:
     A request behind it without arguments gets the list of their results, in this order. Raises `InvalidInput`.
     """
     whole: RunFamily[Any] | None = None
-    for family in map(_family_of, requests):
+    for family in map(_family_of, _listed(requests)):
         whole = (
             family
             if whole is None
@@ -293,7 +306,7 @@ def spawn(requests: Iterable[FunctionRequest[_T]]) -> list[_T]:
     all have, and failed if one has not. At most 10,000; without requests the list is empty. Raises `InvalidInput`.
     """
     given: list[tuple[str, str | None]] = []
-    for number, each in enumerate(cast("Iterable[object]", requests)):
+    for number, each in enumerate(_listed(requests)):
         if not isinstance(each, FunctionRequest):
             message, allowed = f"requests: {each!r} can't be spawned", "single requests, such as `fn.request(1)`"
             raise InvalidInput(message, field="requests", value=each, allowed=allowed)

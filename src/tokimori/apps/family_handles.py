@@ -1,7 +1,7 @@
 """Handles of the runs of a family: some of them are made when others have ended."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Generic, Self, TypeVar, cast
 
@@ -28,6 +28,9 @@ class Handles(tuple[Handle[Any], ...], Generic[_T]):
         made = super().__new__(cls, handles)
         made._last = last
         return made
+
+    def __reduce__(self) -> tuple[Callable[..., "Handles[_T]"], tuple[Any, ...]]:
+        return Handles, (tuple(self), self._last)
 
     def result(self, timeout: Span | None = None) -> _T:
         """Wait for the end of the family; return the result of its last run, or of `tokimori.all` the list of them.
@@ -76,6 +79,10 @@ class StepHandle(Handle[_T]):
         super().__init__(ways, run, decode)
         self._before, self._was_read = before, False
 
+    def __reduce__(self) -> tuple[Callable[..., Handle[_T]], tuple[Any, ...]]:
+        (_, given), function = super().__reduce__(), getattr(self._decode, "__self__", None)
+        return _following, (function, *given, self._before)
+
     @property
     def run(self) -> RunView:
         """Return the run as it was seen last. Raises `NotFound` if it is not made yet."""
@@ -122,6 +129,11 @@ class StepHandle(Handle[_T]):
         except NotFound:
             message = f"the run {self.id} was not made: its job is paused, parked, full or deleted"
             raise RunFailed(message, field="run", value=self.id) from None
+
+
+def _following(function: Any, run_id: RunId, before: Sequence[tuple[Handle[Any], bool]]) -> StepHandle[Any]:
+    """Return a handle that was pickled, or copied."""
+    return StepHandle(function.ways, run_id, function.result_of, before)
 
 
 def _left_out(run_id: RunId, before: Handle[Any]) -> RunFailed:

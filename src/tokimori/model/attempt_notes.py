@@ -74,8 +74,8 @@ def given_to(run: Run) -> str | None:
 
 
 def is_inherited(run: Run) -> bool:
-    """Return if the payload came from a parent, of this run or of the run that it repeats."""
-    return run.details.inherited or (run.payload is not None and asked_by(run.origin) == "parent")
+    """Return if the payload came from a parent, of this run or of the run that it repeats; None: of no result."""
+    return run.details.inherited or asked_by(run.origin) == "parent"
 
 
 NUMBER = 0

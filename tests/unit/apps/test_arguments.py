@@ -157,16 +157,21 @@ def test_the_result_of_a_parent_is_the_argument_that_is_needed_unless_it_names_a
 
     def store(size: int, table: str) -> None: ...
 
-    def taken(function: Callable[..., None], payload: str) -> dict[str, Any]:
+    def tag(page: Any, **labels: Any) -> None: ...
+
+    def taken(function: Callable[..., None], payload: str | None) -> dict[str, Any]:
         return Arguments(function).of(Task(replace(a_facts(payload), is_inherited=True), print))
 
     for result in ('{"url": "a", "size": 1}', '{"strict": true}', "{}", "7", "[1]"):
         assert taken(parse, result) == {"page": json.loads(result), "strict": False}
     assert taken(parse, '{"page": 1, "strict": true}') == {"page": 1, "strict": True}
+    assert taken(tag, '{"page": 1, "url": "a"}') == {"page": 1, "url": "a"}
+    assert taken(tag, '{"url": "a"}') == {"page": {"url": "a"}}
+    assert taken(parse, None) == {"page": None, "strict": False}
     assert taken(store, '{"size": 1, "table": "t"}') == {"size": 1, "table": "t"}
-    for result in ("7", '{"url": "a"}'):
+    for unfit in ("7", '{"url": "a"}', None):
         with pytest.raises(UnfitPayload):
-            taken(store, result)
+            taken(store, unfit)
     with pytest.raises(InvalidInput, match="unknown field"):
         Arguments(parse).decode('{"url": "a"}')
 

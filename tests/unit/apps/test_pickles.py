@@ -2,13 +2,15 @@
 
 import copy
 import pickle
+from typing import Any
 
 import pytest
 
 from tokimori.apps.app import App
 from tokimori.apps.families import FunctionRequest
+from tokimori.apps.family_handles import Handles, StepHandle
 from tokimori.clock import Moment
-from tokimori.model.ids import uuid7
+from tokimori.model.ids import RunId, uuid7
 
 app = App("pickles")
 
@@ -19,7 +21,7 @@ def charge(order: int, currency: str = "EUR") -> int:
     return order
 
 
-RUN = uuid7(Moment(0), bytes)
+RUN, SECOND = RunId(uuid7(Moment(0), bytes)), RunId(uuid7(Moment(1_000_000), bytes))
 
 
 def test_functions_and_their_handles_travel() -> None:
@@ -33,6 +35,18 @@ def test_functions_and_their_handles_travel() -> None:
     request = pickle.loads(pickle.dumps(charge.request(7)))  # noqa: S301  our own
     assert isinstance(request, FunctionRequest)
     assert request.function is charge
+
+
+def test_handles_of_a_family_travel_together() -> None:
+    """What is still to be made knows what it waits for, and each run has one handle."""
+    first = charge.handle(RUN)
+    step: StepHandle[int] = StepHandle(charge.ways, SECOND, charge.result_of, [(first, False)])
+    family: Handles[int] = Handles([first, step], [step])
+    copies: list[Any] = [pickle.loads(pickle.dumps(family)), copy.deepcopy(family)]  # noqa: S301  our own
+    for each in copies:
+        assert (type(each), each) == (Handles, family)
+        assert each._last[0] is each[1]
+        assert each[1]._before[0][0] is each[0]
 
 
 def test_a_handle_that_is_no_functions_says_how_it_travels() -> None:
