@@ -132,6 +132,8 @@ async def _found(service: "Service", count: int, wanted: dict[str, Any]) -> "lis
         runs, looked = [*runs, *found], looked + found.looked
     if wanted["text"] is not None and found.next is not None and len(runs) < count:
         print_notice(f"{looked:,} runs were looked at; go on with --before {found.next}")
+    if not runs and wanted["cause"] is not None:
+        print_notice("no such run has this cause: `tokimori run failures` shows the causes, as they are given here")
     return runs
 
 

@@ -32,10 +32,8 @@ from tokimori.service.steps import all_in, anew
 from tokimori.service.store_time import Now
 from tokimori.service.views.outside import list_of
 from tokimori.service.views.runs import FamilyMemberView, ParentRunView, RequestedRunView, RunView
-from tokimori.service.why.run import NAMED
+from tokimori.service.why.run import MOST_RUNS, NAMED
 
-MOST_RUNS = 1_000
-"""Runs of a family that are read."""
 _AT_ONCE = 50
 """So many of them are asked for at a time."""
 _LOOKED_AT, _NEAR = 1_000, 10 * SECOND

@@ -224,6 +224,12 @@ def test_a_run_that_waits_for_a_parked_job_says_so(served: Program) -> None:
     served("job", "delete", "breaks")
 
 
+def test_a_cause_that_no_failure_has_says_where_causes_stand(served: Program) -> None:
+    """An error as somebody remembers it is no cause: an empty list alone would say that nothing failed."""
+    listed = served.run("run", "list", "--cause", "ValueError: boom 7")
+    assert (listed.returncode, "`tokimori run failures` shows the causes" in listed.stderr) == (0, True)
+
+
 def test_who_waits_for_a_run_that_nobody_takes_is_told(served: Program, program: Program) -> None:
     """What it waits for is said once, at once, and the wait goes on: for any node, or for one with its labels."""
     program("job", "add", "j", "--noop")
