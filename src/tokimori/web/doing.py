@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from time import monotonic
 from urllib.parse import parse_qs
 
@@ -12,6 +13,7 @@ from tokimori.service.service import Service
 from tokimori.web.screen import Act, Receipt, Screen, Shown
 from tokimori.web.toasts import MOST_TEXT, MOST_UNDONE, Toast
 from tokimori.web.visit import Visit
+from tokimori.web.words import short
 
 MOST_CHOSEN = 500
 """So many things one act is done to."""
@@ -39,9 +41,18 @@ def asking(acts: Acts) -> Sequence[Screen]:
         on = chosen(named) if named or not act.makes else ()
         known = await act.fill(visit.service, on[0]) if act.fill is not None and on else {}
         given = {field.name: visit.one(field.name) or known.get(field.name, "") for field in act.fields}
-        return {"act": act, "on": on, "back": visit.one("back"), "given": given, "told": None}
+        said = {"act": act, "on": on, "called": await _called(act, visit, on), "back": visit.one("back")}
+        return {**said, "given": given, "told": None}
 
     return [Screen("/do/{act}", "", "ask.html", ask)]
+
+
+async def _called(act: Act, visit: Visit, on: Sequence[str]) -> str:
+    """Return how people name the one run that it is about; empty for others."""
+    if act.noun == "runs" and len(on) == 1:
+        with suppress(TokimoriError):
+            return f"run {short(on[0])} of {(await visit.service.runs.get(on[0])).run.job_id}"
+    return ""
 
 
 async def _ask_all(act: Act, visit: Visit, match: str) -> Shown:

@@ -123,8 +123,8 @@ def _edges(
     for edge in sorted(edges):
         (left, above), (right, below) = spots[edge.parent], spots[edge.child]
         x, y, to, end = left + WIDE, above + HIGH // 2, right - 4, below + HIGH // 2
-        tone = node_of(edge.parent).tone
-        taken = {"success": tone == "green", "failure": tone == "bad"}.get(edge.on.value, tone in ("green", "bad"))
+        tone, is_made = node_of(edge.parent).tone, (node_of(edge.child).to or "").startswith("/runs/")
+        leads_on = {"success": tone == "green", "failure": tone == "bad"}.get(edge.on.value, tone in ("green", "bad"))
         passed = _passed(edge.parent, edge.child, left // STEP, right // STEP)
         says = f"<title>{written(f'{node_of(edge.child).id} after {node_of(edge.parent).id}, on {edge.on}')}</title>"
         way, at = f"M{x} {y}", (x, y)
@@ -132,7 +132,7 @@ def _edges(
             way += f"{_curve(at, (over, down + HIGH // 2))}h{WIDE}"
             at = (over + WIDE, down + HIGH // 2)
         way += _curve(at, (to, end))
-        yield f'<path class="s q{"" if taken else " dash"}" d="{way}">{says}</path>'
+        yield f'<path class="s q{"" if is_made or leads_on else " dash"}" d="{way}">{says}</path>'
         yield f'<path class="f q" d="M{right} {end}l-6-3.5v7z"/>'
         if edge.on.value != "success":
             yield f'<text class="e halo" x="{right - 8}" y="{end - 6}">on {written(edge.on.value)}</text>'

@@ -140,13 +140,16 @@ def strip(minutes: Sequence[Minute], now: Moment, marks: Sequence[Minute]) -> Ma
 
 def _told(minutes: Sequence[Minute], since: int, scale: float, base: int) -> Iterator[str]:
     """Yield how many failed in the worst minutes, none so near to another that one covers the other."""
-    told: list[Minute] = []
+    told, apart = list[Minute](), list[Minute]()  # the latter on phones, too
     for each in sorted((each for each in minutes if each.failed), key=lambda minute: -minute.failed):
         if len(told) < MOST_TOLD and all(abs(each.at - other.at) >= 10 * MINUTE for other in told):
             told.append(each)
             y = base - round(each.runs * scale, 1) - 5
             place = f'x="{_percent(each.at, since)}%" y="{y}"'
-            yield f'<text class="bad t m halo" {place}>{each.failed} failed</text>'
+            is_near = any(abs(each.at - other.at) < 20 * MINUTE for other in apart)
+            apart += [] if is_near else [each]
+            odd = " odd" if is_near else ""  # a phone has no room for it
+            yield f'<text class="bad t m halo{odd}" {place}>{each.failed} failed</text>'
 
 
 def _bar(kind: str, x: float, y: float, high: float, inner: str = "") -> str:

@@ -207,10 +207,12 @@ def _shaded(lanes: Sequence[Lane], window: Window, high: int) -> Iterator[str]:
 
 
 def _scale(window: Window, high: int) -> Iterator[str]:
-    for at, says in marks(window):
+    is_long = window.last - window.first > 10 * DAY
+    for number, (at, says) in enumerate(marks(window)):
         x = window.percent(at)
         place = ("odd" if len(says) > len("00:00") else "") if x < 2 else "e" if x > 97 else "m"
         yield f'<line class="hl" x1="{x}%" x2="{x}%" y1="22" y2="{high}"/>'
+        place += " odd" if is_long and number % 6 else ""  # a phone has room for each second one
         yield f'<text class="{place}" x="{x}%" y="14">{written(says)}</text>' if says else ""
 
 

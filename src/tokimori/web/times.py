@@ -1,9 +1,12 @@
 """Moments and lengths of time as the page shows them."""
 
-from typing import NamedTuple
+import re
+from typing import Final, NamedTuple
 
-from tokimori.clock import Moment, format_moment
+from tokimori.clock import Moment, format_moment, parse_moment
 from tokimori.web.words import clock_time, distance, duration, full_time, zone_name
+
+_CLOCK: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{3})?[+-]\d\d:\d\d")
 
 
 class Time(NamedTuple):
@@ -25,6 +28,16 @@ def time_of(moment: Moment, zone: str, now: Moment) -> Time:
         away=distance(moment, now),
         full=full_time(moment, zone),
     )
+
+
+def reread(text: str, zone: str, now: Moment) -> str:
+    """Return a text of the service with its moments as clocks in the zone show them."""
+
+    def read(found: re.Match[str]) -> str:
+        at = parse_moment(found[0].replace(" ", "T"))
+        return f"{clock_time(at, zone, now)} {zone_name(at, zone)}"
+
+    return _CLOCK.sub(read, text)
 
 
 def lasted(started: Moment | None, ended: Moment | None, now: Moment, *, is_running: bool) -> str:

@@ -10,7 +10,7 @@ from tokimori.service.service import Service
 from tokimori.web.addresses import address
 from tokimori.web.kept import Kept
 from tokimori.web.reader import Reader
-from tokimori.web.times import Time, time_of
+from tokimori.web.times import Time, reread, time_of
 
 MOST_CHARACTERS = 500
 """Characters of a filter in an address."""
@@ -84,3 +84,7 @@ class Visit(NamedTuple):
     def time(self, moment: Moment, zone: str = "") -> Time:
         """Return the moment as it is shown; `zone` is that of its job."""
         return time_of(moment, self.zone_of(zone or self.service.time_zone), self.now)
+
+    def reread(self, text: str) -> str:
+        """Return a text of the service with its moments as they are shown."""
+        return text if self.zone == EACH_JOB else reread(text, self.zone_of(""), self.now)

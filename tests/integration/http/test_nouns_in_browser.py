@@ -1,7 +1,7 @@
 """Nouns of the page in a real browser: what teams need is made there, and found from the keyboard."""
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.integration.http.conftest import PATIENCE
 from tests.integration.http.site import Site
@@ -115,3 +115,16 @@ def test_all_that_match_are_paused(page: Page, site: Site, client: Client) -> No
     dialog.get_by_role("button", name="Pause").click()
     expect(toast(page)).to_contain_text("3 jobs paused")
     assert [client.jobs.get(f"many-{number}").state for number in range(3)] == ["paused"] * 3
+
+
+def test_what_is_typed_before_the_palette_has_come_stands_in_it(page: Page, site: Site, client: Client) -> None:
+    """However slowly its script comes, and how often it is asked for."""
+    client.jobs.add("release", command="true")
+    coming = list[Route]()
+    page.route("**/palette.js*", lambda route: coming.insert(0, route))
+    page.goto(f"{site.url}jobs")
+    for key in ("Control+k", "Control+k", *"relea"):
+        page.keyboard.press(key)
+    coming.pop().continue_()
+    expect(page.get_by_role("combobox", name="Job, run")).to_have_value("relea")
+    expect(page.get_by_role("option", name="Run release")).to_be_visible()

@@ -6,7 +6,7 @@ from tokimori.clock import SECOND, Moment
 from tokimori.model.access_token import Role
 from tokimori.model.dependents import Edge, On
 from tokimori.model.ids import JobId
-from tokimori.model.outcome import Failed, Succeeded
+from tokimori.model.outcome import Failed, Succeeded, spawns_of
 from tokimori.web.families import Node, families, layers, picture
 
 
@@ -117,3 +117,18 @@ async def test_the_page_of_a_run_shows_its_family(world: World, tab: Tab) -> Non
     token = await world.service.tokens.create("eve", Role.READ, jobs=["second", "third"])
     seen = await Tab(world, token.text).show(f"/runs/{second.id}")
     assert f"/runs/{third.id}" in seen.links() and "first" not in seen.text and "alarm" not in seen.text
+
+
+async def test_the_page_of_a_run_shows_few_of_many_that_it_has_spawned(world: World, tab: Tab) -> None:
+    """Failed ones and live ones first, as spawned by it; how many are left out; one of many shows its own way."""
+    await add(world, "split", max_running=0)
+    await add(world, "part", max_running=0)
+    run = await world.trigger("split")
+    await world.work(spawns_of([("part", None)] * 30))
+    parts = await world.service.runs.list(job_id="part")
+    page = await tab.show(f"/runs/{run.id}")
+    assert page.text.count("spawned by split") == 8 and "22 more of it are not shown" in page.text
+    assert "after split on success" not in page.text and f"run {parts[0].id}" not in page.text
+    assert not any(each.get("class") == "s q dash" for _, each in page.all)
+    page = await tab.show(f"/runs/{parts[0].id}")
+    assert page.text.count("spawned by split") == 1 and f"/runs/{run.id}" in page.links()

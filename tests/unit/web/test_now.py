@@ -3,10 +3,12 @@ import re
 from tests.unit.api.asgi import JSON
 from tests.unit.service.world import NODE, World
 from tests.unit.web.conftest import EVIL, Tab, add
+from tokimori.clock import HOUR, MINUTE, Moment
 from tokimori.engine.settle import change_of
 from tokimori.model.expectation import looked_at
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.ports.nodes import Beat, StartedRun
+from tokimori.web.pictures import Minute, strip
 
 
 async def test_an_empty_page_says_how_to_begin(tab: Tab) -> None:
@@ -171,3 +173,11 @@ async def test_the_rail_counts_what_needs_somebody(world: World, tab: Tab) -> No
     await world.service.runs.hold(run.id, "wait")
     assert "Now 1 " in (await tab.show("/jobs")).text
     assert "Now 1 " not in (await tab.press("runs.resume", run.id, back="/jobs")).text
+
+
+def test_failures_that_are_near_to_each_other_are_told_once_on_a_phone() -> None:
+    """Those within twenty minutes of one that is told there stand in the strip of wide windows alone."""
+    now = Moment(100 * HOUR)
+    minutes = [Minute(Moment(now - ago * MINUTE), 3, 1) for ago in (42, 27, 12)]
+    drawn = str(strip(minutes, now, ()))
+    assert drawn.count('halo"') == 2 and drawn.count('halo odd"') == 1

@@ -4,6 +4,7 @@ import pytest
 
 from tests.unit.service.world import NODE, World
 from tests.unit.web.conftest import Tab, add
+from tokimori.clock import HOUR, Moment
 from tokimori.engine.settle import change_of
 from tokimori.model.access_token import Role
 from tokimori.model.outcome import Failed, Hold, RetryIn, Succeeded
@@ -128,14 +129,17 @@ async def test_an_approval_is_offered_to_whoever_may_give_it(world: World, tab: 
     """On the run's page and at Now, with its answer afterwards; an operator only cancels what an admin approves."""
     await add(world, "gate", approval=True, approver="admin")
     run = await world.trigger("gate")
-    asks = Hold("asks", Approval(approver=Approver.ADMIN, asked=world.clock.now()))
+    asks = Hold(
+        "asks", Approval(approver=Approver.ADMIN, asked=world.clock.now(), until=Moment(world.clock.now() + HOUR))
+    )
     await world.work(asks, started=False)
     operator = Tab(world, (await world.service.tokens.create("op", Role.OPERATE)).text)
     for path in ("/", f"/runs/{run.id}"):
         assert (await tab.show(path)).acts() == ["runs.approve", "runs.refuse", "runs.cancel"]
         page = await operator.show(path)
         assert page.acts() == ["runs.cancel"]
-        assert "waits for an approval: the role admin may answer" in page.text
+        assert re.search(r"waits for an approval: .* may answer, until \d\d:\d\d:\d\d [A-Z]+[.:]", page.text)
+    assert f"Approve run {run.id[-8:]} of gate?" in (await tab.show(f"/do/runs.approve?on={run.id}")).text
     assert "Not begun" in page.text
     answered = await tab.press("runs.approve", run.id, back=f"/runs/{run.id}", reason="checked")
     assert re.search("approved by .* at .*: checked", answered.text)

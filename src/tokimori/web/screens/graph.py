@@ -10,11 +10,11 @@ from markupsafe import Markup
 
 from tokimori.errors import NotFound, Refused
 from tokimori.model.dependents import Edge
-from tokimori.model.ids import JobId
+from tokimori.model.ids import JobId, RunId
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.service.graph import around, how
-from tokimori.service.run_family import FamilyMember
+from tokimori.service.run_family import MOST_RUNS, FamilyMember
 from tokimori.web.addresses import path
 from tokimori.web.families import Node, families, picture
 from tokimori.web.filters import words
@@ -31,6 +31,8 @@ SHOWN, MOST_DRAWN = 10, 300
 """So many families on a page, and so many edges of one that are drawn: of more those nearest to its first job."""
 MOST_RELATED: Final = 30
 """So many edges are drawn around a run."""
+MOST_FANNED: Final = 8
+"""So many of them from one run, or to one: the picture stays about as high as a window."""
 SIGNS: Final = {
     RunState.SUCCEEDED: ("green", "✓"),
     RunState.FAILED: ("bad", "!"),
@@ -123,7 +125,8 @@ async def family_of(visit: Visit, run: Run) -> tuple[Family | None, Sequence[str
         for each in found
         for before in each.after
     ]
-    edges = every if len(every) <= MOST_RELATED else around(every, JobId(run.id), MOST_RELATED)
+    few = _fanned(every, run.id, {each.name: each.state for each in found})
+    edges = every if len(every) == len(few) <= MOST_RELATED else around(few, JobId(run.id), MOST_RELATED)
     if not edges:
         return None, ()
     of_job = Counter(each.job_id for each in found)
@@ -134,8 +137,30 @@ async def family_of(visit: Visit, run: Run) -> tuple[Family | None, Sequence[str
     live = any(each.run is not None and each.state not in ENDS for each in found)
     family = _family(edges, len(every) - len(edges), nodes)
     said = dict(family.lines)
-    lines = [(node, said[node]) for node in nodes.values()]
+    spawned = {
+        child: f"spawned by {nodes[JobId(each.name)].id}"
+        for each in members
+        if each.run is not None and each.run.details.spawned is not None
+        for child in each.run.details.spawned.ids(each.run.id, 0, MOST_RUNS)
+    }
+    lines = [(node, spawned.get(RunId(name), said[node] and f"after {said[node]}")) for name, node in nodes.items()]
     return family._replace(lines=lines), ("runs.cancel_family" if live else "runs.retry_family",)
+
+
+def _fanned(edges: Sequence[Edge], here: RunId, states: Mapping[str, RunState]) -> Sequence[Edge]:
+    """Return the edges without most of a run that has many children or parents: failed ones and live ones are kept."""
+
+    def order(edge: Edge) -> tuple[bool, int, Edge]:
+        ends = [states.get(end) for end in edge[:2]]
+        dull = sum(0 if end is RunState.FAILED else 1 + (end in ENDS) for end in ends)
+        return JobId(here) not in edge[:2], dull, edge
+
+    seen, kept = Counter[tuple[JobId, bool]](), list[Edge]()
+    for edge in sorted(edges, key=order):
+        if max(seen[edge.parent, True], seen[edge.child, False]) < MOST_FANNED:
+            seen.update(((edge.parent, True), (edge.child, False)))
+            kept.append(edge)
+    return kept
 
 
 def _member(visit: Visit, each: FamilyMember, *, alone: bool) -> Node:

@@ -248,7 +248,7 @@ async def _held(visit: Visit, held: Sequence[Run]) -> Sequence[Need]:
     found = []
     for each in held[:SHOWN]:
         run, reasons = (await visit.service.runs.get(each.id)).run, (await visit.service.runs.why(each.id)).reasons
-        why = reasons[0].text if reasons else "held by hand"
+        why = visit.reread(reasons[0].text) if reasons else "held by hand"
         acts = [(name, str(run.id)) for name in acts_of(run, visit.reader.role)]
         said, state = f"{why[0].upper()}{why[1:]}", "approval" if awaits_approval(run) else "held"
         found.append(Need(state, run.job_id, path("runs", run.id), f"{said}.", acts, cause=said))
@@ -262,7 +262,8 @@ async def _stuck(visit: Visit, ready: Sequence[Run]) -> Sequence[Need]:
     for run in list(late.values())[:SHOWN]:
         if reasons := (await visit.service.runs.why(run.id)).reasons:
             mend = f": {reasons[0].mend}" if reasons[0].mend else ""
-            why, to = f"Due {distance(run.due, visit.now)}: {reasons[0].text}{mend}.", path("runs", run.id)
+            text, to = visit.reread(reasons[0].text), path("runs", run.id)
+            why = f"Due {distance(run.due, visit.now)}: {text}{mend}."
             found.append(Need("ready", run.job_id, to, why, links=[("Why", to)], cause=reasons[0].text))
     return found
 

@@ -53,13 +53,15 @@ async def show(visit: Visit) -> Shown:
     output = await service.runs.output(run.id, number)
     zone = details.time_zone
     family, acts = await family_of(visit, run)
+    why = (await service.runs.why(run.id)).reasons if run.state in STANDING_STILL else ()
+    is_said = run.error is not None and (is_stock(run.error) or any(run.error in each.text for each in why))
     return {
         "run": run_row(visit, details),
         "said": run,
-        "why": (await service.runs.why(run.id)).reasons if run.state in STANDING_STILL else (),
+        "why": why,
         "due": visit.time(first_due(run) if run.state in ENDS else shown_due(run), zone),
         "cause": cause(run) if run.state is RunState.FAILED else "",
-        "error": None if run.error is not None and (is_stock(run.error) or awaits_approval(run)) else run.error,
+        "error": None if is_said or awaits_approval(run) else run.error,
         "started": None if run.started is None else visit.time(run.started, zone),
         "ended": None if run.ended is None else visit.time(run.ended, zone),
         "late": _late(details),
@@ -71,7 +73,7 @@ async def show(visit: Visit) -> Shown:
         "fall": _fall(details, visit.now),
         "family": family,
         "acts_here": (*acts_of(run, visit.reader.role), *acts),
-        "approval": run.details.approval and told_of(run.details.approval, zone),
+        "approval": run.details.approval and visit.reread(told_of(run.details.approval, zone)),
         "again": path("jobs", run.job_id) is not None and not details.is_job_deleted and run.state in ENDS,
         "parent": run.parent_id,
         "parents": await _parents(visit, run) if parents_of(run) else (),

@@ -337,7 +337,7 @@ const PLACES = { n: "now", j: "jobs", r: "runs", f: "failures", p: "plan" };
 const ACTS = { r: "jobs.trigger", p: "jobs.pause", c: "runs.cancel", t: "runs.retry" };
 let went = 0; // when `g` was pressed
 let early = null; // what is typed while the palette is fetched
-const aid = (use) => ((early = ""), import(document.querySelector("[data-find]").dataset.find).then(use).finally(() => (early = null)));
+const aid = (use) => early ?? ((early = ""), import(document.querySelector("[data-find]").dataset.find).then(use).finally(() => (early = null)));
 
 function press(key) {
   if (Date.now() - went < 1500 && PLACES[key]) return document.querySelector(`.rail a[data-key="${PLACES[key]}"]`)?.click();
