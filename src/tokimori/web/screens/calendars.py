@@ -101,7 +101,7 @@ async def _delete(service: Service, name: str, given: Given) -> None:
 _FIELDS: Final = (
     Field("dates", "Dates", "a line each: 2026-12-25, 2026-12-24/2027-01-01, or 12-25 of each year", "area"),
     Field("weekdays", "Weekdays", "such as sat sun"),
-    Field("description", "For", "what it is for"),
+    Field("description", "Description", "what it is for"),
 )
 ACTS: Final = (
     Act("calendars.add", "Add", "added", _add, fields=_FIELDS, makes="New calendar"),
