@@ -64,7 +64,7 @@ def _row(each: "Alarm", zone: str) -> Row:
 def expect(name: str | None, within: float | None, description: str | None, never: bool) -> None:
     """Expect something that runs elsewhere to report with `tokimori ping`.
 
-    Without NAME list the expectations. A report that does not come in time raises an alarm. For a job use
+    Without ID list the expectations. A report that does not come in time raises an alarm. For a job use
     --expect-within instead.
     """
     if name is None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import click
 
 from tokimori.cli.suggesting import usage_message
-from tokimori.errors import Bug, InvalidInput, Outdated, Refused, TokimoriError
+from tokimori.errors import Bug, InvalidInput, NotFound, Outdated, Refused, TokimoriError
 from tokimori.logs.controls import visible, visible_json
 
 DONE = 0
@@ -23,6 +23,8 @@ BROKEN_PIPE = 141
 DEBUG = "TOKIMORI_DEBUG"
 _JSON = re.compile(r"(?:^| )(?:--json|(?:-o|--output)[ =]?jsonl?)(?: |$)")
 """How a line asks for JSON."""
+_LISTED = re.compile(r"there is no (job|run|calendar|queue|secret|token|notifier) \S+\Z")
+"""What is not there, and stands in a list: `tokimori job list`, say."""
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
 """Faults of the disk below what is written, which are no bugs."""
 
@@ -109,6 +111,8 @@ def _print_text(error: TokimoriError) -> None:
     lines = [f"error: {error.message}"]
     if error.allowed is not None and error.allowed not in error.message and not isinstance(error, Outdated):
         lines.append(error.allowed if error.allowed.startswith("See ") else f"allowed: {error.allowed}")
+    if isinstance(error, NotFound) and (kind := _LISTED.match(error.message)) is not None:
+        lines.append(f"See `tokimori {kind[1]} list`.")
     if error.exit_code == Bug.exit_code:
         lines.append(f"This is a bug in Tokimori. Please report it, with the output of `--debug` or {DEBUG}=1.")
     text = "\n".join(lines) + "\n"

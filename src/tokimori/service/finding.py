@@ -272,5 +272,6 @@ def _some(name: str, given: object) -> Sequence[object]:
 
 def _label(given: object) -> str:
     if isinstance(given, str) and given.partition("=")[0]:
+        check_text("label", given)
         return given
     raise InvalidInput(f"label: {given!r} is no label", field="label", value=given, allowed=_LABEL)

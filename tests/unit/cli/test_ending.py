@@ -69,6 +69,14 @@ def test_an_error_says_what_is_allowed_once(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().err == "error: x: 3 is not in 1..2\n"
 
 
+def test_what_is_not_there_names_the_list_where_it_would_stand(capsys: pytest.CaptureFixture[str]) -> None:
+    """A name that was meant is named by itself."""
+    run(program(NotFound("there is no job 'nope'")), ["act"])
+    assert capsys.readouterr().err == "error: there is no job 'nope'\nSee `tokimori job list`.\n"
+    run(program(NotFound("there is no job 'jj'; did you mean j?")), ["act"])
+    assert capsys.readouterr().err == "error: there is no job 'jj'; did you mean j?\n"
+
+
 def shown(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     """The one line of JSON on stderr."""
     (line,) = capsys.readouterr().err.splitlines()

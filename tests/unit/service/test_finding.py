@@ -187,6 +187,7 @@ async def test_a_token_is_not_led_through_the_jobs_of_others(jobs: World, monkey
     ("wanted", "field"),
     [
         ({"label": ("=x",)}, "label"),
+        ({"label": ("tier=\udc80",)}, "label"),
         ({"prefix": "no id"}, "prefix"),
         ({"limit": 0}, "limit"),
         ({"owner": 7}, "owner"),
