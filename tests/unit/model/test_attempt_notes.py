@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.examples import a_definition, a_run
-from tokimori.model.attempt_notes import NUMBER, Notes, details_after, notes_in, notes_row, shown_of
+from tokimori.model.attempt_notes import NUMBER, Notes, details_after, is_inherited, notes_in, notes_row, shown_of
 from tokimori.model.ids import RunId
 from tokimori.model.run import Details, Output
 from tokimori.model.transitions import ENDS, RunState
@@ -72,3 +72,10 @@ def test_of_a_run_that_runs_its_own_attempt_is_shown() -> None:
     assert shown_of(a_run(details=details), None) == Details(checkpoint="1")
     assert shown_of(a_run(details=details), Notes(attempt=1, progress=0.1)) == Details(progress=0.1, checkpoint="1")
     assert shown_of(a_run(details=details, state=RunState.WAITING), None) == details
+
+
+def test_what_a_parent_did_not_return_is_its_result_too() -> None:
+    """The function behind it gets `None`, where a run that somebody else requested gets no argument."""
+    assert is_inherited(a_run(origin="c:parent", payload=None))
+    assert is_inherited(a_run(origin="m:again", details=Details(inherited=True)))
+    assert not is_inherited(a_run(origin="m:one", payload="1"))
