@@ -32,19 +32,24 @@ _LATER = 1.2
 
 
 async def end_of(service: "Service", run_id: str, timeout: float | None) -> "Run":
-    """Return the run when it has ended; each thing that keeps it from starting is said once. Raises `Refused`."""
-    from tokimori.service.reasons import told
+    """Return the run when it has ended; each thing that keeps it from starting is said once. Raises `Refused`.
+
+    A moment that the run waits for is said if it is still to come at the next look: most are a short retry.
+    """
+    from tokimori.service.reasons import Cause, told
     from tokimori.service.why.run import SOON
 
     loop = asyncio.get_running_loop()
     ending, began, pause = asyncio.ensure_future(service.runs.wait(run_id, timeout)), loop.time(), LOOK
     said: set[str] = set()
+    seen: set[str] = set()
     try:
         while not ending.done():
             for reason in await _hindrances(service, run_id, soon=loop.time() < began + SOON):
-                if reason.text not in said:
+                if reason.text not in said and (reason.cause is not Cause.NOT_DUE or reason.text in seen):
                     said.add(reason.text)
                     print_notice(f"run {run_id}: {told(reason)}")
+                seen.add(reason.text)
             await asyncio.wait({ending}, timeout=pause)
             pause = min(pause * _LATER, LONGEST_LOOK)
     finally:
