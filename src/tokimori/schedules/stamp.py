@@ -55,8 +55,9 @@ def parse_stamp(text: str, *, field: str) -> Stamp:
 LENGTHS = "seconds, or numbers with the units w, d, h, m and s, such as 7d, 1h30m, 90s or PT1H30M"
 _UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _SECONDS = re.compile(r"[+-]?\d{1,12}(\.\d{1,9})?\Z", re.ASCII)
-_DATE = r"(?:(\d{1,9})w)?(?:(\d{1,9})d)?"
-_TIME = r"(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9}(?:\.\d{1,9})?)s)?"
+_NUMBER = r"(\d{1,9}(?:\.\d{1,9})?)"
+_DATE = rf"(?:{_NUMBER}w)?(?:{_NUMBER}d)?"
+_TIME = rf"(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s)?"
 _PARTS = re.compile(rf"{_DATE}{_TIME}\Z", re.ASCII)
 _ISO = re.compile(rf"p{_DATE}(?:t{_TIME})?\Z", re.ASCII)
 _DAY = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
@@ -73,6 +74,12 @@ def seconds_in(text: str) -> float | None:
     if found is None or not any(found.groups()):
         return None
     return sum(float(number or 0) * unit for number, unit in zip(found.groups(), _UNITS.values(), strict=True))
+
+
+def iso_text(seconds: float) -> str:
+    """Return a length of time in ISO 8601: P7D if it has whole days, or PT90S."""
+    days, rest = divmod(seconds, 86_400)
+    return f"P{days:.0f}D" if days and not rest else f"PT{f'{seconds:f}'.rstrip('0').rstrip('.')}S"
 
 
 def told_ago(field: str, text: str, now: Moment) -> str:

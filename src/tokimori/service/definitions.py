@@ -17,7 +17,7 @@ from tokimori.model.job import Definition, Job, Terms
 from tokimori.model.job_fields import FIELDS, LONGEST, OF_RETRY
 from tokimori.model.target import Build, Command, Function, Http, Noop, Target, Unreadable
 from tokimori.model.words import check_text, texts_in
-from tokimori.schedules.stamp import seconds_in
+from tokimori.schedules.stamp import iso_text, seconds_in
 from tokimori.service.arguments import ELSEWHERE, JobArguments
 from tokimori.service.given import seconds_of
 from tokimori.spelling import hint, nearest
@@ -98,7 +98,7 @@ def _with_seconds(fields: Mapping[str, object], within: str = "") -> dict[str, o
         elif isinstance(value, str) and path in LENGTHS:
             said[name] = seconds_of(path, value)
         elif isinstance(value, str) and path == "retention" and (seconds := seconds_in(value)) is not None:
-            said[name] = value if value[:1] in "Pp" or seconds < 0 else f"PT{seconds:f}S"
+            said[name] = value if value[:1] in "Pp" or seconds < 0 else iso_text(seconds)
     return said
 
 

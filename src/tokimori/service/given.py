@@ -17,7 +17,7 @@ from tokimori.model.job_fields import LONGEST
 from tokimori.model.sizes import MOST_AUTHOR, check_size
 from tokimori.model.words import check_text
 from tokimori.schedules.fluent import Phrase
-from tokimori.schedules.stamp import LENGTHS, parse_stamp, seconds_in, told_ahead
+from tokimori.schedules.stamp import LENGTHS, iso_text, parse_stamp, seconds_in, told_ahead
 
 When = Moment | datetime | str
 """A moment: microseconds since 1970, an aware datetime, or a text as RFC 3339 writes it."""
@@ -168,7 +168,7 @@ def _plain(name: str, value: object) -> object:
             message = f"{name}: {', '.join(value.said)} beside a schedule are read in schedule.py of a task alone"
             raise InvalidInput(message, field=name, value=str(value), allowed="these terms as arguments of their own")
         case timedelta() if name == "retention":
-            return str(value) if value < timedelta() else f"PT{value.total_seconds():f}S"
+            return str(value) if value < timedelta() else iso_text(value.total_seconds())
         case timedelta():
             return value.total_seconds()
         case datetime() if name in ("starts_at", "ends_at") and value.utcoffset() is not None:

@@ -203,7 +203,7 @@ def test_a_length_of_time_is_seconds_or_a_timedelta(client: Client) -> None:
     )
     terms = job
     assert (terms.delay, terms.late_after, terms.timeout, terms.retry.delay, terms.retry.cap) == (60, 60, 60, 60, 60)
-    assert terms.retention == "PT172801.500000S"
+    assert terms.retention == "PT172801.5S"
     run = client.jobs.trigger("j", "k", debounce=minute)
     assert run.due - run.created == minute
     assert client.jobs.request("j", "t", throttle=minute).id == client.jobs.request("j", "t", throttle=60).id

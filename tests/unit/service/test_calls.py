@@ -53,7 +53,7 @@ def test_values_arrive_as_the_method_takes_them() -> None:
     assert fields == {
         "command": ["/bin/x", "y"],
         "timeout": 120.0,
-        "retention": "PT86400.000000S",
+        "retention": "P1D",
         "starts_at": "2030-01-01T00:00:00+00:00",
         "time_zone": "Europe/Paris",
         "retry": {"delay": 3.0},
