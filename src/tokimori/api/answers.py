@@ -37,9 +37,7 @@ def written(text: bytes, etag: str | None = None) -> Response:
 
 
 def page_of(request: Request, value: object, *, more: bool, **after: str | None) -> Response:
-    """Return a response with a page of a list. If there may be `more`, a `Link` header (RFC 8288) names the next
-    page.
-    """
+    """Return a page of a list. If there may be `more`, a `Link` header (RFC 8288) names the next page."""
     response = answer(value)
     if more:
         others = [(key, value) for key, value in request.query_params.multi_items() if key not in after]
@@ -102,9 +100,7 @@ def said(scope: Scope, header: bytes) -> list[str]:
 
 
 async def read_body(request: Request, kind: type[_T]) -> _T:
-    """Return the JSON body as a value; an empty body counts as an empty object. Raises `InvalidInput` naming the
-    field.
-    """
+    """Return the JSON body as a value, an empty one as an empty object. Raises `InvalidInput` naming the field."""
     body = await request.body() or b"{}"
     check_depth(body)
     try:

@@ -166,9 +166,7 @@ def _probes(health: Callable[[], Health], unready: Callable[[], str | None]) -> 
         return answer(state := health(), 200 if state.status == "ok" else 503)
 
     async def show_readiness(_: Request) -> Response:
-        """Return whether the node takes part and does not stop, so that new requests may be sent here; everybody may
-        ask.
-        """
+        """Return whether the node takes part and does not stop, and so may get new requests; everybody may ask."""
         why = unready()
         return answer(Readiness(status=why or "ready"), 503 if why else 200)
 

@@ -129,9 +129,7 @@ class Connections:
         connection.held = but
 
     def make_room(self) -> bool:
-        """Make room for one more connection, if need be by closing the longest waiting; return whether there is
-        room.
-        """
+        """Make room for one more connection, if need be by closing the longest waiting: False if none is free."""
         if len(self._open) < self.limits.most:
             return True
         self._tell()

@@ -21,9 +21,7 @@ _HERE = Path(__file__).parent
 
 
 class Docs:
-    """Documents of the operations, made at the first request and off the loop. All addresses in them begin with
-    `path_prefix`.
-    """
+    """Documents of the operations, made off the loop at the first request. Their addresses begin with `path_prefix`."""
 
     def __init__(self, operations: Sequence[Operation], version: Callable[[], str], path_prefix: str = "") -> None:
         mine = Operation("openapi", "GET", OPENAPI, self.openapi, dict[str, Any])

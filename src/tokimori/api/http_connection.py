@@ -128,9 +128,7 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
         self._look()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection, and cut circular references: 400 such connections kept the garbage collector for 0.09
-        s.
-        """
+        """Forget the connection, and cut circular references: 400 of them kept the garbage collector for 0.09 s."""
         super().connection_lost(exc)
         self.pipeline.clear()
         self.parser = self.cycle = None  # type: ignore[assignment]

@@ -214,9 +214,7 @@ class JobRoutes:
         ]
 
     async def list(self, request: Request, query: JobQuery) -> Response:
-        """Return jobs by id, a page at a time. A page looks at 20,000 jobs at most, so it may be short and still have a
-        `next`.
-        """
+        """Return jobs by id, a page at a time. It looks at 20,000 jobs at most, so a short page may have a `next`."""
         if query.last_runs:
             checked("last_runs", query.last_runs, MOST_LISTED // query.limit)
         service = self._service(request)
@@ -246,9 +244,7 @@ class JobRoutes:
             raise
 
     async def show(self, request: Request) -> Response:
-        """Return a job, its next moments (none while it is stopped), its edges, and what keeps its runs from
-        starting.
-        """
+        """Return a job, its next moments (none while it is stopped), its edges, and why its runs do not start."""
         found = await self._service(request).jobs.shown(job_id_of(request), SHOWN_TIMES)
         return written(_shown(found), _etag(found.facts.job))
 
@@ -327,9 +323,7 @@ def job_id_of(request: Request) -> str:
 
 
 async def _last_runs(service: Service, jobs: Sequence[Job], limit: int) -> dict[JobId, list[Run]]:
-    """Return the last runs of each of the jobs, newest first. Raises `Refused` where their payloads are too long
-    together.
-    """
+    """Return the last runs of each job, newest first. Raises `Refused` where their payloads are too long together."""
     found = await service.runs.last([job.id for job in jobs], limit, longest=LONGEST)
     last: dict[JobId, list[Run]] = {job.id: [] for job in jobs}
 

@@ -103,9 +103,7 @@ class NodeRoutes:
         )
 
     async def schema(self, request: Request) -> Response:
-        """Return the version of the store's schema, and which migrations are pending: `tokimori db migrate` applies
-        them.
-        """
+        """Return the version of the store's schema, and the pending migrations: `tokimori db migrate` applies them."""
         return answer(await self._service(request).db.status())
 
     async def doctor(self, request: Request) -> Response:

@@ -16,9 +16,7 @@ from tokimori.service.views.runs import RunView
 
 
 class RunsCancelled(Struct, frozen=True, kw_only=True):
-    """Number of cancelled runs of the job. With `next` as `before` the next request goes on; null: there
-    are no more.
-    """
+    """Number of cancelled runs of the job. With `next` as `before` the next request goes on; null: no more are left."""
 
     job_id: str
     cancelled: int

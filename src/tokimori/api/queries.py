@@ -69,9 +69,7 @@ _Query = TypeVar("_Query", bound=Struct)
 
 
 def read_query(request: Request, kind: type[_Query]) -> _Query:
-    """Return the query parameters as a value; those that are lists may be repeated. Raises `InvalidInput` naming the
-    field.
-    """
+    """Return the query parameters as a value; lists may be repeated. Raises `InvalidInput` naming the field."""
     query, hints = request.query_params, hints_of(kind)
     for name in query:
         if name not in hints:

@@ -285,9 +285,7 @@ class RunRoutes:
         return answer([RunView.made(asked.run) for asked in made])
 
     async def attempts(self, request: Request, query: AttemptsQuery) -> Response:
-        """Return the attempts of a run by number, at most the newest hundred; a `Link` names the page of earlier
-        ones.
-        """
+        """Return the attempts of a run by number, the newest hundred at most; a `Link` names the earlier page."""
         view = RunDetailsView.made(await self._service(request).runs.get(await self._id(request), query.before))
         attempts = view.attempts
         earlier = bool(view.attempts_left_out)
@@ -312,9 +310,7 @@ class RunRoutes:
         return answer(RunView.made(await self._service(request).runs.cancel(await self._id(request), body.reason)))
 
     async def restart(self, request: Request, body: NoRequest) -> Response:
-        """End the running attempt of a run, so that the run begins anew. Its node receives the order within
-        a second.
-        """
+        """End the running attempt of a run, so that it begins anew. Its node receives the order within a second."""
         return answer(RunView.made(await self._service(request).runs.restart(await self._id(request))))
 
     async def signal(self, request: Request, body: SignalRequest) -> Response:

@@ -364,9 +364,7 @@ def _cookies(request: Request, name: str) -> list[str]:
 
 
 def _has(given: list[str], *right: str) -> bool:
-    """Return whether one of them is a right one. All are compared, in a time that does not depend on how much of one is
-    right.
-    """
+    """Return whether one of them is a right one. All are compared, in a time that does not depend on what is right."""
     return any([hmac.compare_digest(each.encode(), one.encode()) for each in given for one in right])  # noqa: C419
 
 

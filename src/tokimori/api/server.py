@@ -81,9 +81,7 @@ class HttpDoor:
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}/"
 
     async def start(self) -> None:
-        """Begin to listen. Raises `InvalidInput`, and `Refused` if the port is in use, or without TLS if other machines
-        reach the interface.
-        """
+        """Begin to listen. Raises `InvalidInput`; `Refused` for a port in use, or if others reach it without TLS."""
         self._sockets = listening_sockets(self._interface, self._wanted, port_fixed=self._port_fixed)
         if self.tls is None and not all(_is_loopback(each) for each in self._sockets):
             self._go_beyond_the_machine()

@@ -74,9 +74,7 @@ class Sets:
         ]
 
     async def list(self, request: Request) -> Response:
-        """Return the sets and the apps that declare jobs, with the author of the last apply and whether it was
-        finished.
-        """
+        """Return the sets and the apps that declare jobs, with the author of the last apply and if it was finished."""
         return answer([SetView.made(each) for each in await self._service(request).sets.list()])
 
     async def show(self, request: Request) -> Response:
@@ -85,9 +83,7 @@ class Sets:
         return answer(SetView.made(found))
 
     async def apply(self, request: Request, body: SetRequest) -> Response:
-        """Make a set equal to the body: jobs, calendars, pauses of queues, limits. All is checked before the first
-        change.
-        """
+        """Make a set equal to the body: jobs, calendars, pauses, limits. All is checked before the first change."""
         jobs: dict[str, Any] = {}
         for place, fields in enumerate(body.jobs):
             job_id, field = fields.get("id"), f"jobs[{place}].id"

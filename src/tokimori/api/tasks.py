@@ -146,9 +146,7 @@ class TaskRoutes:
         return answer([BuildView.made(each) for each in await self._service(request).tasks.builds(_name(request))])
 
     async def put_piece(self, request: Request, body: Piece) -> Response:
-        """Store a piece of a future build, by its number from 0. When all are stored, `task_build` lets the task run
-        it.
-        """
+        """Store a piece of a future build, by number from 0. When all are there, `task_build` lets the task run it."""
         digest, number = request.path_params["digest"], request.path_params["number"]
         if not (number.isascii() and number.isdecimal() and len(number) < 9):
             message = f"number: {number!r} is no number"
@@ -157,9 +155,7 @@ class TaskRoutes:
         return answer(PieceKept(digest=digest, number=int(number)))
 
     async def build(self, request: Request, body: NewBuild) -> Response:
-        """Let the task run this build from now on. Its job is made if there is none; fields that the build does not set
-        stay.
-        """
+        """Let the task run this build from now on. A missing job is made; fields that the build does not set stay."""
         tasks = self._service(request).tasks
         return answer(TaskView.made(await tasks.build(_name(request), body.record(), restart=body.restart)))
 

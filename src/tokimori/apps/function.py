@@ -91,9 +91,7 @@ class Requestable(Generic[_P, _R, _T]):
         return self._arguments.name  # as a function: by its module and name
 
     def check_payload(self, payload: Payload | None, *, is_scheduled: bool) -> str | None:
-        """Return the payload of the job as JSON. Raises `InvalidInput` where it does not fit, or a schedule would need
-        one.
-        """
+        """Return the payload of the job as JSON. Raises `InvalidInput` if it does not fit, or a schedule needs one."""
         self._has_payload = payload is not None
         if payload is not None:
             return self._arguments.text_of(payload)
@@ -184,9 +182,7 @@ class Requestable(Generic[_P, _R, _T]):
             raise numbered(number, fault) from None
 
     def at(self, when: Ahead) -> "Asking[_P, _T]":
-        """Return a request at a moment: `fn.at("2030-01-01T00:00:00Z").enqueue(…)`, `fn.at("2h")`,
-        `fn.at(timedelta(hours=2))`.
-        """
+        """Return a request at a moment: `fn.at("2030-01-01T00:00:00Z").enqueue(…)`, `fn.at(timedelta(hours=2))`."""
         return self._asked({"at": when})
 
     def after(self, delay: Span) -> "Asking[_P, _T]":

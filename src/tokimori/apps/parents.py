@@ -26,9 +26,7 @@ class Reads(Protocol):
 
 
 class ParentResult(Struct, frozen=True):
-    """A run after whose end another one was made. `result` is its value, None if it is left out (`left_out` says how
-    to read it).
-    """
+    """A run after whose end another one was made. `result` is its value, None if `left_out` says how to read it."""
 
     job_id: str
     run_id: str

@@ -68,9 +68,7 @@ def place_of(app: object) -> str:
 
 
 def name_of_module(names: dict[str, Any]) -> str:
-    """Return the name of the module with these names: of the program itself that under which worker processes load
-    it.
-    """
+    """Return the name of the module with these names: of the program itself the one that worker processes load."""
     name: str = names.get("__name__", "__main__")
     if name == "__main__" and (spec := names.get("__spec__")) is not None:
         name = spec.name

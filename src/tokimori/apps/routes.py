@@ -137,9 +137,7 @@ def act_of_method(target: type, name: str) -> Act:
 
 
 def _act_of_class(target: type) -> Act:
-    """Return the code of a class with `run`, or `perform` with `before_perform` (False: skip it) and `after_perform`;
-    it gets `task`.
-    """
+    """Return the code of a class with `run`, or `perform` and maybe `before_perform` (False: skip), `after_perform`."""
     name, arguments = method_of(target)
 
     def act(task: Task) -> Any:

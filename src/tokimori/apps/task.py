@@ -294,9 +294,7 @@ def _dropped(*_: object) -> None:
 
 
 def current_task() -> Task:
-    """Return the task in hand of the function or the command that calls this. Raises `Refused` where no run is worked
-    on.
-    """
+    """Return the task in hand of the function or the command that calls this. Raises `Refused` if there is none."""
     task = _current.get()
     if task is None:
         task = task_of_command()

@@ -228,9 +228,7 @@ class Threads(Generic[_T]):
             self._ask_for_a_look()
 
     def close(self) -> None:
-        """Let each thread end after its item, without waiting for it. Items that still wait are not begun: their node
-        is gone.
-        """
+        """Let each thread end after its item, without waiting for it. Waiting items never begin: their node is gone."""
         self._most = len(self._begun)
         self._closed = True
         while self._wake():
@@ -303,9 +301,7 @@ class Threads(Generic[_T]):
     # Threads
 
     def _begin_one(self) -> bool:
-        """Begin a thread; return whether the machine gives one. Raises `RuntimeError` if it does not, and there is
-        none.
-        """
+        """Begin a thread; return whether the machine gives one. Raises `RuntimeError` if not, and there is none."""
         thread = _Thread()
         name = f"tokimori_{len(self._begun) + 1}"
         try:

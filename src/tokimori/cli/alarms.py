@@ -150,9 +150,7 @@ def ping(name: str, start: bool, fail: bool, log: str | None) -> None:
 
 
 def _end_of(stream: BinaryIO) -> str:
-    """Return the end of the stream. All of it is read, so that the writer, a backup say, does not fail at a closed
-    pipe.
-    """
+    """Return the end of the stream. All of it is read, so that its writer does not fail at a closed pipe."""
     end = b""
     while more := stream.read(_CHUNK):
         end = (end + more)[-_MOST_LOG:]

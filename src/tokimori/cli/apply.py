@@ -111,9 +111,7 @@ def _by_part(resources: "Sequence[DeclaredResource]") -> dict[str, dict[str, Any
 
 
 def _placed(fault: InvalidInput, jobs: "Mapping[str, DeclaredJob]") -> InvalidInput:
-    """Return a fault that the service has found, with its place in the files. The field begins with the id of the
-    job.
-    """
+    """Return a fault that the service has found, with its place in the files. Its field begins with the job's id."""
     from tokimori.translators.job_file import fault_in
 
     for job_id, job in jobs.items():

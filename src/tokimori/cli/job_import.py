@@ -166,9 +166,7 @@ def _report(tally: "ImportTally", notes: Sequence[str], wish: "ImportRequest") -
 
 
 def _warnings(tally: "ImportTally") -> Iterator[str]:
-    """Yield lines on refused and skipped entries and lost fields. Of many of one kind some are named and the rest
-    counted.
-    """
+    """Yield lines on refused and skipped entries and lost fields. Of many of a kind some are named, others counted."""
     yield from some_of([f"refused: {place}: {why}" for place, why in tally.refused], "more were refused")
     yield from some_of([f"left out: {place}: {why}" for place, why in tally.left_out], "more were left out")
     told: dict[str, list[str]] = {}

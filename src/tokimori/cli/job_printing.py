@@ -59,9 +59,7 @@ def print_job(done: str, changed: "Job", moments: Sequence[Moment] | None = None
 
 
 def masked(name: str, value: object) -> object:
-    """Return the value of a field with credentials in headers hidden. `--json` shows these, and the names
-    of secrets.
-    """
+    """Return the value of a field with headers' credentials hidden. `--json` shows these, and the names of secrets."""
     kind, _, inner = name.partition(".")
     if kind not in ("headers", "env"):
         return value

@@ -56,9 +56,7 @@ def _asked_for(columns: Sequence[str], listed: Listed[_T]) -> Listed[_T]:
 def wanted(
     columns: Sequence[str], listed: Listed[_T], text: str | None, sort: str | None, *, reverse: bool = False
 ) -> Listed[_T]:
-    """Return the rows with the text in one of their cells, in any case, sorted by the column. Empty cells come last.
-    Pure.
-    """
+    """Return the rows with the text in one of their cells, in any case, sorted by the column, empty ones last. Pure."""
     sought = (text or "").casefold()
     kept = [each for each in listed if any(sought in str(cell).casefold() for row in each[1] for cell in row)]
     if sort is None:

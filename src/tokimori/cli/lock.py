@@ -181,9 +181,7 @@ class LockGroup(Group):
         return super().parse_args(ctx, [_RUN, *args] if "--" in args else args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
-        """Return the command. Raises `UsageError` that says how a program is run, which a mistyped line may have
-        meant.
-        """
+        """Return the command. Raises `UsageError` that says how a program is run, if that may have been meant."""
         if cmd_name == _RUN:
             return run
         found = super().get_command(ctx, cmd_name)

@@ -128,9 +128,7 @@ def _order(
 
 
 async def _whole(service: "Service", text: str) -> str:
-    """Return the id of the only living node whose id begins so. Raises `NotFound`, and `InvalidInput` where several
-    do.
-    """
+    """Return the id of the only living node whose id begins so. Raises `NotFound`, and `InvalidInput` if several do."""
     found = [each.id for each in await service.nodes.list() if each.runs_jobs and each.id.startswith(text.lower())]
     if len(found) > 1:
         message = f"node: the ids of several nodes begin with {text!r}: {', '.join(found[:5])}"

@@ -163,9 +163,7 @@ def make_folders(settings: "Settings") -> None:
 
 
 def run_node(settings: "Settings", tell: Callable[[str], None], read: Callable[[], "Loaded"]) -> int:
-    """Run a node until it is stopped; return the exit code. `tell` prints a line for the user, `read` reads settings
-    anew.
-    """
+    """Run a node until it is stopped; return the exit code. `tell` prints a line, `read` reads settings anew."""
     from tokimori.clock import SystemClock
     from tokimori.executors.keeper.kernel import Title, name_myself
     from tokimori.logs.reading import Rotation

@@ -81,9 +81,7 @@ class Absent(Enum):
 
 
 def in_service(act: Callable[["Service"], Awaitable[_T]], absent: Absent = Absent.REFUSED) -> _T:
-    """Return the result of `act`, which gets a service on the store of the settings, or that of a node
-    (`cli/remote.py`).
-    """
+    """Return the result of `act`, which gets a service on the settings' store, or that of a node (`cli/remote.py`)."""
     import asyncio
 
     from tokimori.cli.remote import server

@@ -63,9 +63,7 @@ def usage_message(error: click.UsageError) -> str:
 
 
 async def with_suggestion(service: "Service", fault: "NotFound") -> "NotFound":
-    """Return the fault with the name that was probably meant, of a job, a calendar, a semaphore, a secret or a
-    token.
-    """
+    """Return the fault with the name that was probably meant, of a job, calendar, semaphore, secret or token."""
     from tokimori.errors import TokimoriError
 
     try:

@@ -23,9 +23,7 @@ _NAMED = 3
 
 
 def stop_node(loaded: "Loaded", timeout: float | None, *, now: bool) -> int:
-    """Let the node drain, or with `now` release its runs; return the exit code. Raises `Conflict` if it
-    takes too long.
-    """
+    """Let the node drain, or with `now` release its runs; return the exit code. Raises `Conflict` after too long."""
     from tokimori.node.background import Absent, Stale, grip, note_stopped, remove_note, standing
 
     folder, said = loaded.settings.state_dir, loaded.settings

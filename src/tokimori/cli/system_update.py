@@ -43,9 +43,7 @@ def version_of(wheel: Path) -> str:
 
 
 def packed_again(installed: Distribution, folder: Path) -> Path:
-    """Return the installed version as a wheel in the folder. Raises `Refused` for an installation from a folder of
-    sources.
-    """
+    """Return the installed version as a wheel in the folder. Raises `Refused` if that is a folder of sources."""
     told = json.loads(installed.read_text("direct_url.json") or "{}")
     if told.get("dir_info", {}).get("editable"):
         message = "this is an editable installation: update its sources, and start the node again"

@@ -75,9 +75,7 @@ class Behind(Protocol):
         ...
 
     async def answering(self, run: Run, found: RunId) -> Run:
-        """Return the run of that id. A run made in the same transaction is invisible elsewhere, and returned as it was
-        made.
-        """
+        """Return the run of that id. One made in the same transaction is invisible elsewhere, and returned as made."""
         ...
 
 
@@ -292,9 +290,7 @@ class OnStore:
         return replace(run, state=RunState.WAITING, lane=None), outside
 
     async def answering(self, run: Run, found: RunId) -> Run:
-        """Return the run of that id. A run made in the same transaction is invisible elsewhere, and returned as it was
-        made.
-        """
+        """Return the run of that id. One made in the same transaction is invisible elsewhere, and returned as made."""
         if found == run.id:
             return run
         try:

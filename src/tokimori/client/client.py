@@ -160,9 +160,7 @@ def open_async(
 def client_maker(
     url: str | None, *, time_zone: str | None, author: str | None, semaphore_store: str | None
 ) -> Callable[[], AsyncClient]:
-    """Return a function that makes clients for the store at `url`, one for each process. Raises what `open_async`
-    does.
-    """
+    """Return a function that makes clients for the store at `url`, one a process. Raises what `open_async` does."""
     for name, given in (("url", url), ("time_zone", time_zone), ("semaphore_store", semaphore_store)):
         if given is not None:
             check_text(name, given)

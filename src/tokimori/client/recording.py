@@ -31,9 +31,7 @@ class Recorder:
         self._left_out: Counter[str] = Counter()
 
     async def carry_out(self, jobs: Jobs[Inside], audit: Audit[Inside], change: Change) -> Any:
-        """Carry out a method and return its result; a change is recorded with who, before and after, or else
-        counted.
-        """
+        """Carry out a method and return its result; a change is recorded with who, before and after, or counted."""
         if self._has_room():
             await self.tell_left_out(audit)
             return await carried_out(jobs, audit, change)

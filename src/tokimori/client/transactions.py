@@ -241,9 +241,7 @@ def _marked(statement: str, marks: Sequence[str]) -> str:
 
 
 def _literal(value: object) -> str:
-    """Return the value as a literal that means the same in every session of MariaDB or MySQL, with any
-    character set.
-    """
+    """Return the value as a literal that means the same in each session of MariaDB or MySQL, with any character set."""
     match value:
         case None:
             return "NULL"

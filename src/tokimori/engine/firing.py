@@ -156,9 +156,7 @@ def share_of_many(turn: Turn, node: NodeId, peers: Iterable[NodeId]) -> Share:
 
 
 def share_of(turn: Turn, node: NodeId, peers: Iterable[NodeId]) -> Share:
-    """Return the share of this node. If nodes see different peers, some work is done twice and none is left out: all
-    nodes may take the rest.
-    """
+    """Return the share of this node. If nodes see different peers, some work is done twice; all may take the rest."""
     nodes = sorted([node, *peers])
     if turn is not Turn.SHARE or len(nodes) == 1:
         return ALL

@@ -351,9 +351,7 @@ class LastingTrouble:
         return replace(reading, state=replace(reading.state, held=held), happened=[*reading.happened, *happened])
 
     async def _names(self, occasion: Occasion, at: float, *, elsewhere: bool = False) -> Sequence[str]:
-        """Return the notifiers for an occasion; none if the job is gone. Expectations elsewhere have notifiers with
-        `elsewhere`.
-        """
+        """Return the notifiers for an occasion; none if the job is gone. Expectations elsewhere have their own."""
         if elsewhere:
             return [name for name, each in (await self._known.tellers(at)).items() if each.notifier.elsewhere]
         job = await self._known.job(occasion.job_id, at)

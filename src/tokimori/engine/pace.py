@@ -12,9 +12,7 @@ FIRST, GROWTH = 50, 10
 
 
 class Appetite:
-    """Number of jobs to read at once: more of small ones, `most` at most; of large ones as many as bring `LARGE`
-    bytes.
-    """
+    """Number of jobs to read at once: more of small ones, `most` at most; of large ones what brings `LARGE` bytes."""
 
     def __init__(self, most: int) -> None:
         self._most = most

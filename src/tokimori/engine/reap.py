@@ -75,9 +75,7 @@ class Reaper:
         return notes_in(await self._store.output(run.id, NUMBER), run)
 
     async def _settle(self, by: NodeId, now: Moment, at: float) -> bool:
-        """Settle lost runs; return whether there may be more. If nothing took effect, none is left, or others were
-        faster.
-        """
+        """Settle lost runs; return whether there may be more. Without effect none is left, or others were faster."""
         changes = self._unsettled.batch(at)
         if not changes:
             return False

@@ -132,9 +132,7 @@ def _parks(claimed: Claimed) -> bool:
 
 
 def storable(text: str) -> str:
-    """Return the text without what no database can hold (NULs, halves of surrogate pairs): the store would refuse
-    it.
-    """
+    """Return the text without NULs and halves of surrogate pairs: no database holds them."""
     return text.encode(errors="backslashreplace").decode().replace("\0", "\\0")
 
 

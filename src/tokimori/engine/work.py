@@ -284,9 +284,7 @@ class Work:
             self._ends[key] = min(at, self._ends.get(key, at))
 
     def overtime(self, before: Moment) -> list[tuple[Run, Moment]]:
-        """Return the runs whose attempts were asked to end before that moment, and have not; when each was, oldest
-        first.
-        """
+        """Return the runs whose attempts were asked to end before that moment, and have not, and when; oldest first."""
         late = sorted((at, key) for key, at in self._ends.items() if at < before)
         return [(self._owned[key].run, at) for at, key in late if key in self._owned]
 

@@ -101,9 +101,7 @@ class BuildExecutor:
                 self._commands.start([replace(task, target=command)])
 
     async def _command(self, task: AttemptTask) -> Command:
-        """Return the command that runs the build. Raises `TokimoriError`, and `OSError` if this machine can't keep it
-        now.
-        """
+        """Return the command that runs the build. Raises `TokimoriError`, and `OSError` if it can't be kept now."""
         if not isinstance(task.target, Build):
             raise Bug(f"a {type(task.target).__name__} was given to the executor of builds")
         name, digest = task.target.task, task.target.digest
@@ -254,9 +252,7 @@ class Environments:
             os.close(lock)
 
     def forget(self, oldest: float) -> None:
-        """Remove environments that were last used before `oldest` (seconds since 1970), and those that are
-        unfinished.
-        """
+        """Remove environments that were last used before `oldest` (seconds since 1970), and unfinished ones."""
         for folder in self._folder.iterdir() if self._folder.is_dir() else ():
             if not folder.is_dir():
                 continue
@@ -345,9 +341,7 @@ class BuildCache:
             unnamed.unlink(missing_ok=True)
 
     def python_of(self, digest: str) -> str:
-        """Return the Python that runs the build, with all on which it depends. Raises `Refused` where that can't be
-        had.
-        """
+        """Return the Python that runs the build, and all that it needs. Raises `Refused` if that can't be had."""
         return self._environments.python_for(manifest_of(self.file_of(digest).read_bytes()))
 
     def variables_of(self, digest: str) -> tuple[str, ...]:

@@ -166,9 +166,7 @@ class CommandExecutor:
         return post
 
     def _order(self, task: AttemptTask) -> tuple[wire.Start, Exchange]:
-        """Return the order to begin the attempt, and its files. Raises `Refused`; `OSError` where this node lacks
-        files.
-        """
+        """Return the order to begin the attempt, and its files. Raises `Refused`; `OSError` if the node lacks files."""
         command = task.target
         if not isinstance(command, Command):
             raise Bug(f"a {type(command).__name__} was given to the executor of commands")

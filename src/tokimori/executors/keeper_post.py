@@ -113,9 +113,7 @@ class KeeperPost:
         return self._keeper.pid, await self._keeper.bury()
 
     def close(self) -> Coroutine[None, None, None]:
-        """Order the keeper to end all its processes and exit. It may die from the call on, not only from the first
-        await.
-        """
+        """Order the keeper to end all its processes and exit. It may die from the call on, before the first await."""
         self._closing = True
         return self._close()
 

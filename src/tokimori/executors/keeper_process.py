@@ -250,9 +250,7 @@ class ForegroundCommand:
 
 
 def _own_input() -> int | None:
-    """Return a copy of our standard input, under a number that the keeper's own does not take; None where it is
-    closed.
-    """
+    """Return a copy of our standard input, under a number that the keeper's own does not take; None if closed."""
     try:
         return fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3)
     except OSError:

@@ -47,9 +47,7 @@ class Letter:
 
 
 def letter_of(task: AttemptTask, target: Email, now: Moment) -> Letter:
-    """Return the e-mail of this attempt. Its `Message-ID` is the same at each attempt, so that a repeated e-mail is
-    recognised.
-    """
+    """Return the e-mail of this attempt. Its `Message-ID` is the same at each attempt, so repeats are recognised."""
     facts = facts_of(task, (target.subject, target.text))
     host, port = server_of(target.smtp, target.tls)
     login = None

@@ -46,9 +46,7 @@ def needles_of(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """Yield the value, its lines (a key may be shown with a margin), and both as JSON and addresses have them;
-    base64.
-    """
+    """Yield the value, its lines (keys have margins), both as JSON and addresses have them, and base64."""
     lines = [line.strip() for line in value.splitlines()]
     for text in (value, *(line for line in lines if len(line) >= SHORTEST)):
         yield text
@@ -79,9 +77,7 @@ def _encoded(text: str) -> bytes:
 
 
 def hidden_in_json(line: bytes, needles: Sequence[str]) -> bytes:
-    """Return the same of a text that may be JSON, and then stays so, unless it is nested deeply: a number becomes a
-    text.
-    """
+    """Return the same of a text that may be JSON, and stays so unless nested deeply: a number becomes a text."""
     found = redacted(line, [*map(_encoded, needles)])
     if found == line or not _is_json(line) or _is_json(found):
         return found

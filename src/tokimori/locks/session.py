@@ -100,9 +100,7 @@ class Session:
             raise lost(held)
 
     async def _of_own_run(self, wanted: Wanted) -> Held | None:
-        """Return the units of the run that started this program, if it holds some. Its node ends this program with the
-        run.
-        """
+        """Return the units of the run that started this program, if it holds some. Its node ends both together."""
         if wanted.name in self._program.permits:
             weight, token = self._program.permits[wanted.name]
             check_weight(wanted, weight)

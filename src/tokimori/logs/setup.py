@@ -64,9 +64,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def _unicode(text: str) -> str:
-    """Return the text without halves of surrogate pairs (bytes of file names that are not UTF-8), which JSON can't
-    hold.
-    """
+    """Return the text without halves of surrogate pairs (file names that are no UTF-8), which JSON can't hold."""
     return text.encode(errors="backslashreplace").decode()
 
 

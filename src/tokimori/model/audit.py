@@ -58,9 +58,7 @@ def shown(value: object) -> Any:
 
 
 def name_of(at: Moment, random: RandomBytes) -> str:
-    """Return the name of an entry: names of later ones are smaller, because documents are listed in the order of
-    names.
-    """
+    """Return the name of an entry: names of later ones are smaller, as documents are listed by name."""
     return f"{older_than(at)}-{random(4).hex()}"
 
 

@@ -131,9 +131,7 @@ class _Draft(Struct):
 
     @property
     def upcoming(self) -> Moment | None:
-        """Return the first occurrence after the cursor. No step of a decision costs as much: each is looked for
-        once.
-        """
+        """Return the first occurrence after the cursor. No step costs as much: each is looked for once."""
         if self.found is None or self.found[0] != self.cursor:
             self.found = self.cursor, self.asked.next_after(self.cursor)
         return self.found[1]

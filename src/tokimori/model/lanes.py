@@ -104,7 +104,5 @@ def rank_of(due: Moment, priority: int) -> int:
 
 
 def head_start(priority: int) -> int:
-    """Return the microseconds by which a run of this priority is ahead of one of priority 0 that is due at the same
-    moment.
-    """
+    """Return the microseconds by which a run of this priority precedes one of priority 0 due at the same moment."""
     return priority * MINUTE

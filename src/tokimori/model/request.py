@@ -189,9 +189,7 @@ PUT_OFF = ("state", "nominal", "due", "priority", "rank", "payload", "lane", "bl
 
 
 def put_off(run: Run, asked: Run, lane: Lane) -> Run:
-    """Return a run that has never started, with the content of a later request of its key. It waits for its moment
-    anew.
-    """
+    """Return a run that never started, with the content of a later request of its key. It waits for its moment anew."""
     return replace(
         run,
         state=move(run.state, RunMove.PUT_OFF),

@@ -84,9 +84,7 @@ def asked_retry(run: Run, outcome: Outcome, retry: Retry, now: Moment) -> Outcom
 
 
 def after_asking(outcome: Outcome, retry: Retry) -> Retry:
-    """Return the policy for a run that requests a retry: if it then counts as a failure, it waits no less than
-    requested.
-    """
+    """Return the policy for a run that requests a retry: counted as a failure it waits no less than requested."""
     if not isinstance(outcome, RetryAt | RetryIn):
         return retry
     cap = None if retry.cap is None else max(retry.cap, retry.asked_delay)

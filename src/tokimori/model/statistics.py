@@ -94,9 +94,7 @@ def statistics(job_id: str, counts: Sequence[DailyCount], runs: Sequence[Run], z
 
 
 def quantiles(lengths: Sequence[int]) -> Quantiles | None:
-    """Return quantiles of lengths in microseconds; None for none. Negative ones, from clocks that differ, count as
-    0.
-    """
+    """Return quantiles of lengths in microseconds; None for none. Negative ones (clocks differ) count as 0."""
     if not lengths:
         return None
     p50, p95, p99, most = (max(0, each) / SECOND for each in _reached(sorted(lengths)))

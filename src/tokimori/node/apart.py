@@ -112,9 +112,7 @@ class ApartSource:
         self._store.watch(wake)
 
     async def _claim_with_units(self, claim: Claim, lane: Lane, now: Moment) -> list[Claimed] | None:
-        """Return one run, if there are units. If the store does not answer, the node later releases runs that it does
-        not know.
-        """
+        """Return one run, if there are units. If the store does not answer, the node later releases unknown runs."""
         units = self._stock.take(lane)
         if units is None:
             return None

@@ -8,9 +8,7 @@ log = logging.getLogger(__name__)
 
 
 def load_average() -> float:
-    """Return how many threads of this machine ran or wanted to, on average over the last minute, as `uptime` shows
-    it.
-    """
+    """Return how many threads of this machine ran or wanted to, on average over a minute, as `uptime` shows it."""
     return os.getloadavg()[0]
 
 

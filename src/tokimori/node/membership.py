@@ -221,9 +221,7 @@ class Membership:
         return BeatAnswer(pulse, sent, overdue(self._watch, at), unbroken)
 
     async def _beat(self, started: tuple[StartedRun, ...]) -> Pulse | None:
-        """Beat. If the store refuses to note a process, the node only says that it lives: ends report processes
-        again.
-        """
+        """Beat. If the store refuses to note a process, it only says that it lives: ends report processes again."""
         try:
             return await self._source.tick(Beat(node=self.id, started=started), self.now)
         except Exception as fault:

@@ -96,9 +96,7 @@ def make_secret(state_dir: Path) -> str:
 
 
 def read_secret(state_dir: Path) -> str:
-    """Return the secret of this state folder. Raises `NotFound`, and `Refused` if other users can read or have written
-    it.
-    """
+    """Return the secret of this state folder. Raises `NotFound`, and `Refused` if others can read it or wrote it."""
     file = state_dir / NAME
     try:
         with os.fdopen(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as opened:

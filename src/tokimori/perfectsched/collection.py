@@ -170,9 +170,7 @@ class Task(ScheduleWithMetadata):
 
 
 def data_of(payload: str | None) -> Any:
-    """Return the data of a schedule: its payload read as JSON, or as a text if it is none. A person may trigger a job
-    with any text.
-    """
+    """Return the data of a schedule: its payload as JSON, or a text if it is none: people trigger with any text."""
     if payload is None:
         return {}
     try:

@@ -11,9 +11,7 @@ class Cipher(Protocol):
     """Cipher with keys that the store never sees. Its methods take a while; they are called in threads."""
 
     def seal(self, content: bytes) -> str:
-        """Return the content, encrypted with the first key. Raises `Refused` without a key, `StoreUnavailable` for a
-        while.
-        """
+        """Return the content encrypted with the first key. Raises `Refused` without one, else `StoreUnavailable`."""
         ...
 
     def open(self, sealed: str) -> bytes:

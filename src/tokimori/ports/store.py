@@ -88,9 +88,7 @@ class Schema(Protocol):
         ...
 
     async def differences(self) -> list[str]:
-        """Return the differences to the tables that this program's migrations make, a sentence each. Raises
-        `Refused`.
-        """
+        """Return the differences to the tables of this program's migrations, a sentence each. Raises `Refused`."""
         ...
 
     def faults(self) -> Sequence[str]:
@@ -262,9 +260,7 @@ class Runs(Protocol):
         ...
 
     async def attempts(self, run_id: RunId) -> list[Attempt]:
-        """Return the kept attempts, by number. The current attempt of a running run, and a first success, are in the
-        run.
-        """
+        """Return kept attempts by number. The current attempt of a running run, and a first success are in the run."""
         ...
 
     async def output(self, run_id: RunId, attempt: int) -> Output | None:

@@ -93,9 +93,7 @@ class LocalDays(Struct, frozen=True):
         return Moment(moment_of(day * DAY + time, self.zone))
 
     def passed(self, day: int, moment: int) -> int:
-        """Return the time since midnight, in microseconds, before which clocks have shown all of the day at the
-        moment.
-        """
+        """Return the microseconds since midnight before which clocks have shown all of the day at the moment."""
         start, end, offset, _ = stretch_at(self.zone, moment)
         midnight = day * DAY - offset
         shown = moment - midnight + 1

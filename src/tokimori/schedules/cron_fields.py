@@ -236,9 +236,7 @@ def _range(kind: FieldKind, first: int, last: int, step: int, term: str) -> Iter
 
 
 def _spread_values(kind: FieldKind, term: str, spread: str) -> Iterable[int]:
-    """Return the values of `H`, a value that depends on the job's id only and spreads many jobs; `H/n`: every n from it
-    on.
-    """
+    """Return the values of `H`, which depends on the job's id only and spreads jobs; `H/n`: every n from it on."""
     found = _SPREAD_TERM.match(term)
     if found is None or kind is YEAR:
         _refuse(kind, term)

@@ -48,9 +48,7 @@ class Phrase(str):
         return Phrase(f"{self} at {print_time(parse_time(time))}").terms(**self.said)
 
     def terms(self, **terms: object) -> "Phrase":
-        """Return the same schedule with terms of the job, as `add` takes them:
-        `every(10).seconds.terms(timeout=60)`.
-        """
+        """Return the same schedule with a job's terms, as `add` takes them: `every(10).seconds.terms(timeout=60)`."""
         other = Phrase(self)
         other.said = MappingProxyType({**self.said, **terms})
         return other

@@ -151,9 +151,7 @@ class Every(ZonedSchedule):
 
 
 def every(n: int, unit: str, anchor: Moment, rules: ZoneRules) -> Every:
-    """Return every `n` units (`second` … `week`) from an anchor on. Raises `InvalidSchedule` for one beyond the
-    calendar.
-    """
+    """Return every `n` units (`second` … `week`) from an anchor on. Raises `InvalidSchedule` beyond the calendar."""
     if not FIRST_WALL + 2 * DAY < anchor < LAST_WALL - 2 * DAY:
         message = "anchor: the moment from which an interval counts is too far away"
         raise InvalidSchedule(message, field="anchor", value=anchor, allowed="years 1 to 9998")

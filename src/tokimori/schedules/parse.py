@@ -77,9 +77,7 @@ def parse_schedule(
 
 @lru_cache(maxsize=4096)
 def _shared(text: str, zone: str, gap: str, first: bool, clamp: bool) -> Schedule | None:
-    """Return the schedule of a text that many jobs share; None for `every …` and `H`, which mean something else in
-    each.
-    """
+    """Return the schedule of a text that many jobs share; None for `every …` and `H`, which differ in each."""
     if _SPREAD.search(text) or "every" in text.lower():
         return None
     rules = ZoneRules(check_zone(zone), Gap(gap), Fold.FIRST if first else Fold.BOTH)

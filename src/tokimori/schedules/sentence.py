@@ -257,9 +257,7 @@ def _counted(unit: str, values: Sequence[int]) -> str:
 
 
 def _runs(values: Sequence[int], name: Callable[[int], str], through: str = "to") -> str:
-    """Return the names of the values; three and more in a row as `first to last`, many at one distance as `a, b, …
-    z`.
-    """
+    """Return the names of the values; three and more in a row as `first to last`, at one distance as `a, b, … z`."""
     steps = {later - earlier for earlier, later in pairwise(values)}
     if len(values) > _MOST_CLOCK_TIMES and len(steps) == 1 and steps != {1}:
         return f"{name(values[0])}, {name(values[1])}, … {name(values[-1])}"

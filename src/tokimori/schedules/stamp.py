@@ -83,9 +83,7 @@ def iso_text(seconds: float) -> str:
 
 
 def told_ago(field: str, text: str, now: Moment) -> str:
-    """Return the text of a moment that is mostly past: a length says how long ago. A time without offset stays without
-    one.
-    """
+    """Return the text of a moment that is mostly past: a length says how long ago. Without offset it stays so."""
     return _told(field, text, now, -1)
 
 

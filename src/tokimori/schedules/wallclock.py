@@ -150,9 +150,7 @@ def any_of(clocks: Sequence[WallClock]) -> WallClock | Clocks:
 
 
 def joined(clocks: Iterable[WallClock]) -> list[WallClock]:
-    """Return the same times in fewer clocks: those that differ in their minutes alone, or their seconds alone, are
-    one.
-    """
+    """Return the same times in fewer clocks: those that differ in minutes alone, or seconds alone, are one."""
     minutes: dict[tuple[Days, int], int] = {}
     for clock in clocks:
         minutes[clock.days, clock.seconds] = minutes.get((clock.days, clock.seconds), 0) | clock.minutes

@@ -54,9 +54,7 @@ class _ZoneFile(NamedTuple):
 
 
 def stretch_at(zone: str, moment: int) -> Stretch:
-    """Return the stretch of the zone that holds the moment; `zone` is an IANA name or a fixed offset such as
-    `+02:00`.
-    """
+    """Return the stretch of the zone with the moment; `zone` is an IANA name or a fixed offset such as `+02:00`."""
     known = _known(zone)
     if moment < known.until:
         return known.stretches[bisect_right(known.starts, moment) - 1]
@@ -204,9 +202,7 @@ def _of_year(zone: str, year: int) -> tuple[Stretch, ...]:
 
 
 def _yearly(zone: str, year: int) -> tuple[_Change, ...]:
-    """Return the changes of a year for which the rule holds: years of the same length and first weekday have the
-    same.
-    """
+    """Return the changes of a year for which the rule holds: years of one length and first weekday share them."""
     if year > _LAST_YEAR:
         return ()
     start = _second_of(year)
@@ -260,9 +256,7 @@ def _last_listed(zone: str) -> int:
 
 
 def _listed(zone: str) -> Sequence[int]:
-    """Return the seconds that the zone's file lists (RFC 8536): those of its second part, behind an older form of the
-    same.
-    """
+    """Return the seconds that the zone's file lists (RFC 8536): those of the second part, behind an older form."""
     with _file_of(zone) as file:
         data = file.read()
     utc, standard, leaps, times, types, letters = unpack_from(">6l", data, 20)

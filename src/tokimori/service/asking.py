@@ -47,9 +47,7 @@ async def retried(
 
 
 async def cancel_all(cancel: Callable[[str, str], Awaitable[object]], runs: Sequence[Run], reason: str) -> int:
-    """Cancel these runs, some at a time, and return the number of those that had not ended. After an error no further
-    call is running.
-    """
+    """Cancel these runs, some at a time, and return how many had not ended. After an error no call is running."""
     found = 0
     for start in range(0, len(runs), AT_ONCE):
         asked = (cancel(run.id, reason) for run in runs[start : start + AT_ONCE])

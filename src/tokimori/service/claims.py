@@ -141,9 +141,7 @@ class Claims(Part[M]):
     async def fail(
         self, run_id: str, token: int, *, error: str, retry: bool = True, output: str | None = None
     ) -> RunState:
-        """End an attempt as failed; the job's policy decides about a retry, unless `retry` is false. Else as
-        `finish`.
-        """
+        """End an attempt as failed; its policy decides about a retry, unless `retry` is false. Else as `finish`."""
         outcome = Failed(said_text("error", error), final=not retry)
         return await self._place.end(key_of(run_id, token), "fail", outcome, output)
 

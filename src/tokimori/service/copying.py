@@ -169,9 +169,7 @@ async def _check_running(source: Store) -> None:
 
 
 async def _check_other(source: Store, target: Store) -> None:
-    """Refuse to copy a store onto itself, however its URLs are spelt. A mark that is written to the target must not
-    appear in the source.
-    """
+    """Refuse to copy a store onto itself, however its URLs are spelt: a mark in the target is none of the source."""
     kind, name, text = UNFINISHED.kind, "probe", token_hex(16)
     with suppress(NotFound):  # of a copy that was killed
         old = await retried(partial(target.get_document, kind, name), StoreUnavailable)

@@ -183,9 +183,7 @@ def _on_vanishing(job: Job, declared: Declared, known: str | None) -> str:
 
 
 async def _remember(documents: Documents[DeclaredDigests], app: str, changes: Mapping[str, str | None]) -> None:
-    """Store the digests of declared jobs, and delete those that are None. Digests that another node stored at the same
-    time stay.
-    """
+    """Store the digests of declared jobs, and delete those that are None. What another node stored meanwhile stays."""
     parts: dict[str, dict[str, str | None]] = {}
     for job_id, digest in changes.items():
         parts.setdefault(_part_of(app, job_id), {})[job_id] = digest
@@ -194,9 +192,7 @@ async def _remember(documents: Documents[DeclaredDigests], app: str, changes: Ma
 
 
 def _part_of(app: str, job_id: str) -> str:
-    """Return the document that has the job: one of sixteen, since a single one has no room for all jobs of a large
-    app.
-    """
+    """Return the document that has the job: one of sixteen, as one has no room for all jobs of a large app."""
     return f"{app}/{sha256(job_id.encode()).hexdigest()[0]}"
 
 
@@ -240,9 +236,7 @@ def _declared_elsewhere(job: Job, said: Mapping[str, Any]) -> str | None:
 
 
 def _changes(job: Job, said: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the patch that gives the job the declared fields. Fields that are no longer declared get their
-    defaults.
-    """
+    """Return the patch that gives the job the declared fields. Fields no longer declared get their defaults."""
     old = dict[str, Any](fields_of(job.definition))
     changes: dict[str, Any] = {name: None for name in old if name not in said and name != "time_zone"}
     for name, value in without_count(said).items():

@@ -123,7 +123,5 @@ APPS = DocumentKind(
 
 
 def without_count(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields without the one that is no part of a definition: it is counted down, and said only at the
-    first.
-    """
+    """Return the fields without the one that no definition has: it is counted down, and said only at the first."""
     return {name: value for name, value in fields.items() if name != "runs_remaining"}

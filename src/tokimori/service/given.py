@@ -55,9 +55,7 @@ def moment_of(field: str, given: object, zone: str) -> Moment:
 
 
 def moment_ahead(field: str, given: object, zone: str, now: Moment) -> Moment:
-    """Return the moment that one of `Ahead` describes. Raises `InvalidInput`, also for bare numbers, whose unit is
-    unknown.
-    """
+    """Return the moment that one of `Ahead` describes. Raises `InvalidInput`, also for numbers without a unit."""
     match given:
         case timedelta() if given >= timedelta():
             return moment_of(field, now + round(given / timedelta(microseconds=1)), zone)

@@ -32,9 +32,7 @@ def direct(edges: Iterable[Edge], job_id: JobId) -> list[Edge]:
 
 
 def around(edges: Sequence[Edge], job_id: JobId, most: int = MOST_EDGES) -> list[Edge]:
-    """Return the edges above and below this job, in order, however many other jobs are between: of over `most` the
-    nearest.
-    """
+    """Return the edges above and below this job, in order, however far away: of over `most` the nearest."""
     above = _by_distance(edges, job_id, lambda edge: (edge.child, edge.parent))
     below = _by_distance(edges, job_id, lambda edge: (edge.parent, edge.child))
     in_turn = chain.from_iterable(zip_longest(above, below))
@@ -57,9 +55,7 @@ def _by_distance(edges: Iterable[Edge], start: JobId, ends: Callable[[Edge], tup
 
 
 def tree(edges: Sequence[Edge]) -> list[str]:
-    """Return a tree for each job without parents, its children indented below it. The children of a job are drawn
-    once.
-    """
+    """Return a tree for each job without parents, its children indented below it. A job's children are drawn once."""
     children: dict[JobId, list[Edge]] = {}
     for edge in sorted(edges):
         children.setdefault(edge.parent, []).append(edge)
@@ -91,9 +87,7 @@ def _branches(root: JobId, children: dict[JobId, list[Edge]], shown: set[JobId])
 
 
 def how(edge: Edge) -> str:
-    """Return the condition of an edge: `on success`, or `on success (all of 3)` if the child waits for all of its
-    parents.
-    """
+    """Return the condition of an edge: `on success`, or `on success (all of 3)` if the child waits for all parents."""
     return f"on {edge.on}" + (f" (all of {edge.joins})" if edge.joins else "")
 
 

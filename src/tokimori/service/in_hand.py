@@ -46,9 +46,7 @@ class InHand(Struct, kw_only=True):
 
     @property
     def over_at(self) -> float:
-        """Return the time at which the run is taken away without a heartbeat; infinity while its end is
-        being stored.
-        """
+        """Return the time at which the run is taken away without a heartbeat; infinity while its end is stored."""
         return inf if self.said is not None else min(self.alive_until, self.deadline)
 
 
@@ -125,9 +123,7 @@ class Hands:
             held.claimed = replace(held.claimed, run=replace(held.claimed.run, cancel=reason))
 
     def compare(self, owned: Collection[Key]) -> None:
-        """Remove runs that the store has not named twice in a row. A run that is missing once may be newer than the
-        answer.
-        """
+        """Remove runs that the store has not named twice in a row. One missing once may be newer than the answer."""
         for held in self:
             if held.key in owned or held.said is not None:
                 held.unseen = False

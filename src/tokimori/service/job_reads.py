@@ -63,9 +63,7 @@ class JobReads(JobBulk[M], JobDurations[M]):
 
     @operation(Role.READ, JOB, gives=JobView.made)
     async def get(self, job_id: str) -> Job:
-        """Return the job of that id. A deleted job is found, as `deleted`, until its last run ends or its id is
-        reused.
-        """
+        """Return the job of that id. Deleted ones are found, `deleted`, until its last run ends or the id is reused."""
         return await known_job(self._store, job_id)
 
     @operation(Role.READ, OPEN, gives=FoundJobsView.made)
@@ -84,9 +82,7 @@ class JobReads(JobBulk[M], JobDurations[M]):
 
     @operation(Role.READ, JOB, gives=JobView.of_shown)
     async def shown(self, job_id: str, n: int = 5) -> Shown:
-        """Return the job with all that is shown with it, and its next `n` moments. The store is asked all of it at
-        once.
-        """
+        """Return the job with all that is shown with it, and its next `n` moments. The store is asked all at once."""
         wanted, now = checked("n", n, self._caller.bounds.moments), await self._now()
         mark = self._ground.foreseen.mark() if not self._ground.apart else None
         if (known := self._ground.foreseen.unchanged(check_job_id(job_id), mark, now, wanted)) is not None:
@@ -122,9 +118,7 @@ class JobReads(JobBulk[M], JobDurations[M]):
 
     @operation(Role.READ, JOB)
     async def too_heavy(self, job_id: str) -> Sequence[str]:
-        """Return a sentence for each weight of the job above its semaphore's limit: until that is raised no run
-        starts.
-        """
+        """Return a sentence for each weight of the job above its semaphore's limit: till it is raised no run starts."""
         return tuple([each.text for each in await self._writer.weights.too_heavy((await self.get(job_id)).definition)])
 
     @operation(Role.READ, OPEN)
@@ -262,9 +256,7 @@ class JobReads(JobBulk[M], JobDurations[M]):
         return await self.verify(job_id, _since_moved(sight, await self.get(job_id), first), last)
 
     async def _range(self, job_id: str, first: When | None, last: When | None) -> tuple[Job, Moment, Moment, Moment]:
-        """Return the job, a range of its occurrences, and now. Raises `InvalidInput` for an empty range, or too long a
-        one.
-        """
+        """Return the job, a range of its occurrences, and now. Raises `InvalidInput` for an empty or too long range."""
         job, now = await self.get(job_id), await self._now()
         zone = job.definition.time_zone
         since = known_since(job, now) if first is None else moment_of("first", first, zone)

@@ -67,9 +67,7 @@ def writer_on(ground: Ground, caller: Caller) -> "JobWriter":
 
 
 class JobWriter(Struct, frozen=True, kw_only=True):
-    """Writer of checked definitions. `calendars` and `weights` may be future ones; `beside` is written in the same
-    transaction.
-    """
+    """Writer of checked definitions. `calendars` and `weights` may be future ones; `beside` is written with them."""
 
     store: Store
     clock: Clock

@@ -170,9 +170,7 @@ class Jobs(JobReads[M]):
 
     @operation(Role.OPERATE, JOB, audit=STATE, event="resumed", gives=JobView.made)
     async def resume(self, job_id: str, *, late: bool = False) -> Job:
-        """Enable a paused or parked job. Missed occurrences are skipped, or with `late` decided by its
-        misfire policy.
-        """
+        """Enable a paused or parked job. Missed occurrences are skipped, with `late` decided by its misfire policy."""
         return await self._writer.resume(job_id, late=late)
 
     @operation(Role.OPERATE, JOB, audit=STATE, event="resolved", gives=JobView.made)

@@ -41,9 +41,7 @@ LOOKED_AT = 20
 
 
 async def scheduled_runs(store: Runs, job: Job, first: Moment, last: Moment, now: Moment) -> dict[Moment, Run]:
-    """Return the scheduled runs of the occurrences from `first` to `last`. Raises `Refused` where too many are
-    between.
-    """
+    """Return the scheduled runs of the occurrences from `first` to `last`. Raises `Refused` for too many."""
     found: dict[Moment, Run] = {}
     looked_at = 0.0
     async for page in pages_of_runs(store, job, first, last, now):
@@ -238,9 +236,7 @@ def _all_of(job: Job) -> Schedule:
 
 
 async def _skips(store: LedgerStore, job: Job, since: Moment) -> tuple[Sequence[Skip], Moment | None]:
-    """Return the skips of the job from that moment on and some before, the oldest first; from when all of them are
-    there.
-    """
+    """Return the skips of the job from that moment on and some before, the oldest first; from when all are there."""
     limit = FEW_SKIPS
     while len(found := await store.skips(job.id, limit=limit)) == limit and found[-1].first > since:
         if limit == MOST_SKIPS:

@@ -64,9 +64,7 @@ class Queues(Part[M]):
 
     @operation(Role.READ, OPEN, gives=list_of(QueueView.made))
     async def list(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[Queue]:
-        """Return the queues that jobs are in, and those that are paused, by name: at most `limit`, behind the name
-        `after`.
-        """
+        """Return the queues of jobs, and paused ones, by name: at most `limit`, behind the name `after`."""
         if after is not None:
             check_word("after", after)
         most, first = checked("limit", limit, MOST_LISTED), "" if after is None else f"{after}{_BEHIND}"

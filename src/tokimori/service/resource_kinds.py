@@ -72,9 +72,7 @@ class Kind(Protocol):
 
 
 def read_resources(said: Mapping[Part, object]) -> Resources:
-    """Return the resources that are said, by part and name. Raises `InvalidInput`, whose field begins with part and
-    name.
-    """
+    """Return the resources that are said, by part and name. Raises `InvalidInput`, whose field begins so."""
     return Resources(**{part: _read_part(part, fields) for part, fields in said.items() if fields is not None})
 
 
@@ -260,9 +258,7 @@ class SemaphoreResources:
         return found
 
     async def put(self, name: str, was: State, state: State) -> None:
-        """Set the limit and rate of a semaphore. One of a single unit is deleted if no units are held: its next user
-        makes it.
-        """
+        """Set the limit and rate of a semaphore. One of a single, free unit is deleted: its next user makes it."""
         if await self._state(name) != was:
             raise _meanwhile("semaphore", name)
         await self._semaphores.set(name, state["limit"], state.get("rate", NO_RATE))

@@ -100,9 +100,7 @@ class Runs(RunFailures[M], RunFamilies[M], RunApprovals[M]):
 
     @operation(Role.READ, RUN, gives=RunDetailsView.made)
     async def get(self, run_id: str, before: int | None = None) -> RunDetails:
-        """Return the run with its newest attempts, at most `SHOWN_ATTEMPTS`: of those before a number, if one is
-        given.
-        """
+        """Return the run with its newest attempts, at most `SHOWN_ATTEMPTS`: of those before a number, if given."""
         run = await self._as_now(await self._store.get_run(_run_id(run_id)))
         attempts = await self._store.attempts(run.id)
         newest = _newest_attempt(run)

@@ -186,9 +186,7 @@ def units_at_once(semaphore: Semaphore) -> int:
 
 
 def placed(definition: Definition, *, apart: bool) -> Definition:
-    """Return the definition with the place of its semaphores filled in; `apart`: another store. Raises
-    `InvalidInput`.
-    """
+    """Return the definition with its semaphores' place filled in; `apart`: another store. Raises `InvalidInput`."""
     found = replace(definition, apart=apart and bool(definition.semaphores))
     if found.apart and len(lane_of(found)) > LONGEST_LANE:
         raise InvalidInput(

@@ -65,9 +65,7 @@ class StoreCare(Part[M]):
 
     @operation(Role.ADMIN, WHOLE, doing="Migrating the store", door=False)
     async def check(self) -> Sequence[str]:
-        """Return the differences between the store's tables and those of this version, a sentence each. Raises
-        `Refused`.
-        """
+        """Return how the store's tables differ from those of this version, a sentence each. Raises `Refused`."""
         return await self._store.differences()
 
     @operation(Role.ADMIN, WHOLE, doing="Retiring the store", door=False)

@@ -289,9 +289,7 @@ class Tasks(Part[M]):
 
     @operation(Role.OPERATE, TASK, audit=STATE, event="deleted")
     async def delete(self, name: str, *, now: bool = False) -> None:
-        """Delete a task with its job and its builds. Running runs go on, or are cancelled with `now`; the
-        source stays.
-        """
+        """Delete a task with its job and its builds. Running runs go on, with `now` are cancelled; the source stays."""
         cancels, details = flag_of("now", now), await self.get(name)
         if details.job is not None:
             await self._jobs.delete(name, now=cancels)

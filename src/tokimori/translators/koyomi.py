@@ -198,9 +198,7 @@ class Koyomi(NamedTuple):
 
 
 def read_koyomi(jobs: Sequence[Row], times: Sequence[Row], locks: Sequence[Row], koyomi: Koyomi) -> Iterator[Entry]:
-    """Yield the jobs of these rows of `jobs`, with their rows of `job_times` and `semaphores`. An id is
-    `PREFIX-<id>`.
-    """
+    """Yield the jobs of these rows of `jobs`, with those of `job_times` and `semaphores`. An id is `PREFIX-<id>`."""
     times_of, locks_of = rows_by(times, "job_id"), rows_by(locks, "job_id")
     for row in jobs:
 

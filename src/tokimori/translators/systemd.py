@@ -94,9 +94,7 @@ class Timing(NamedTuple):
 
 
 def timings_of(timer: Unit, time_zone: str) -> Iterator[Timing]:
-    """Yield the schedules of its jobs: one by calendar or by interval, and one for the machine's start. Raises
-    `InvalidFile`.
-    """
+    """Yield its jobs' schedules: by calendar or interval, one for the machine's start. Raises `InvalidFile`."""
     warnings = Warnings()
     _tell(timer, warnings)
     calendars = timer.all("Timer", "OnCalendar")

@@ -99,9 +99,7 @@ def cause(run: Run) -> str:
 
 
 def _origin(visit: Visit, run: Run, zone: str) -> str:
-    """Return the origin of a run in words; of a backfill with its occurrence, because the run starts at another
-    time.
-    """
+    """Return the origin of a run in words; of a backfill with its occurrence, as it starts at another time."""
     name = asked_by(run.origin)
     if name == "backfill":
         return f"backfill of {clock_time(run.nominal, visit.zone_of(zone), visit.now)}"

@@ -234,9 +234,7 @@ class Frozen:
 
 
 def freeze(tasks_dir: Path, name: str, environ: Mapping[str, str]) -> Frozen:
-    """Return the build of a task, as its source is now. Nothing is written. Raises `InvalidInput`, `NotFound`,
-    `Refused`.
-    """
+    """Return the build of a task from its source. Nothing is written. Raises `InvalidInput`, `NotFound`, `Refused`."""
     source = read_source(tasks_dir, name)
     terms = terms_of(source, environ)
     content = content_of_source(source)

@@ -144,9 +144,7 @@ class Drains:
         self._changed()
 
     def look_at(self, process: WorkerProcess) -> None:
-        """End the process once only the stuck attempt runs in it. If that has ended after all, the process leaves by
-        itself.
-        """
+        """End the process when only the stuck attempt is in it. If that ends after all, the process ends by itself."""
         if process not in self._alarms:
             return
         overdue = process.attempts.keys() & process.overdue
@@ -186,9 +184,7 @@ class Pool(dict[int, WorkerProcess]):
         return sum(each.generation == generation and not each.worn for each in alive)
 
     def wear(self, before: float) -> bool:
-        """Mark processes started before that time (seconds of CLOCK_BOOTTIME) as old; return whether there are new
-        marks.
-        """
+        """Mark processes started before that time (seconds of CLOCK_BOOTTIME) as old; return if any mark is new."""
         old = [each for each in self.alive(COMMON) if each.is_ready and not each.worn and each.since < before]
         for process in old:
             process.worn = True

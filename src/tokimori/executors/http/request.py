@@ -61,9 +61,7 @@ class Request(Struct, frozen=True):
 
 
 def request_of(task: AttemptTask, target: Http, callback: Callback | None = None, now: Moment = _NO_TIME) -> Request:
-    """Return the request of this attempt, signed at `now`. Raises `InvalidInput` where a fact can't stand in its
-    place.
-    """
+    """Return the request of this attempt, signed at `now`. Raises `InvalidInput` if a fact does not fit."""
     facts = _facts(task, target, callback)
     method = target.method or ("GET" if target.body is None else "POST")
     body = None if target.body is None else _body(target, target.body, facts)

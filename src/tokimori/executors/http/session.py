@@ -142,9 +142,7 @@ class HttpSession:
             return Failed(f"the request failed: {_words(fault)}")
 
     def _socket(self, found: _AddrInfo) -> socket.socket:
-        """Return a socket for the address to which the very next step connects: no name is looked up again in
-        between.
-        """
+        """Return a socket for the address to which the next step connects: no name is looked up again in between."""
         family, kind, protocol, _, place = found
         address, tried = str(place[0]), _TRIED.get()
         if not may_be_asked(address, self._networks):

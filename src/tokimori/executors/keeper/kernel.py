@@ -117,9 +117,7 @@ def everything() -> Iterator[ProcessSeen]:
 
 
 def environment(pid: int, most: int = -1) -> list[bytes]:
-    """Return the `NAME=value` entries that a process was started with, in the first `most` bytes; none if it can't be
-    read.
-    """
+    """Return the `NAME=value` entries of a process, in the first `most` bytes; none if it can't be read."""
     try:
         return _told(f"/proc/{pid}/environ", most).split(b"\0")
     except OSError:

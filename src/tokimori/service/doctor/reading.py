@@ -68,9 +68,7 @@ class DoctorReading(Struct, frozen=True, kw_only=True):
 
 
 def confirmed(first: DoctorReading, second: DoctorReading, listened: float) -> DoctorReading:
-    """Return the findings that both readings show. The store changes between them, and a state of a moment
-    is no fault.
-    """
+    """Return the findings that both readings show. The store changes between them, and a passing state is no fault."""
     due = {(job.id, job.next_due) for job in first.due}
     running = {(run.id, run.token) for run in first.running}
     blocked = {run.id for run in first.blocked}

@@ -149,9 +149,7 @@ class Feed(Generic[Told]):
         return Page(found=found, position=Position(written=reached, feed=self._id, number=number))
 
     def _number_of(self, position: Position) -> int | None:
-        """Return the number of the first end in memory that a reader at this position may not know; None if older ends
-        may be missing too.
-        """
+        """Return the number of the first end in memory unknown to a reader here; None if older ones may be missing."""
         if position.feed == self._id and self._first <= position.number <= self.end:
             return position.number
         if position.place.written <= self._since:

@@ -67,9 +67,7 @@ async def look(strands: Sequence[Strand], positions: Sequence[Position], seconds
 
 
 def _in_step(strands: Sequence[Strand], read: Sequence[Page[Any]]) -> Sequence[Page[Any]]:
-    """Return the pages, cut where the shortest unfinished page ends. Later events wait until the others have reached
-    them.
-    """
+    """Return the pages, cut where the shortest unfinished page ends. Later events wait for the others."""
     pairs = zip(strands, read, strict=True)
     reach = [None if strand.feed.is_end(page.position) else _reach(page) for strand, page in pairs]
     others = [[end for at, end in enumerate(reach) if at != number and end is not None] for number in range(len(read))]
@@ -77,9 +75,7 @@ def _in_step(strands: Sequence[Strand], read: Sequence[Page[Any]]) -> Sequence[P
 
 
 def _reach(page: Page[Any]) -> Moment:
-    """Return the latest moment of the page. The last event is not always the latest, as events come in the order in
-    which they appeared.
-    """
+    """Return the latest moment of the page. The last event may be an earlier one: they come as they appeared."""
     moments: list[Moment] = [page.position.written, *(each.written for each in page.found)]
     return max(moments)
 

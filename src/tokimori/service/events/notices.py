@@ -58,9 +58,7 @@ class Notices(Part[M]):
 
     @stream()
     async def follow_notices(self, after: str | None = None) -> AsyncIterator[FoundNotices]:
-        """Yield notices of changes without end, several times a second at most. Raises `Refused` when the
-        node stops.
-        """
+        """Yield notices of changes without end, a few times a second at most. Raises `Refused` when the node stops."""
         while True:
             found = await self.notices(after, FOLLOW_WAIT)
             if found.notices or found.reload or after is None:

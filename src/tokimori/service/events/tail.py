@@ -45,9 +45,7 @@ class Tail(Generic[Told]):
         self._newest: deque[Moment] = deque(maxlen=NEAR)
 
     def look(self, now: Moment) -> bool:
-        """Begin a look at this time of the store. Return False if the clock was set back, so that new events lie before
-        old ones.
-        """
+        """Begin a look at this store time. Return False if the clock was set back: new events lie before old ones."""
         if now < self._now - JUMP:
             return False
         self._now = max(self._now, now)

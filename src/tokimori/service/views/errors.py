@@ -47,9 +47,7 @@ def _whole(text: str) -> str:
 
 
 def error_view(error: TokimoriError) -> ErrorView:
-    """Return the error as JSON shows it; a value that JSON can't express is shown as text, and of a long one the
-    beginning.
-    """
+    """Return the error as JSON shows it; a value that JSON can't express as text, of a long one the beginning."""
     value = error.value if isinstance(error.value, str | int | float | bool | None) else str(error.value)
     if isinstance(value, str) and len(value) > MOST_VALUE:
         value = f"{value[:MOST_VALUE]}…"

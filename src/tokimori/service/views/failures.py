@@ -36,9 +36,7 @@ class FailureCauseView(Outside, frozen=True, kw_only=True):
 
 
 class FailuresView(Outside, frozen=True, kw_only=True):
-    """Failures of a period by cause. `looked`: the number of failed runs that were read; `next`: go on `before` this
-    one.
-    """
+    """Failures of a period by cause. `looked`: how many failed runs were read; `next`: go on `before` this one."""
 
     causes: tuple[FailureCauseView, ...]
     since: datetime

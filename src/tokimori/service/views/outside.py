@@ -31,9 +31,7 @@ class Outside(Struct, frozen=True):
 
     @classmethod
     def made(cls, value: Any, /, **more: Any) -> Self:
-        """Return the value as programs get it. `more` sets further fields; optional ones are present only if they are
-        given.
-        """
+        """Return the value as programs get it. `more` sets further fields; optional ones are present only if given."""
         names, read, changes, computed, optional = _plan(cls, tuple(more))
         found = dict(zip(names, read(value), strict=True)) | more
         found |= {name: UNSET for name in optional if more[name] is None}

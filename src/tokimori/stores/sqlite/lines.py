@@ -333,9 +333,7 @@ def now_of(db: sqlite3.Connection) -> Moment:
 
 
 def rated_of(db: sqlite3.Connection, name: str, *, mends: bool = True) -> Rated | None:
-    """Return the rate of a semaphore, if it has one. `mends`: units that a wrong clock dated ahead count as
-    taken now.
-    """
+    """Return the rate of a semaphore, if it has one. `mends`: units dated ahead count as taken now."""
     row = db.execute(_ROW, (name,)).fetchone()
     rate = None if row is None else stored_rate(row[0])
     return None if rate is None else rated(db, name, rate, Turns(*row[1:]), mends=mends)
