@@ -36,7 +36,7 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Seconds since some fixed point; never goes back."""
+        """Return seconds since some fixed point; they never go back."""
         ...
 
 
@@ -48,7 +48,7 @@ class SystemClock:
         return Moment(time.time_ns() // 1000)
 
     def monotonic(self) -> float:
-        """Seconds since boot, suspension included; without that where only clients run."""
+        """Return seconds since boot, suspension included; without it on systems that only have clients."""
         return time.monotonic() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)
 
 
@@ -68,7 +68,7 @@ LAST = from_datetime(datetime.max.replace(tzinfo=UTC))
 
 
 def format_moment(moment: Moment) -> str:
-    """RFC 3339 in UTC; a fraction only where there is one: `2030-01-01T00:00:00Z`."""
+    """Return RFC 3339 in UTC, with a fraction only if there is one: `2030-01-01T00:00:00Z`."""
     return f"{(_EPOCH_WITHOUT_ZONE + timedelta(microseconds=moment)).isoformat()}Z"
 
 

@@ -20,7 +20,7 @@ class Randomness:
         self._blocks: tuple[int, Iterator[bytes]] = 0, iter(())
 
     def __call__(self, number: int) -> bytes:
-        """So many bytes, which nobody else gets."""
+        """Return so many bytes, which nobody else gets."""
         if number > BLOCK:
             return self._fetch(number)
         here = self._pid()

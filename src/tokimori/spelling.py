@@ -27,7 +27,7 @@ def nearest(given: str, known: Iterable[str]) -> str | None:
 
 
 def hint(given: str, known: Iterable[str]) -> str:
-    """`; did you mean WORD?` for the end of a message; nothing where no known word is near."""
+    """Return `; did you mean WORD?` for the end of a message; nothing if no known word is near."""
     meant = nearest(given, known)
     return "" if meant is None else f"; did you mean {meant}?"
 

@@ -24,7 +24,7 @@ class Range(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     last: str = field(name="to")
 
     def moments(self) -> tuple[Moment, Moment]:
-        """Both ends of the range. Raises `InvalidInput`."""
+        """Return both ends of the range. Raises `InvalidInput`."""
         return parse_moment(self.first, field="from"), parse_moment(self.last, field="to")
 
 

@@ -73,7 +73,7 @@ class Connection(Protocol):
         """End the connection at once: its place is needed."""
 
     def untaken(self, now: float) -> int:
-        """Bytes of answers that wait for its client. It ends itself where its client takes hardly any."""
+        """Return the bytes of answers that wait for its client. It ends itself if the client takes hardly any."""
 
 
 class Connections:

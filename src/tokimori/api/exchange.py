@@ -147,7 +147,7 @@ class Exchange:
         return asdict(await self._service(request).sets.resources(query.set))
 
     async def as_crontab(self, request: Request, query: CrontabQuery) -> Response:
-        """Jobs as a crontab. A job that cron can't run becomes a comment, with the reason."""
+        """Return jobs as a crontab. A job that cron can't run becomes a comment, with the reason."""
         zone, found = check_zone(query.time_zone, field="time_zone"), await self._jobs(request, query)
         async with self._turn:
             text, left_out = await asyncio.to_thread(self._formats.write_crontab, found.jobs, zone, query.system)

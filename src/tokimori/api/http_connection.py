@@ -107,7 +107,7 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
             self.transport.abort()
 
     def untaken(self, now: float) -> int:
-        """Bytes of answers that wait for its client. It ends itself where its client takes hardly any."""
+        """Return the bytes of answers that wait for its client. It ends itself if the client takes hardly any."""
         if self._stalled_at == inf:
             return 0
         size: int = self.transport.get_write_buffer_size()

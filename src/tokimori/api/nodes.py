@@ -74,7 +74,7 @@ class NodeRoutes:
         ]
 
     async def list(self, request: Request) -> Response:
-        """Nodes and programs: the living ones first, then those that left or died, at most a thousand."""
+        """List nodes and programs: the living ones first, then those that left or died, at most a thousand."""
         return answer([NodeView.made(node) for node in await self._service(request).nodes.list()])
 
     async def drain(self, request: Request, body: NoRequest) -> Response:

@@ -74,7 +74,7 @@ class Notifiers:
         ]
 
     async def list(self, request: Request) -> Response:
-        """Notifiers by id, at most 1,000."""
+        """List notifiers by id, at most 1,000."""
         found = await self._service(request).jobs.list(prefix=PREFIX)
         return answer([JobView.made(each) for each in found])
 

@@ -61,7 +61,7 @@ class QueueRoutes:
         ]
 
     async def list(self, request: Request, query: QueueQuery) -> Response:
-        """Queues by name, a page at a time: those that jobs are in, and those that are paused."""
+        """List queues by name, a page at a time: those that jobs are in, and those that are paused."""
         found = await self._service(request).queues.list(query.after, query.limit)
         views = [QueueView.made(queue) for queue in found]
         return page_of(request, views, more=len(found) == query.limit, after=found[-1].name if found else None)

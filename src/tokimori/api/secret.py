@@ -310,7 +310,7 @@ class WrongSecrets:
 
 
 def _with_cookie(request: Request, value: str, where: str) -> Response:
-    """On to an address, which carries no secret, with the cookie. Nothing keeps the address that had it."""
+    """Redirect to an address without the secret, with the cookie. Nothing keeps the address that had it."""
     response = RedirectResponse(where, 303)
     response.headers["referrer-policy"] = "no-referrer"
     response.headers["cache-control"] = "no-store"

@@ -52,7 +52,7 @@ class SemaphoreRoutes:
         ]
 
     async def list(self, request: Request, query: SemaphoreQuery) -> Response:
-        """Semaphores by name, with their holders, a page at a time."""
+        """List semaphores by name, with their holders, a page at a time."""
         found = await self._service(request).semaphores.list(query.after, query.limit)
         views = [SemaphoreView.made(each) for each in found]
         return page_of(request, views, more=len(found) == query.limit, after=found[-1].name if found else None)

@@ -118,7 +118,7 @@ class HttpDoor:
 
 
 def listening_sockets(interface: str, port: int, *, port_fixed: bool) -> Sequence[socket.socket]:
-    """Sockets on all addresses of the interface, at the same port: this one or, unless it is fixed, the next free."""
+    """Return sockets on all addresses of the interface, at this port or, unless it is fixed, the next free."""
     addresses = _addresses(interface)
     last = port if port_fixed or port == 0 else min(port + NEXT_PORTS, 65535)
     for candidate in range(port, last + 1):

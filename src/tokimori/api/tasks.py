@@ -126,7 +126,7 @@ class TaskRoutes:
         ]
 
     async def list(self, request: Request, query: TaskQuery) -> Response:
-        """Tasks by name, with their jobs."""
+        """List tasks by name, with their jobs."""
         found = await self._service(request).tasks.list(query.after, query.limit)
         more = len(found) == query.limit
         last = found[-1].record.name if found else None

@@ -76,5 +76,5 @@ def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
 
 
 def _no_password() -> str:
-    """Else OpenSSL asks at the terminal, and the node waits."""
+    """Refuse to say a password: else OpenSSL asks at the terminal, and the node waits."""
     raise ValueError("the key needs a password")

@@ -260,7 +260,7 @@ class RunningAttempt:
         self.task.signal(name, data)
 
     def _hand(self, act: Callable[[Any], object], data: Any) -> None:
-        """In the context of the function: a thread of its own, or its loop."""
+        """Call `act` in the context of the function: a thread of its own, or its loop."""
         if self.coroutine is None:
             with self._lock:
                 if self._is_over:
@@ -374,7 +374,7 @@ class RunningAttempt:
 
 
 def _said_as(end: End) -> tuple[str, str | None, float]:
-    """Kind, text and time of an end. Raises `InvalidInput` for a result that can't be kept."""
+    """Return kind, text and time of an end. Raises `InvalidInput` for a result that can't be stored."""
     match end:
         case Finished(result):
             return wire.SUCCEEDED, None if result is None else kept(text_of(result, "result"), "result"), 0.0

@@ -29,7 +29,7 @@ class Signals:
         self._lock = threading.Lock()
 
     def on(self, name: str, act: Act) -> None:
-        """From now on `act` is what to do with signals of this name, those that came already included."""
+        """Let `act` handle signals of this name from now on, and those that came already."""
         with self._lock:
             self._acts[name] = act
             found = [data for told, data in self._kept if told == name]

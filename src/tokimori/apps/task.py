@@ -311,7 +311,7 @@ def task_in_hand() -> Task | None:
 
 
 def take_in_hand(task: Task) -> None:
-    """From now on this is the task in hand of the calling context: requests from here continue its trace."""
+    """Make this the task in hand of the calling context: requests from here continue its trace."""
     facts = task._facts
     _current.set(task)
     go_on_from(facts.traceparent, facts.run_id)

@@ -15,7 +15,7 @@ _MOST = 100
 
 
 def job_ids(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Ids of jobs that begin so."""
+    """Return ids of jobs that begin so."""
 
     async def act(service: "Service") -> Sequence[str]:
         return [job.id for job in await service.jobs.list(prefix=incomplete or None, limit=_MOST)]
@@ -34,7 +34,7 @@ def run_ids(_context: click.Context, _parameter: click.Parameter, incomplete: st
 
 
 def zones(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Names of time zones that begin so, in any case."""
+    """Return names of time zones that begin so, in any case."""
     from zoneinfo import available_timezones
 
     return sorted(name for name in available_timezones() if name.lower().startswith(incomplete.lower()))

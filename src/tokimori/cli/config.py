@@ -214,7 +214,7 @@ def check() -> None:
 
 
 def _as_typed(value: object) -> object:
-    """As a file of settings has it: `true`, not `True`."""
+    """Return the value as a file of settings has it: `true`, not `True`."""
 
     from msgspec import json
 

@@ -58,7 +58,7 @@ def _of_the_store() -> "list[Finding]":
 
 
 def _print(finding: "Finding") -> None:
-    """On a terminal in colours, unless --plain or NO_COLOR says otherwise."""
+    """Print a finding, on a terminal in colours, unless --plain or NO_COLOR says otherwise."""
     mend = "" if finding.mend is None else f": {finding.mend}"
     level = finding.level.value
     if sys.stdout.isatty() and not (options().plain or os.environ.get("NO_COLOR")):

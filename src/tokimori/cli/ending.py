@@ -79,7 +79,7 @@ def _code(returned: object) -> int:
 
 
 def _usage_error(error: click.UsageError) -> TokimoriError:
-    """Click's complaint as ours: the same words, the option as the field."""
+    """Return our error for one of click: the same words, the option as the field."""
     field = None
     if isinstance(error, click.BadParameter) and error.param is not None:
         field = error.param.name

@@ -139,13 +139,13 @@ def with_moments(fields: Mapping[str, Any], now: Moment) -> dict[str, Any]:
 
 
 def _parent(text: str) -> dict[str, str]:
-    """`ID` or `ID=ON`: no id holds an equals sign."""
+    """Read `ID` or `ID=ON`: no id holds an equals sign."""
     job, _, on = text.partition("=")
     return {"job": job, "on": on or "success"}
 
 
 def _notify(texts: tuple[str, ...]) -> dict[str, list[str]]:
-    """`EVENT=NAME`, or `NAME` for all events but each success."""
+    """Read `EVENT=NAME`, or `NAME` for all events but each success."""
     from tokimori.model.notifier import TROUBLES
 
     found: dict[str, list[str]] = {}
@@ -157,7 +157,7 @@ def _notify(texts: tuple[str, ...]) -> dict[str, list[str]]:
 
 
 def _header(text: str) -> tuple[str, str]:
-    """`NAME: VALUE`, as curl has it."""
+    """Read `NAME: VALUE`, as curl has it."""
     name, colon, value = text.partition(":")
     if not colon or not name:
         raise InvalidInput(f"header: {text!r} is not a header", field="header", value=text, allowed="'NAME: VALUE'")

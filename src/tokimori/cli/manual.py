@@ -98,6 +98,6 @@ def _sections(told: str) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Text in which nothing is an order of `man`."""
+    """Return text in which nothing is an order of `man`."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{escaped}" if escaped[:1] in (".", "'") else escaped

@@ -49,7 +49,7 @@ def print_json(value: object) -> None:
 
 
 def print_lines(*lines: str) -> None:
-    """Lines of text; on a terminal nothing in them controls it."""
+    """Print lines of text; on a terminal nothing in them controls it."""
     text = "".join(f"{line}\n" for line in lines)
     sys.stdout.write(visible(text) if sys.stdout.isatty() else text)
 

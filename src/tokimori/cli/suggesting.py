@@ -43,7 +43,7 @@ class _Named(Protocol):
 
 
 def command_hint(given: str, known: Sequence[str]) -> str:
-    """`; did you mean COMMAND?` where one is near, or called so elsewhere."""
+    """Return `; did you mean COMMAND?` if one is near, or called so elsewhere."""
     named = next((name for name in known if given.casefold() in _OTHER_WORDS.get(name, ())), None)
     return hint(given, known) if named is None else f"; did you mean {named}?"
 

@@ -56,7 +56,7 @@ def stop_node(loaded: "Loaded", timeout: float | None, *, now: bool) -> int:
 
 
 def _hand_back(held: "Grip") -> None:
-    """INT means the same as a second TERM, which may be lost where the node has not taken the first one yet."""
+    """Interrupt the node. INT means the same as a second TERM, which may be lost behind the first one."""
     announce(f"the node (pid {held.note.pid}) releases its runs now; any node may start them")
     held.send(signal.SIGINT)
 

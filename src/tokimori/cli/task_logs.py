@@ -31,7 +31,7 @@ _PLAIN = frozenset("-._/:@+,;%()[]{}!?#&*^~|<>$")
 
 
 def keiji_lines(state: "TaskState", state_dir: Path) -> list[str]:
-    """`TaskModel:` and its sixteen lines, in Keiji's order and with its names: see docs/coming-from/keiji.md."""
+    """Return `TaskModel:` and its sixteen lines, in Keiji's order and with its names: see docs/coming-from/keiji.md."""
     record, job = state.details.record, state.details.job
     zone = "UTC" if job is None else job.definition.time_zone
     word, kind = keiji_schedule(record.build.schedule)

@@ -169,7 +169,7 @@ async def _carried_out(service: "Service", order: Order) -> str:
 
 @contextmanager
 def _raw(descriptor: int) -> Iterator[None]:
-    """Keys come at once and are not shown, on a screen of their own; both are given back, however it ends."""
+    """Switch to a screen of its own, where keys come at once and are not shown, and back at the end."""
     before = termios.tcgetattr(descriptor)
     tty.setcbreak(descriptor)
     sys.stdout.write(_OTHER_SCREEN)

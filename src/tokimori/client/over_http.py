@@ -58,7 +58,7 @@ class DoorVia:
             return await door.call(name, member.method, args, kwargs)
 
         async def in_parts(job_id: str, requests: Sequence[PlainRequest], *, parent: str | None = None) -> Any:
-            """All are checked here, and sent in parts: no door reads a large body."""
+            """Check all requests here, and send them in parts: no door reads a large body."""
             given = many("requests", requests, "requests")
             wanted, at = read_many(given, parent), door.traceparent()
             usual: PlainRequest = {} if at is None else {"traceparent": at}

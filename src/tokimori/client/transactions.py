@@ -219,7 +219,7 @@ def _by_cursor(connection: Any, mark: str) -> Carries:
 
 
 def _by_sqlalchemy(connection: Any) -> Carries:
-    """By SQLAlchemy itself, because a statement behind its back begins no transaction that it would commit."""
+    """Return a carrier through SQLAlchemy: a statement behind its back begins no transaction that it commits."""
     style = connection.dialect.paramstyle
 
     def carry(statement: str, values: Sequence[object], /) -> list[tuple[Any, ...]]:

@@ -240,7 +240,7 @@ class Environments:
 
     @contextmanager
     def _locked(self, name: str) -> Iterator[None]:
-        """Nodes that share a folder make an environment one after the other."""
+        """Lock the environment: nodes that share a folder make it one after the other."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(self._folder / f"{name}.lock", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

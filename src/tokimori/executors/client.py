@@ -24,7 +24,7 @@ class RunTokens:
         self._known: dict[str, tuple[AccessToken, tuple[RunId, Token]]] = {}
 
     def open(self, address: str) -> None:
-        """From now on the node answers at this address."""
+        """Let the node answer at this address from now on."""
         self._address = address
 
     def admit(self, task: AttemptTask) -> tuple[str, str] | None:

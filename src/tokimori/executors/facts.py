@@ -82,7 +82,7 @@ def account_for(user: str | None, own: Account) -> Account:
 def environment_of(
     task: AttemptTask, command: Command, account: Account, node: Mapping[str, str], exchange: Mapping[str, str]
 ) -> dict[str, str]:
-    """Everything that a command finds in its environment, and nothing else of the node's but PATH and LANG.
+    """Return the whole environment of a command; of the node's own it has only PATH and LANG.
 
     `command.env` may replace the first six, never what says which run this is. `exchange` are the variables of its
     files and its payload (`tokimori.executors.exchange`).

@@ -270,7 +270,7 @@ class _Said:
 
 
 def _own_name() -> str:
-    """smtplib would ask a server of names, which may be silent."""
+    """Return the name of this host. smtplib would ask a server of names, which may be silent."""
     name = socket.gethostname()
     return name if name.isascii() and name else "localhost"
 

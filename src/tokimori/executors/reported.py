@@ -226,7 +226,7 @@ def stopped(reason: StopReason | None, exit_code: int | None = None, number: int
 
 
 def signal_name(number: int) -> str:
-    """SIGKILL for 9; real-time signals have no name of their own."""
+    """Return the name of a signal: SIGKILL for 9; SIGRTMIN+2 for one that has no name of its own."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -234,7 +234,7 @@ def signal_name(number: int) -> str:
 
 
 def _split(status: int | None) -> tuple[int | None, int | None]:
-    """Exit code and signal."""
+    """Return exit code and signal."""
     if status is None:
         return None, None
     return (status, None) if status >= 0 else (None, -status)

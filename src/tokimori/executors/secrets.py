@@ -295,4 +295,4 @@ def _fault_of(task: AttemptTask, found: OpenSecret | TokimoriError) -> str | Tok
 
 
 def _nobody(_report: Report) -> None:
-    """Before `open`, nobody is told."""
+    """Do nothing: before `open`, nobody wants reports."""

@@ -21,7 +21,7 @@ LATE_REPLY = 6.0
 
 
 async def _nothing() -> None:
-    """Prepare nothing."""
+    """Do nothing: there is nothing to prepare."""
 
 
 class SessionStore(MemberStore, SemaphoreTable, Protocol):

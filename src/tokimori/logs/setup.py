@@ -29,7 +29,7 @@ class TextFormatter(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 the base's name
-        """RFC 3339 in UTC, with milliseconds."""
+        """Return the time of a record: RFC 3339 in UTC, with milliseconds."""
         return _time_of(record)
 
     def format(self, record: logging.LogRecord) -> str:

@@ -41,7 +41,7 @@ class Buckets:
         self.total += value
 
     def cumulated(self) -> Iterator[tuple[str, int]]:
-        """For each bound how many values it covers; the last bound has no end."""
+        """Yield each bound and the number of values up to it; the last bound has no end."""
         names = [*map(str, self._bounds), "+Inf"]
         yield from zip(names, accumulate(self._counts), strict=True)
 

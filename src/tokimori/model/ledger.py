@@ -165,7 +165,7 @@ def _without(job: Job, moment: Moment, kept: KeptRecords, pruned_before: int) ->
 
 
 def _together(lines: Iterable[LedgerLine]) -> Iterator[LedgerLine]:
-    """Lines without a run join those before them that say the same."""
+    """Yield the lines; one without a run is joined with the one before if both say the same."""
     row: LedgerLine | None = None
     for line in lines:
         if row is not None and _alike(row, line):

@@ -323,5 +323,5 @@ def is_told(name: str, text: str) -> bool:
 
 
 def handlers_text(handlers: Iterable[Handler]) -> str:
-    """For people: names as they are, patterns between slashes, with spaces between."""
+    """Return handlers for people: names as they are, patterns between slashes, with spaces between."""
     return " ".join(handler if isinstance(handler, str) else f"/{text_of_pattern(handler)}/" for handler in handlers)

@@ -241,7 +241,7 @@ class Runs(Protocol):
         ...
 
     async def list_runs(self, wanted: RunFilter) -> list[Run]:
-        """Live and ended runs, newest first (by id)."""
+        """Return live and ended runs, newest first (by id)."""
         ...
 
     async def last_runs(self, job_ids: Sequence[JobId], limit: int, longest: Most = None) -> list[Run]:

@@ -308,7 +308,7 @@ def print_field(kind: FieldKind, field: Field) -> str:
 
 
 def _star_term(kind: FieldKind, field: Field) -> str:
-    """`*/n` with the smallest n whose values are all in the field. It was read from such a text, so there is one."""
+    """Return `*/n` with the smallest n whose values are all in the field. It was read from such a text."""
     step = 1
     while _bits(kind, _values(kind, f"*/{step}", "")) & ~field.bits:
         step += 1

@@ -233,7 +233,7 @@ def _is_all(kind: FieldKind, value: Field) -> bool:
 
 
 def _of_short_months(cron: Cron) -> Iterator[str]:
-    """Days that some of the months do not have."""
+    """Yield a sentence if some of the months do not have a day that is named."""
     day, month = cron.fields.day, cron.fields.month
     if day.special or not day.bits:
         return

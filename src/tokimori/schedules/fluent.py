@@ -176,7 +176,7 @@ def parse_time(text: str) -> int:
 
 
 def print_time(minute: int) -> str:
-    """Minutes since midnight, as `10:00PM`."""
+    """Return minutes since midnight as `10:00PM`."""
     hour, minute = divmod(minute, 60)
     return f"{(hour - 1) % 12 + 1:02}:{minute:02}{'PM' if hour >= 12 else 'AM'}"
 

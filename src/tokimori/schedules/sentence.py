@@ -247,7 +247,7 @@ def listed(texts: Sequence[str], word: str = "and") -> str:
 
 
 def clock_time(time: int) -> str:
-    """`02:30` of microseconds since midnight or since 1970; with seconds where there are any."""
+    """Return `02:30` of microseconds since midnight or since 1970; with seconds if there are any."""
     text = format_moment(Moment(time % DAY))[11:].rstrip("Z")
     return text.removesuffix(":00")
 

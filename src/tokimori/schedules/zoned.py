@@ -205,7 +205,7 @@ def overtaken(stretch: Stretch) -> int:
 
 @lru_cache(maxsize=256)
 def _same_from(zone: str) -> int:
-    """From when on years of a kind are the same: by the zone's rule, and behind the last one that a text may name."""
+    """Return the moment from which years of a kind are alike: by the zone's rule, and beyond years in texts."""
     return max(rule_from(zone), _NO_MORE_YEARS)
 
 

@@ -65,7 +65,7 @@ def stretch_at(zone: str, moment: int) -> Stretch:
 
 
 def rule_from(zone: str) -> int:
-    """From when on the zone's changes are those of a rule, the same in all years of a kind; `FOREVER`: never."""
+    """Return the moment from which the zone follows a rule, the same in all years of a kind; `FOREVER`: never."""
     return _known(zone).until
 
 
@@ -92,7 +92,7 @@ def check_zone(name: object, *, field: str = "time_zone") -> str:
 
 @lru_cache(maxsize=64)
 def _zone_hint(name: str) -> str:
-    """By the whole name, or by that of the city alone. It takes some milliseconds, and is asked for with each job."""
+    """Return a hint at a zone of a similar name, or city. Cached: it takes milliseconds, with each job."""
     cities = _cities()
     meant = nearest(name, _names()) or cities.get(nearest(name.rpartition("/")[2], cities) or "")
     return "" if meant is None else f"; did you mean {meant}?"
@@ -151,7 +151,7 @@ def _names() -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def _cities() -> Mapping[str, str]:
-    """Names of zones by their last parts; of several the first by the alphabet."""
+    """Return names of zones by their last parts; of several the first by the alphabet."""
     return {known.rpartition("/")[2]: known for known in sorted(_names(), reverse=True)}
 
 

@@ -51,7 +51,7 @@ class Audit(Part[M]):
 
     @operation(Role.ADMIN, WHOLE, doing="Reading the audit log", gives=list_of(EntryView.made))
     async def list(self, after: str | None = None, limit: int = 100) -> Sequence[Recorded]:
-        """Entries, newest first; `after`: those older than the entry of this id."""
+        """List entries, newest first; `after`: those older than the entry of this id."""
         if after is not None:
             check_name("after", after)
         found = await self._store.list_documents(KIND, after=after or "", limit=checked("limit", limit, MOST_LISTED))

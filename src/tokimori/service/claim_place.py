@@ -228,7 +228,7 @@ class ClaimPlace:
         return claimed
 
     async def _accept(self, claimed: Claimed, wish: WorkerWish) -> InHand | None:
-        """None for what this version can't read: perhaps another one can, after a while."""
+        """Accept a claimed run. None: this version can't read it; perhaps another one can, after a while."""
         at, definition = self._clock.monotonic(), claimed.definition
         held = InHand(
             claimed=claimed,

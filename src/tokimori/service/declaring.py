@@ -38,12 +38,12 @@ class FieldChange(Struct, frozen=True, kw_only=True):
 
 
 def digest_of(definition: Definition) -> str:
-    """Equal for definitions that mean the same."""
+    """Return a digest that is equal for definitions that mean the same."""
     return digest_of_fields(fields_of(definition))
 
 
 def digest_of_fields(fields: Mapping[str, Any]) -> str:
-    """Equal for fields that say the same."""
+    """Return a digest that is equal for fields that say the same."""
     text = msgspec.json.encode(msgspec.to_builtins(dict(fields)), order="sorted")
     return sha256(text).hexdigest()[:32]
 

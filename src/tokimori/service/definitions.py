@@ -315,7 +315,7 @@ def _convert(fields: Mapping[str, object]) -> JobFields:
 
 
 def _invalid(fault: str, fields: Mapping[str, object]) -> InvalidInput:
-    """Our error for one of msgspec: `Expected …, got …`, `Invalid enum value …`, `Object contains unknown field …`."""
+    """Return our error for one of msgspec: `Expected …, got …`, `Invalid enum value …`, `… unknown field …`."""
     said, _, place = fault.replace("`key` in ", "").partition(" - at `$")
     place = place.strip("`.")
     path = _INDEX.sub("", place)

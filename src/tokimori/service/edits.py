@@ -26,7 +26,7 @@ _WHY_SKIPPED = {
 
 
 def tag_of(job: Job) -> str:
-    """Another text once the job has been edited, or another job has its id."""
+    """Return the tag of the job: another text once the job was edited, or another job has its id."""
     return f"{job.version}.{job.incarnation:x}"
 
 

@@ -265,7 +265,7 @@ def _is_within(run: Run, wanted: RunSearch) -> bool:
 
 
 def _newest(wanted: RunSearch) -> RunId | None:
-    """Before which id the runs are that may be wanted: ids are no finer than a millisecond."""
+    """Return the id above all wanted runs; None: no bound. Ids are no finer than a millisecond."""
     bounds = [] if wanted.before is None else [wanted.before]
     bounds += [] if wanted.until is None else [first_id_at(Moment(wanted.until + MILLISECOND))]
     return min(bounds, default=None)

@@ -108,7 +108,7 @@ def many(field: str, given: object, what: str) -> list[object]:
 
 
 def few(field: str, given: object, most: int) -> list[object]:
-    """As `many`, of texts, and not too many. Raises `InvalidInput`."""
+    """Return the texts of a list, as `many` does, but not too many. Raises `InvalidInput`."""
     found = many(field, given, "texts")
     if len(found) > most:
         message = f"{field}: {len(found)} are too many"
@@ -154,7 +154,7 @@ def check_kept(field: str, given: object, allowed: str = "a JSON value") -> None
 
 
 def job_fields(fields: Mapping[str, object]) -> dict[str, object]:
-    """Fields of a job in the form that JSON has too: texts for moments, zones and paths, seconds for timedeltas."""
+    """Return the fields of a job as JSON has them: texts for moments, zones and paths, seconds for timedeltas."""
     return {name: _plain(name, value) for name, value in fields.items()}
 
 

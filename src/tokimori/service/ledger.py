@@ -86,7 +86,7 @@ def among(page: Sequence[Run], job: Job, first: Moment, last: Moment) -> Sequenc
 
 
 async def _behind(store: Runs, job: Job, last: Moment, now: Moment) -> RunId | None:
-    """No run of the job for an occurrence up to `last` has this id or a greater one.
+    """Return an id above those of all the job's runs for occurrences up to `last`.
 
     Occurrences are decided in their order, however late: the runs of later ones are not older, but for what clocks
     differ. Runs of other origin may be between them. None: no later one was found.

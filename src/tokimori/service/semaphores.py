@@ -77,7 +77,7 @@ class Semaphores(Part[M]):
 
     @operation(Role.READ, OPEN, gives=list_of(SemaphoreView.made))
     async def list(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[SemaphoreDetails]:
-        """Semaphores by name, from the first one behind `after`."""
+        """List semaphores by name, from the first one behind `after`."""
         first = "" if after is None else _checked(after, field="after")
         store, most = await self._opened(), checked("limit", limit, MOST_LISTED)
         found = list[Semaphore]()
@@ -237,7 +237,7 @@ class Weights:
         return tuple(stops.too_heavy(*each) for each in heavy)
 
     async def _above_their_limits(self, definition: Definition) -> AsyncIterator[tuple[str, int, int]]:
-        """(name, weight, limit) of each weight that does not fit. One unit always fits."""
+        """Yield (name, weight, limit) of each weight that does not fit. One unit always fits."""
         for name, weight in wanted(definition.semaphores):
             if weight > DEFAULT_LIMIT and weight > (limit := await self._limit(name)):
                 yield name, weight, limit

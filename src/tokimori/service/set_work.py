@@ -355,7 +355,7 @@ def _final(
 
 
 def _parents_among(going: Collection[JobId], jobs: Mapping[JobId, Definition]) -> Iterator[tuple[JobId, JobId]]:
-    """(parent, child) where the parent is among those that go, and the child stays."""
+    """Yield (parent, child) if the parent is among those that go, and the child stays."""
     for job_id, definition in jobs.items():
         for edge in edges_of(job_id, definition):
             if edge.parent in going and edge.child == job_id:

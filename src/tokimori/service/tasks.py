@@ -194,7 +194,7 @@ class Tasks(Part[M]):
 
     @operation(Role.READ, OPEN, gives=list_of(TaskView.made))
     async def list(self, after: str | None = None, limit: int = 100) -> Sequence[TaskDetails]:
-        """Tasks by name, from the first one behind `after`."""
+        """List tasks by name, from the first one behind `after`."""
         first = "" if after is None else check_job_id(after, field="after")
         records = await self._documents.page(first, checked("limit", limit, MOST_LISTED))
         return [TaskDetails(record=record, job=await self._job(record.name)) for record in records]

@@ -52,7 +52,7 @@ async def open_sqlite(path: Path) -> SqliteSession:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """Texts that are not UTF-8 are left for the translator to refuse.
+    """Open the database. Texts that are not UTF-8 are left for the translator to refuse.
 
     Who reads a database with a write-ahead log would make the log's files beside it. Where they are not there nobody
     has it open, and it is read as a file that does not change.

@@ -36,11 +36,11 @@ class Tables:
         return frozenset(str(row["name"]) for row in await self._session.rows(self._session.dialect.names))
 
     async def page(self, table: str, key: str, after: object) -> Sequence[Row]:
-        """Rows in the order of their key, from the first one behind `after` (None: the first). Raises `StoreError`."""
+        """Return rows by key, from the first one behind `after` (None: from the start). Raises `StoreError`."""
         return await self._page(table, key, (), (), after)
 
     async def of(self, owned: Owned, owners: Sequence[object], after: object) -> Sequence[Row]:
-        """As `page`, of the rows that belong to these owners. Raises `StoreError`."""
+        """Return the rows that belong to these owners, as `page` does. Raises `StoreError`."""
         marks = ", ".join(map(self._session.dialect.mark, range(1, len(owners) + 1)))
         return await self._page(owned.table, owned.key, (f"{self._quoted(owned.column)} IN ({marks})",), owners, after)
 

@@ -229,4 +229,4 @@ def fixture(app: App, *, at: When = _NEW_YEAR, time_zone: str = "UTC", seed: int
 
 
 def _nobody(_: RunningAttempt) -> None:
-    """Nobody is told while a function runs."""
+    """Do nothing: no report is wanted while a function runs."""

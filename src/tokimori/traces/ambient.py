@@ -11,7 +11,7 @@ _attempt: ContextVar[tuple[str | None, str | None]] = ContextVar("tokimori_attem
 
 
 def go_on_from(traceparent: str | None, run_id: str | None = None) -> None:
-    """In the calling context an attempt (of this run) goes on that stands there."""
+    """Note in the calling context the place in the trace, and the run, of its attempt."""
     _attempt.set((traceparent, run_id))
 
 

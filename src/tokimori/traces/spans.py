@@ -37,7 +37,7 @@ def tracer_here() -> "Tracer | None":
 
 @contextmanager
 def span_of(tracer: "Tracer", name: str, traceparent: str | None, attributes: Attributes) -> Iterator[None]:
-    """Within it a span is the current one, whose parent stands there."""
+    """Make a span the current one; its parent is the place `traceparent`."""
     with tracer.start_as_current_span(name, context=_context(traceparent), attributes=attributes):
         yield
 

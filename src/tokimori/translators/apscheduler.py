@@ -213,7 +213,7 @@ def _expression(name: str, expression: object) -> Sequence[int] | str | None:
 
 
 def _position(where: str, state: Mapping[str, Any]) -> str:
-    """`2nd tue` as `2#2`, `last sun` as `0L`. Theirs count weekdays from 0 = Monday, places from 0, the last as 5."""
+    """Return `2nd tue` as `2#2`, `last sun` as `0L`. Theirs count weekdays from Monday 0, places from 0, the last 5."""
     place, weekday = _number(where, state, "option_num"), _number(where, state, "weekday")
     if place is None or weekday is None or place > 5 or weekday > 6:
         raise refusal(where, state, "such as 2nd fri or last sun")

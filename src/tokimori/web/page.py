@@ -253,7 +253,7 @@ class Page:
         return HTMLResponse(self._templates.get_template("error.html").render(values), 404)
 
     def closed(self, status: int, message: str, wanted: str = "/") -> Response:
-        """For a browser that is not let in, and `wanted` an address."""
+        """Return the page for a browser that is not let in, and `wanted` an address."""
         template = self._templates.get_template("closed.html")
         is_foreign = status == HTTPStatus.FORBIDDEN
         text = template.render(message=message, has_come_from_elsewhere=is_foreign, wanted=own_address(wanted) or "/")

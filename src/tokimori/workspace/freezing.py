@@ -58,7 +58,7 @@ class _Report(Struct, frozen=True):
 
 
 def locked(dependencies: tuple[str, ...], requires_python: str | None = None) -> tuple[str, ...]:
-    """Lines for `pip install --require-hashes`, in order. Raises `InvalidInput` where they can't be had together."""
+    """Return lines for `pip install --require-hashes`, in order. Raises `InvalidInput` if they exclude each other."""
     check_dependencies(dependencies)
     _check_python(requires_python)
     if not dependencies:

@@ -66,7 +66,7 @@ class FunctionExecutor:
         return None if self._processes is None else await self._processes.open()
 
     async def open(self, report: Callable[[Report], None]) -> None:
-        """From now on tell `report`."""
+        """Report to `report` from now on."""
         self._report = report
 
     def tell(self, *, gone: Callable[[], object], able: Callable[[], object]) -> None:
@@ -120,7 +120,7 @@ class FunctionExecutor:
         self._fill()
 
     def _take_over(self, app: wire.Hello) -> None:
-        """From now on runs go to this code. What waits for a place, and is not known there, goes back."""
+        """Send runs to this code from now on. A waiting attempt that it does not know is handed back."""
         handlers, now = attempts.handlers_of(app), boottime()
         for attempt in list(self._waiting):
             if not handles(handlers, attempts.handler_in(attempt.task)):
@@ -129,7 +129,7 @@ class FunctionExecutor:
         self._changed(app)
 
     def _get_on(self) -> None:
-        """There is room, or there will be none for a while."""
+        """Begin waiting attempts: there is room, or there will be none for a while."""
         for attempt in self._pool.pulse.withdrawn():
             if attempt.reason is None:
                 self._waiting.appendleft(attempt)
@@ -263,7 +263,7 @@ class FunctionExecutor:
                 self._fill()
 
     def forget(self, before: Moment) -> None:
-        """Output lies where that of commands does, and is removed with it."""
+        """Do nothing: output lies with that of commands, and is removed with it."""
 
     async def close(self) -> None:
         """Kill what is left. What it could no longer tell of is released."""
@@ -390,7 +390,7 @@ class FunctionExecutor:
 
 
 def _nobody_waits() -> None:
-    """Before `tell`, nobody is told."""
+    """Do nothing: before `tell`, nobody waits."""
 
 
 def _nobody_told(_: wire.Hello) -> None:

@@ -179,7 +179,7 @@ class WorkerListener:
         )
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._server is not None:
             self._server.close()
             self.address.unlink(missing_ok=True)

@@ -323,7 +323,7 @@ class WorkerProcess:
             self._size = 0
 
     def send(self, messages: Iterable[ToWorker]) -> None:
-        """Never waits."""
+        """Send without waiting."""
         if self._full:
             self._unsent += messages
         elif self._transport is not None and not self._transport.is_closing():

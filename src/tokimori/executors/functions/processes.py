@@ -312,7 +312,7 @@ class Processes:
         asyncio.get_running_loop().call_later(LAST_WORDS, self._cut_off, process.number)
 
     def _gone(self, processes: Sequence[WorkerProcess], ending: str, words: str = "", *, unasked: bool = True) -> None:
-        """They have ended together."""
+        """Handle the end of processes that have ended together."""
         found = [each for each in processes if self._processes.pop(each.number, None) is not None]
         if self._closing or not found:
             return

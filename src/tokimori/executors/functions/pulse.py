@@ -76,7 +76,7 @@ class Pulse:
         self._changed = changed
 
     async def beat(self) -> None:
-        """Ask, for ever."""
+        """Ask again and again."""
         while True:
             await asyncio.sleep(EVERY)
             for process in list(self._processes()):

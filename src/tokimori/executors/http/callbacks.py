@@ -59,7 +59,7 @@ class Callbacks:
         return Callback(f"{self._address}{PATH}{run_id}/{token}", self._signature(key))
 
     def forget(self, run_id: RunId, token: Token) -> None:
-        """No callback ends this attempt any more."""
+        """Forget the attempt: no callback ends it any more."""
         self._waiting.pop((str(run_id), str(token)), None)
 
     def hear(self, run_id: str, token: str, signature: str, line: bytes) -> CallbackResult:

@@ -61,7 +61,7 @@ class HttpExecutor(LoopExecutor[HttpAttempt]):
         return HttpAttempt(task, task.target, self._clock)
 
     def _let_go(self, attempt: HttpAttempt) -> None:
-        """No callback ends it any more."""
+        """Forget the attempt's callback: none ends it any more."""
         self._callbacks.forget(attempt.task.run_id, attempt.task.token)
 
     async def close(self) -> None:

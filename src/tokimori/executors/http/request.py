@@ -125,7 +125,7 @@ def _key(secret: str) -> bytes:
 
 
 def _in_address(fact: str) -> str:
-    """Servers read `.` and `..` in a path as other folders, quoted or not: a payload must not lead elsewhere."""
+    """Quote a fact for an address. Refuse `.` and `..`, which servers read as other folders, quoted or not."""
     if fact in (".", ".."):
         raise InvalidInput(
             f"url: {fact!r} can't be a part of an address", field="url", value=fact, allowed="other texts"

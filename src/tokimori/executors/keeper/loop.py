@@ -37,7 +37,7 @@ class Loop:
         self._epoll.unregister(descriptor)
 
     def watch_room(self, descriptor: int, *, wanted: bool) -> None:
-        """Also call back when the descriptor can be written again, if `wanted`."""
+        """Call back also when the descriptor can be written again, if `wanted`."""
         self._epoll.modify(descriptor, select.EPOLLIN | (select.EPOLLOUT if wanted else 0))
 
     def wait(self, until: float) -> None:

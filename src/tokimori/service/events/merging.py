@@ -106,7 +106,7 @@ def _in_order(read: Sequence[Page[Any]], positions: Sequence[Position]) -> Seque
 
 
 async def _wait(strands: Sequence[Strand], positions: Sequence[Position], seconds: float) -> None:
-    """Until there may be something in one of them."""
+    """Wait until there may be something in one of them."""
     if len(strands) == 1:
         await strands[0].feed.wait(positions[0], seconds)
         return

@@ -90,7 +90,7 @@ def _behind(page: Sequence[Document], place: EndPlace) -> Sequence[Document]:
 
 
 async def _told(entries: Sequence[Document], rest: EndPlace | None, limit: int) -> ChangeTrail:
-    """Entry by entry: one of a large job takes a millisecond, and runs have to wait for it."""
+    """Read entry by entry, and yield to the loop: one of a large job takes a millisecond."""
     told = list[Changed]()
     for each in entries:
         read, written = _read(each), written_at(each.name)

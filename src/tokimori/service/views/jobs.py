@@ -133,5 +133,5 @@ class CountView(Outside, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=256)
 def _retry_view(retry: Retry) -> RetryView:
-    """Most jobs have one of few policies."""
+    """Return the view of a policy. Cached, as most jobs have one of few."""
     return RetryView(**asdict(retry))

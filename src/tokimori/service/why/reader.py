@@ -109,7 +109,7 @@ class WhyReader:
         return replace(reading, ahead=bool(await jobs_ahead(self._store, [job], now)))
 
     async def _first_of(self, job: Job) -> Run | None:
-        """Among the newest runs of any state, which cost little; else among all that have not started."""
+        """Return the first unstarted run among the newest runs, which cost little to read, or else among all."""
         found = [run for run in await self._store.last_runs([job.id], _FEW, 0) if run.state in BEFORE_START]
         if not found:
             found = await self._store.list_runs(RunFilter(job_id=job.id, states=BEFORE_START, limit=_FEW, longest=0))
