@@ -12,7 +12,7 @@ from starlette.types import Scope
 from tokimori.errors import InvalidInput, TokimoriError
 from tokimori.model.encoding import invalid_json
 from tokimori.model.sizes import check_depth
-from tokimori.model.words import own_address
+from tokimori.model.words import check_keys, json_fault, own_address
 from tokimori.service.views.errors import ErrorFault, error_view, problem_of
 from tokimori.service.views.outside import as_json
 from tokimori.spelling import hint
@@ -104,7 +104,9 @@ async def read_body(request: Request, kind: type[_T]) -> _T:
     body = await request.body() or b"{}"
     check_depth(body)
     try:
-        return json.decode(body, type=kind)
+        found = json.decode(body, type=kind)
+        check_keys("body", body.decode())
+        return found
     except DecodeError as fault:
         raise _fault_of(fault, body, kind) from None
     except UnicodeDecodeError:
@@ -122,7 +124,7 @@ def _fault_of(fault: DecodeError, body: bytes, kind: type) -> InvalidInput:
     try:
         plain = json.decode(body)
     except DecodeError as broken:
-        return InvalidInput(f"the body is not JSON: {broken}", field="body", allowed="JSON in UTF-8")
+        return InvalidInput(f"the body is not JSON: {json_fault(broken, body)}", field="body", allowed="JSON in UTF-8")
     except UnicodeDecodeError:  # behind the first fault, where the typed reading did not come to
         return _not_utf_8()
     found = invalid_json(fault, plain if getattr(kind, "is_told", True) else None)

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tokimori.api.answers import RefusalPage, refusal, refused, said
@@ -185,7 +186,8 @@ class JsonBody:
             body = await read_whole(scope, receive)
         except ClientDisconnect:
             return
-        content_type = Headers(scope=scope).get("content-type", "")
+        headers = Headers(scope=scope)
+        content_type, packed = headers.get("content-type", ""), headers.get("content-encoding", "identity")
         has_body = bool(body) or scope["method"] not in _WITHOUT_BODY
         if body is None:
             response = refusal(
@@ -193,14 +195,9 @@ class JsonBody:
             )
             response.headers["connection"] = "close"
         elif has_body and not self._may_be(scope, content_type) and self._is_answered(scope):
-            response = refusal(
-                415,
-                "unsupported_media_type",
-                f"Content-Type: {content_type!r} is not allowed",
-                field="Content-Type",
-                value=content_type,
-                allowed="application/json",
-            )
+            response = _not_taken("Content-Type", content_type, "application/json")
+        elif body and packed.casefold() != "identity":
+            response = _not_taken("Content-Encoding", packed, "identity: a body as it is, not compressed")
         else:
             await self._app(scope, _replayed(body, receive), send)
             return
@@ -211,6 +208,11 @@ class JsonBody:
         if kind == _FORM and path.startswith(FORMS):
             return bool(said(scope, b"origin")) or said(scope, b"sec-fetch-site") == ["same-origin"]
         return _is_json(kind) or (kind in _NAMELESS and path.startswith(self._nameless))
+
+
+def _not_taken(header: str, value: str, allowed: str) -> Response:
+    message = f"{header}: {value!r} is not allowed"
+    return refusal(415, "unsupported_media_type", message, field=header, value=value, allowed=allowed)
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

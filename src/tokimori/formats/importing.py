@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from tokimori.errors import InvalidFile, NotFound
 from tokimori.formats.format import ImportRequest, Pages
+from tokimori.model.words import json_fault
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.declaring import FieldChange, differences
 from tokimori.service.definitions import fields_of
@@ -155,7 +156,9 @@ def mapping_in(text: str, file: str) -> Mapping[str, object]:
     try:
         found: object = tomllib.loads(text) if kind == "TOML" else msgspec.json.decode(text)
     except (msgspec.DecodeError, tomllib.TOMLDecodeError, RecursionError, ValueError) as fault:
-        raise InvalidFile(f"{file}: not {kind}: {fault}", field="source", value=file, allowed=kind) from None
+        raise InvalidFile(
+            f"{file}: not {kind}: {json_fault(fault, text)}", field="source", value=file, allowed=kind
+        ) from None
     if isinstance(found, Mapping):
         return found
     raise InvalidFile(f"{file}: it holds no object", field="source", value=file, allowed="an object with names")

@@ -11,6 +11,7 @@ from tokimori.errors import InvalidFile, InvalidInput
 from tokimori.foreign.kala.stored_jobs import from_go, kept_job, parents_of
 from tokimori.formats.format import Format, FormatSource, Given, ImportRequest
 from tokimori.formats.importing import name_of, text_of
+from tokimori.model.words import json_fault
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.imports import Start
 from tokimori.translators.entries import AT_ONCE, Entry, Moved, Refused, checked, entries, shown, told
@@ -27,7 +28,9 @@ def jobs_in(text: str | bytes, name: str) -> Jobs:
     try:
         found = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, ValueError) as fault:
-        raise InvalidFile(f"{name}: not JSON: {fault}", field="source", value=name, allowed="JSON") from None
+        raise InvalidFile(
+            f"{name}: not JSON: {json_fault(fault, text)}", field="source", value=name, allowed="JSON"
+        ) from None
     if isinstance(found, dict) and isinstance(found.get("jobs"), dict | list):
         found = found["jobs"]
     jobs = list(found.values()) if isinstance(found, dict) else found
@@ -55,7 +58,9 @@ def _in_json(value: bytes) -> Any:
     try:
         return msgspec.json.decode(value)
     except (msgspec.DecodeError, RecursionError, ValueError) as fault:
-        raise InvalidInput(f"it is not JSON: {fault}", field="job", allowed="a job as JSON") from None
+        raise InvalidInput(
+            f"it is not JSON: {json_fault(fault, value)}", field="job", allowed="a job as JSON"
+        ) from None
 
 
 def entries_of(jobs: Jobs, now: Moment) -> Iterator[Entry]:

@@ -4,9 +4,6 @@ The store keeps the notes of a run's newest attempt among its outputs, under a n
 attempt they become details of the run; its next attempt gets the checkpoint.
 """
 
-import json
-from collections import Counter
-
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,7 +13,7 @@ from tokimori.model.ids import RunId
 from tokimori.model.job import Definition
 from tokimori.model.run import NO_DETAILS, Details, Output, Run, asked_by
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.model.words import check_text
+from tokimori.model.words import check_keys, check_text, json_fault
 
 MOST_PAYLOAD = 64 * 1024
 """Bytes of a job's payload, in UTF-8: a claim brings it with each run. A request may bring more."""
@@ -40,23 +37,11 @@ def check_json(payload: str) -> None:
     check_text("payload", payload)
     try:
         msgspec.json.decode(payload)
-        _PAIRS.decode(payload)
+        check_keys("payload", payload)
     except (msgspec.DecodeError, RecursionError) as fault:
         allowed = 'JSON, such as {"to": "ann"}; a text stands between double quotes'
-        message = f"payload: {payload[:200]!r} is not JSON ({fault})"
+        message = f"payload: {payload[:200]!r} is not JSON ({json_fault(fault, payload)})"
         raise InvalidInput(message, field="payload", value=payload[:200], allowed=allowed) from None
-
-
-def _check_keys(members: list[tuple[str, object]]) -> None:
-    if len(dict(members)) == len(members):
-        return
-    for key, times in Counter(key for key, _ in members).items():
-        if times > 1:
-            message = f"payload: the key {key!r} stands {times} times in one object, of which all but one would vanish"
-            raise InvalidInput(message, field="payload", value=key, allowed="each key of an object once")
-
-
-_PAIRS = json.JSONDecoder(object_pairs_hook=_check_keys)
 
 
 def payload_for(run: Run, definition: Definition | None) -> str | None:

@@ -1,7 +1,10 @@
 """Bounds of texts: words, and texts that every database and every program can hold."""
 
+import json
 import re
+from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 
 from tokimori.errors import InvalidInput
 
@@ -11,6 +14,7 @@ LONGEST_WORD = 128
 _WORD = re.compile(rf"[A-Za-z0-9._-]{{1,{LONGEST_WORD}}}\Z", re.ASCII)
 MOST_ADDRESS = 2_000
 """Characters of an address to which somebody returns."""
+_PAIR_OR_HALF = re.compile(r"\\ud[89ab]..\\ud[c-f]..|(\\ud[89a-f]..)", re.IGNORECASE)
 WORD_ALLOWED = "1 to 128 of A-Z a-z 0-9 . _ -"
 
 
@@ -57,6 +61,36 @@ def check_text(name: str, text: object) -> None:
     if "\0" in text or not _is_whole(text):
         allowed = "characters of Unicode except NUL"
         raise InvalidInput(f"{name}: {text!r} can't be kept", field=name, value=text, allowed=allowed)
+
+
+def json_fault(fault: Exception, text: bytes | str) -> str:
+    """Return what is wrong with a text that is no JSON. Of half a surrogate pair msgspec says sometimes: truncated."""
+    said = str(fault).removesuffix(" - at `$[...]`")
+    known = text if isinstance(text, str) else text.decode(errors="replace")
+    if "surrogate" in said or "truncated" in said:
+        for half in filter(None, _PAIR_OR_HALF.findall(known.replace("\\\\", ""))):
+            return f"{half} is half of a surrogate pair, which no text can hold"
+    return said
+
+
+def check_keys(field: str, text: str) -> None:
+    """Refuse JSON in which an object has a key twice: one of both would vanish. Raises `InvalidInput`."""
+    _pairs(field).decode(text)
+
+
+@lru_cache(maxsize=4)
+def _pairs(field: str) -> json.JSONDecoder:
+    def looked_at(members: list[tuple[str, object]]) -> None:
+        if len(dict(members)) == len(members):
+            return
+        for key, times in Counter(key for key, _ in members).items():
+            if times > 1:
+                message = (
+                    f"{field}: the key {key!r} stands {times} times in one object, of which all but one would vanish"
+                )
+                raise InvalidInput(message, field=field, value=key, allowed="each key of an object once")
+
+    return json.JSONDecoder(object_pairs_hook=looked_at, parse_int=str, parse_float=str)
 
 
 def _is_whole(text: str) -> bool:

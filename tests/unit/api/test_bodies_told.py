@@ -1,5 +1,7 @@
 """What is said of a body that is not what it should be."""
 
+from gzip import compress
+
 import pytest
 
 from tests.unit.api.asgi import Asker
@@ -35,6 +37,43 @@ async def test_what_is_no_json_is_told_so(door: Asker) -> None:
     answer = await door.ask("POST", "/api/v2/jobs", headers=headers, chunks=[b'{"id":'])
     assert (answer.status, answer.error["field"]) == (422, "body")
     assert answer.error["message"] == "the body is not JSON: Input data was truncated"
+
+
+@pytest.mark.parametrize(
+    "body", [r'{"id":"\ud800"}', r'{"id":"\ud800a"}', r'{"id":"a longer \ud800 text"}', r'{"id":"\ud83d\ude00 \udc00"}']
+)
+async def test_half_of_a_surrogate_pair_is_told_as_what_it_is(door: Asker, body: str) -> None:
+    """It was called truncated, though the body is whole."""
+    headers = [("host", "localhost"), ("content-type", "application/json")]
+    answer = await door.ask("POST", "/api/v2/jobs", headers=headers, chunks=[body.encode()])
+    half = r"\udc00" if r"\udc00" in body else r"\ud800"
+    assert (
+        answer.error["message"] == f"the body is not JSON: {half} is half of a surrogate pair, which no text can hold"
+    )
+    cut = await door.ask("POST", "/api/v2/jobs", headers=headers, chunks=[rb'{"id":"\ud83d\ude00 \\ud800'])
+    assert cut.error["message"] == "the body is not JSON: Input data was truncated"
+
+
+@pytest.mark.parametrize(
+    "body", ['{"id":"a","noop":true,"id":"b"}', '{"id":"a","noop":true,"payload":{"x":{"y":1,"y":2}}}']
+)
+async def test_a_body_with_a_key_twice_is_refused(door: Asker, body: str) -> None:
+    """One of both would vanish without a word."""
+    headers = [("host", "localhost"), ("content-type", "application/json")]
+    answer = await door.ask("POST", "/api/v2/jobs", headers=headers, chunks=[body.encode()])
+    assert (answer.status, answer.error["field"], answer.error["allowed"]) == (
+        422,
+        "body",
+        "each key of an object once",
+    )
+    assert "stands 2 times in one object" in answer.error["message"]
+
+
+async def test_a_compressed_body_is_told_to_come_as_it_is(door: Asker) -> None:
+    """It was called no JSON; another header than that for it is not looked at."""
+    headers = [("host", "localhost"), ("content-type", "application/json"), ("content-encoding", "gzip")]
+    answer = await door.ask("POST", "/api/v2/jobs", headers=headers, chunks=[compress(b'{"id":"a","noop":true}')])
+    assert (answer.status, answer.error["field"], answer.error["value"]) == (415, "Content-Encoding", "gzip")
 
 
 async def test_what_is_no_utf_8_behind_another_fault_is_told_so(door: Asker) -> None:

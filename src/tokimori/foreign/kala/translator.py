@@ -17,7 +17,7 @@ from tokimori.foreign.kala.shapes import REMOTE, JobRequest, Remote, Repeats, ep
 from tokimori.model.encoding import invalid_json
 from tokimori.model.job import Definition
 from tokimori.model.sizes import check_depth
-from tokimori.model.words import LONGEST_WORD
+from tokimori.model.words import LONGEST_WORD, json_fault
 from tokimori.service.definitions import definition_from
 
 
@@ -92,7 +92,7 @@ def read_told(body: bytes) -> JobRequest:
     try:
         said = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as fault:
-        raise InvalidInput(f"the body is not JSON: {fault}", allowed="a JSON object") from None
+        raise InvalidInput(f"the body is not JSON: {json_fault(fault, body)}", allowed="a JSON object") from None
     return told_in(said)
 
 
