@@ -1,6 +1,6 @@
 """Every error that Tokimori raises, in one tree.
 
-    TokimoriError                  code, exit code, HTTP status; field, value, allowed where they apply
+    TokimoriError                  code, exit code, HTTP status; field, value, allowed if they apply
     ├── InvalidInput               a value that a person or a program gave is not allowed        exit 2
     │   ├── InvalidSchedule        a schedule text
     │   ├── InvalidConfig          settings; carries every fault at once

@@ -22,7 +22,7 @@ def others_reach(path: Path, *, most: int | None = None) -> str | None:
     """Return why somebody else may have made what stands at this path; None: it is ours or root's, and so is its way.
 
     In a folder with the sticky bit (`/tmp`) nobody moves what is not his. `most`: look at so many folders only, from
-    the path upwards. Raises `OSError` where there is no such path.
+    the path upwards. Raises `OSError` if there is no such path.
     """
     real = path.resolve(strict=True)
     for place in (real, *real.parents)[:most]:
@@ -63,7 +63,7 @@ def owner_of(uid: int) -> str:
 def keep_private(path: str, *beside: str) -> None:
     """Make the file where it is missing, and let nobody but its owner read it, nor what stands beside it (`-wal`).
 
-    SQLite gives what it puts beside a file the file's mode. Raises `StoreError` where others could put their own there.
+    SQLite gives what it puts beside a file the file's mode. Raises `StoreError` if others could put their own there.
     """
     folder = Path(path).parent
     try:
@@ -100,7 +100,7 @@ def _mended(path: str) -> int | None:
 
 
 def open_private(path: str, like: str) -> int:
-    """Open a file that only the owner of the other one can open, made where it is missing. Raises `StoreError`.
+    """Open a file that only the owner of the other one can open, made if it is missing. Raises `StoreError`.
 
     One that others could open is replaced: they may have it open, and hold a lock on it as long as they like.
     """
@@ -159,7 +159,7 @@ def _lock_for_a_while(descriptor: int) -> None:
 def still_private(opened: int, path: str, like: str) -> int:
     """Return the open file, if it still is the one at the path; else the one that is there now, and this one is closed.
 
-    Where the other file is gone too it stays: nobody comes any more. Raises `StoreError`.
+    If the other file is gone too it stays: nobody comes any more. Raises `StoreError`.
     """
     try:
         if os.path.samestat(os.fstat(opened), os.stat(path)):  # noqa: PTH116

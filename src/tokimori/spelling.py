@@ -9,7 +9,7 @@ _SIGNS = str.maketrans("", "", " -_/.")
 
 
 def nearest(given: str, known: Iterable[str]) -> str | None:
-    """Return the known word that was probably meant; None where none is near enough.
+    """Return the known word that was probably meant; None if none is near enough.
 
     A letter for every three may be wrong, missing, too much, or in the place of its neighbour, at most three. Case and
     the signs between words don't count. The beginning of one known word alone stands for it.

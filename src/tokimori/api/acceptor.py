@@ -22,7 +22,7 @@ HELD: Final = 6.0
 _SIGN, _LOOK = 2.0, 2.0
 """Seconds from one sign of the loop to the next, and from one look of the thread to the next."""
 _TAKEN = 0.05
-"""Seconds to the next look where the loop has taken the connection, or no more can be opened."""
+"""Seconds to the next look if the loop has taken the connection, or no more can be opened."""
 _PATIENCE = 1.0
 """Seconds that a client has to say what it wants."""
 _MOST = 65_536
@@ -105,7 +105,7 @@ BATCH = 64
 BATCH_WHEN_FULL, PAUSE = 16, 0.025
 """So many, and seconds between such steps, while the door is full: who opens them all the time takes none from runs."""
 NO_FILES_PAUSE = 1.0
-"""Seconds after which it is tried again where this process or machine has no file descriptor or memory left."""
+"""Seconds after which it is tried again if this process or machine has no file descriptor or memory left."""
 SHUTDOWN_WITHIN = 2.0
 """Seconds for a client to say goodbye, as TLS wants it; then its connection is gone."""
 _TOLD_EVERY = 60.0
@@ -160,7 +160,7 @@ class Acceptor:
         task = self._loop.create_task(self._connect(accepted, connection))
         if self._tls is not None:
             connection.opening = lambda: _end(accepted)
-            self._connections.waits(connection)  # it may say hello late, and be the first to go where room is needed
+            self._connections.waits(connection)  # it may say hello late, and be the first to go if room is needed
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -18,7 +18,7 @@ from tokimori.turns import TurnsOfReaders
 log = logging.getLogger(__name__)
 
 MOST_CONNECTIONS = 500
-"""So many stay open at a time, where the limit of file descriptors (`ulimit -n`) leaves as many."""
+"""So many stay open at a time, if the limit of file descriptors (`ulimit -n`) leaves as many."""
 MOST_TAKEN = 32 * 1024
 """Bytes that are taken from a connection in one step of the loop. asyncio would take 256 KiB, of each of 500."""
 LONGEST_READING = 0.01
@@ -77,7 +77,7 @@ class Connection(Protocol):
 
 
 class Connections:
-    """All connections of a door. Where room is needed it closes those that wait for their client, the longest first."""
+    """All connections of a door. If room is needed it closes those that wait for their client, the longest first."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -114,7 +114,7 @@ class Connections:
         self._waiting.pop(connection, None)
 
     def hold(self, connection: Connection, size: int) -> None:
-        """Count bytes of its request; where all together are too many, those that hold most are closed."""
+        """Count bytes of its request; if all together are too many, those that hold most are closed."""
         connection.held += size
         self.held += size
         while self.held > self.limits.most_held:

@@ -31,7 +31,7 @@ Read = Callable[[str | None, float], Awaitable[Block]]
 HEARTBEAT = 15.0
 """Seconds after which a stream says that it is still there. So often, too, its sender's leave is asked for again."""
 RETRY = 1.0
-"""Seconds after which a stream tries again where the store does not answer."""
+"""Seconds after which a stream tries again if the store does not answer."""
 DEFAULT_STREAMS = 250
 _NOW: Final = MappingProxyType({"cache-control": "no-store", "x-accel-buffering": "no"})
 """Heads of a stream: no proxy keeps it, or waits for more of it."""
@@ -191,7 +191,7 @@ def _reader_of_notices(service: Service, of: Sequence[str] = ()) -> Read:
 
 
 async def _streamed(request: Request, read: Read, first: bytes, after: str, every: float = 0.0) -> AsyncIterator[bytes]:
-    """Yield a block for each event, and one without an event where nothing came for a while."""
+    """Yield a block for each event, and one without an event if nothing came for a while."""
     loop, text, is_over = asyncio.get_running_loop(), first, False
     checked = loop.time()
     while True:

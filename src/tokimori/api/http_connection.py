@@ -283,7 +283,7 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
         raise ValueError(answer.status_code)
 
     def _refuse(self, answer: Response) -> None:
-        """Answer and close; only close where an earlier request waits for its answer, or this one has its own."""
+        """Answer and close; only close if an earlier request waits for its answer, or this one has its own."""
         if self.transport.is_closing():
             return
         newest: RequestResponseCycle | None = self.cycle

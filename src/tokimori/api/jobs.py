@@ -304,7 +304,7 @@ class JobRoutes:
         return answer(JobView.made(await self._service(request).jobs.rewind(job_id_of(request))))
 
     async def copy(self, request: Request, body: NewId) -> Response:
-        """Add a job like this one under another id; it is paused where this one is stopped."""
+        """Add a job like this one under another id; it is paused if this one is stopped."""
         return _tagged(await self._service(request).jobs.copy(job_id_of(request), body.id), 201)
 
     async def rename(self, request: Request, body: NewId) -> Response:
@@ -323,7 +323,7 @@ def job_id_of(request: Request) -> str:
 
 
 async def _last_runs(service: Service, jobs: Sequence[Job], limit: int) -> dict[JobId, list[Run]]:
-    """Return the last runs of each job, newest first. Raises `Refused` where their payloads are too long together."""
+    """Return the last runs of each job, newest first. Raises `Refused` if their payloads are too long together."""
     found = await service.runs.last([job.id for job in jobs], limit, longest=LONGEST)
     last: dict[JobId, list[Run]] = {job.id: [] for job in jobs}
 

@@ -22,7 +22,7 @@ Fields = dict[str, Any]
 class Operation:
     """Operation: a method at a path. `id` is its name for programs: a noun and a verb.
 
-    `answers` is the type of the answer (`media` where it is no JSON) under `status`; `others` are further statuses that
+    `answers` is the type of the answer (`media` if it is no JSON) under `status`; `others` are further statuses that
     are no faults, with their meanings. `headers` may come with the request, and `answered` with the answer. `asked` and
     `example` are the query and the body of an example. An operation that is `open` needs no secret. One whose answer is
     a list, or else `large`, waits in line.

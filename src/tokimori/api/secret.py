@@ -80,7 +80,7 @@ OPEN_TO_ALL: Final = frozenset({"/healthz", "/readyz", "/static/console.css"})
 _PAGE: Final = frozenset({"/", LOGIN, LOGOUT})
 _OWNER: Final = owner(None)
 NO_SESSION: Final = "0"
-"""The session of all cookies where nobody knows which were logged out."""
+"""The session of all cookies if nobody knows which were logged out."""
 MOST_BROUGHT = 8
 """So many secrets, tokens or cookies of a request are looked at."""
 COMPLAINT_EVERY = 60.0

@@ -117,7 +117,7 @@ class App(AppFunctions):
 
     An app that is not given one has that of its module.
 
-    `url` is that of the store for `enqueue`; where it is not given the environment and the configuration say it, and a
+    `url` is that of the store for `enqueue`; if it is not given the environment and the configuration say it, and a
     worker process has that of its node.
 
     `prune` says what becomes of jobs that the code does not declare any more: they are reported, and stay enabled; or
@@ -328,7 +328,7 @@ class App(AppFunctions):
         """Be a node for this app from now on: the last line of the program that declares it.
 
         It does what `tokimori serve --app FILE.py:NAME` does with these options (`"--no-http"`), in this very process.
-        Where the file is imported it does nothing. Raises `Refused` where the program's own file has no name for it.
+        If the file is imported it does nothing. Raises `Refused` if the program's own file has no name for it.
         """
         become_node(self, self.url, options)
 

@@ -26,7 +26,7 @@ MOST_SHOWN = 200
 
 
 class Misfit(NamedTuple):
-    """`why` names the path and the value; `value` is the latter, None where the payload as a whole does not fit."""
+    """`why` names the path and the value; `value` is the latter, None if the payload as a whole does not fit."""
 
     why: str
     value: str | None

@@ -1,4 +1,4 @@
-"""One attempt in a worker process: the function is called, interrupted where it is to end, and what it says is told."""
+"""One attempt in a worker process: the function is called, interrupted if it is to end, and what it says is told."""
 
 import asyncio
 import ctypes

@@ -35,7 +35,7 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 
 def text_of(value: object, what: str) -> str:
-    """Return the value as JSON. Raises `InvalidInput` where it can't be."""
+    """Return the value as JSON. Raises `InvalidInput` if it can't be."""
     try:
         text = msgspec.json.encode(value, enc_hook=_to_json).decode()
         if "null" in text:  # msgspec writes numbers so that JSON does not have

@@ -74,7 +74,7 @@ class Routes:
         return iter(self._routes)
 
     def add(self, handler: Handler, target: Callable[..., object] | str) -> None:
-        """Add a route. Raises `InvalidInput`, also where the name has a route already."""
+        """Add a route. Raises `InvalidInput`, also if the name has a route already."""
         route = Route(handler, target)
         if isinstance(handler, str) and any(each.handler == handler for each in self._routes):
             raise InvalidInput(

@@ -62,7 +62,7 @@ class Running:
         self._pid, self._stacks = os.getpid(), Stacks()
 
     def start(self) -> None:
-        """Begin; returns when the node takes part. Raises `Refused` where it does not start.
+        """Begin; returns when the node takes part. Raises `Refused` if it does not start.
 
         A program that ends without `stop` is stopped so: what runs has the grace of the node.
         """
@@ -222,7 +222,7 @@ def _call_at_exit(stop: "WeakMethod[Callable[[], None]]") -> None:
 
 
 def _bury(node: "subprocess.Popen[str]") -> None:
-    """Wait for its end, and kill it where it does not come."""
+    """Wait for its end, and kill it if it does not come."""
     try:
         node.communicate(timeout=STOPS_WITHIN)
     except subprocess.TimeoutExpired:

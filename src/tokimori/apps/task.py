@@ -107,7 +107,7 @@ class Task(OfParents):
 
     @property
     def data(self) -> Any:
-        """Return the payload of the run: its value where it is JSON, else the text; None without one."""
+        """Return the payload of the run: its value if it is JSON, else the text; None without one."""
         payload = self._facts.payload
         return None if payload is None else value_of(payload)
 
@@ -213,7 +213,7 @@ class Task(OfParents):
         self._note(progress=float(fraction), text=clean(text)[:MOST_PROGRESS] or None)
 
     def checkpoint(self, data: object) -> None:
-        """Store this as JSON for the next attempt of the run, on any node, where it is `checkpointed`.
+        """Store this as JSON for the next attempt of the run, on any node, if it is `checkpointed`.
 
         The newest one counts. It is stored at the end of the attempt, and about once a second before, in case its
         process or node dies. Raises `InvalidInput` if it can't be stored, and `ClaimLost`.

@@ -15,13 +15,13 @@ from typing import Generic, Protocol, TypeVar
 
 LEAST, MOST = 0.6, 1.2
 """So much of a core is used by a process whose threads share one lock, if they have no other work than what needs it:
-less where the machine is busy, and more only by what works without the lock."""
+less if the machine is busy, and more only by what works without the lock."""
 OWN = 0.3
 """So much of that at least its functions use: else something else in the process burns CPU, which does not rest."""
 FAIR = 0.5
 """A thread burns CPU if it used so much of an equal share; all others wait for something else."""
 WORSE = 0.75
-"""Where fewer threads have used only so much of what all of them did, all are let go again."""
+"""If fewer threads have used only so much of what all of them did, all are let go again."""
 HOLDS = 0.1, 1.6
 """Seconds until it is tried again with fewer: each time that this was worse twice as long, up to the second number."""
 PROBES = 0.25, 1.0
@@ -72,7 +72,7 @@ class Contention:
 
         `own` is the part of it that all threads of functions have used, those that wait for work now included.
 
-        A thread that took nothing is at something long, and can make no room. Where none of the others burns CPU one
+        A thread that took nothing is at something long, and can make no room. If none of the others burns CPU one
         more is woken, and one for each thread that uses little: what waits for them may be such, too.
         """
         asked, self._asked_at = at - self._asked_at < LATELY, at
@@ -201,7 +201,7 @@ class Threads(Generic[_T]):
     def give(self, thing: _T) -> None:
         """Call `act` with it, for which `set_going` is called behind the last one of those that come together.
 
-        Raises `RuntimeError` where the machine gives no thread, and none is there.
+        Raises `RuntimeError` if the machine gives no thread, and none is there.
         """
         self._unseen = self._unseen or (bool(self._begun) and not self._given)
         self._given.append(thing)
@@ -224,7 +224,7 @@ class Threads(Generic[_T]):
         if waiting and self._unseen:
             served = self._wake() or (len(self._begun) < min(in_hand, self._most) and self._begin_one())
         self._unseen = self._none_rests = False
-        if waiting > served:  # also where one is on its way to it, which may be held up
+        if waiting > served:  # also if one is on its way to it, which may be held up
             self._ask_for_a_look()
 
     def close(self) -> None:

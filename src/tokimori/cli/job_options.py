@@ -66,7 +66,7 @@ _NOTIFIER = tuple(_NAMES[path] for path in FIELDS if path.startswith("notifier."
 
 
 def _count_or_unlimited(_context: click.Context, _option: click.Parameter, text: str | None) -> int | str | None:
-    """Return a number where it is one; what else is allowed is the service's affair."""
+    """Return a number if it is one; what else is allowed is the service's affair."""
     return int(text) if text is not None and text.lstrip("-").isdecimal() else text
 
 

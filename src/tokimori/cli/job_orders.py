@@ -179,7 +179,7 @@ def rewind(job_id: str) -> None:
 @_job
 @click.argument("new_id", metavar="NEW-ID")
 def copy(job_id: str, new_id: str) -> None:
-    """Add a job with the definition of another one. It is paused where the other one is paused or parked."""
+    """Add a job with the definition of another one. It is paused if the other one is paused or parked."""
     print_job(f"copied {job_id} to", in_service(lambda service: service.jobs.copy(job_id, new_id)))
 
 

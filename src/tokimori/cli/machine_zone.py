@@ -12,7 +12,7 @@ ETC = Path("/etc")
 def machine_zone(environ: Mapping[str, str], etc: Path = ETC) -> str:
     """Return the IANA name of the machine's zone: from /etc/localtime, else /etc/timezone, else TZ, else UTC.
 
-    Raises `InvalidInput` where /etc/localtime holds a zone whose name can't be found.
+    Raises `InvalidInput` if /etc/localtime holds a zone whose name can't be found.
     """
     for name in _names(environ, etc):
         try:

@@ -38,5 +38,5 @@ def moment_ago(field: str, text: str, zone: str, now: Moment) -> Moment:
 
 
 async def past_or_none(service: "Service", field: str, text: str | None) -> Moment | None:
-    """Return the moment in the service's zone; None where nothing was said. Raises `InvalidInput`."""
+    """Return the moment in the service's zone; None if nothing was said. Raises `InvalidInput`."""
     return None if text is None else moment_ago(field, text, service.time_zone, await service.db.now())

@@ -199,7 +199,7 @@ async def _open(store: "Store") -> None:
 
 
 def user_name() -> str | None:
-    """Return the user of this process; None where the system knows no name."""
+    """Return the user of this process; None if the system knows no name."""
     import getpass
 
     try:

@@ -20,7 +20,7 @@ from tokimori.cli.session import load
 from tokimori.cli.table import print_table
 
 OFFLINE = 3
-"""The exit code of `status` where no node runs, as that of systemctl."""
+"""The exit code of `status` if no node runs, as that of systemctl."""
 _LOOK = 0.5
 """Seconds between two looks at a log, and (twice as many) at services."""
 _LINES = 100

@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from tokimori.config.settings import Settings
 
 CAME_BACK = 1
-"""The exit code where the old version is in place again."""
+"""The exit code if the old version is in place again."""
 _PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet")
 _LONGEST = 600.0
 """Seconds for one step, such as pip's."""
@@ -85,7 +85,7 @@ _LONGEST = 600.0
 def update(*, wheel: Path | None, timeout: float) -> int:
     """Install another version of Tokimori where this one is, and start the node in the background with it.
 
-    The old version comes back, exit code 1, where the new one can't be installed or its node is not ready in time. It
+    The old version comes back, exit code 1, if the new one can't be installed or its node is not ready in time. It
     is kept as a wheel in the state folder. Packages that the new version brings stay.
     """
     if wheel is not None:

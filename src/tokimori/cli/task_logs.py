@@ -84,7 +84,7 @@ def log_text(line: "LogLine", zone: str) -> str:
 
 
 def log_line(at: Moment, level: str, message: str, zone: str) -> str:
-    """Return the line as Keiji writes it: `time=… level=… msg=…`, with quotes where the message is no single word."""
+    """Return the line as Keiji writes it: `time=… level=… msg=…`, with quotes if the message is no single word."""
     return f"time={on_clocks(zone, at).isoformat('T', 'milliseconds')} level={level} msg={_quoted(message)}"
 
 
@@ -236,7 +236,7 @@ class _Followed:
 
 
 def _open(name: str, editor: str, lines: Sequence[str]) -> None:
-    """Write the log to its file, and open that. Raises `Refused` where it can't be opened."""
+    """Write the log to its file, and open that. Raises `Refused` if it can't be opened."""
     from tokimori.client.opening import make_state_dir
 
     file = log_file(load(may_ask_elsewhere=True).settings.state_dir, name)

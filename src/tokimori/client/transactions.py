@@ -23,7 +23,7 @@ ASKED = ("force", "debounce", "throttle", "replace", "unique", "expires")
 MYSQL = "mysql"
 """How the drivers and dialects of MariaDB and MySQL are called here."""
 _IDLE = 0
-"""`transaction_status` of psycopg and psycopg2 where no transaction has begun."""
+"""`transaction_status` of psycopg and psycopg2 if no transaction has begun."""
 
 _MARKS = {"qmark": "?"}
 _BEGUN = "SELECT /*M!100600 @@in_transaction OR */ NOT @@autocommit"
@@ -41,7 +41,7 @@ class Carries(Protocol):
 
 
 async def outside_of(store: Store) -> Outside:
-    """Return the statements of the store. Raises `Refused` where it has none."""
+    """Return the statements of the store. Raises `Refused` if it has none."""
     if isinstance(store, HasOutside):
         return await store.outside()
     raise Refused(

@@ -217,7 +217,7 @@ def load_settings(
 
 
 def rereading(environ: Mapping[str, str], read: Callable[[], Settings]) -> Callable[[], Settings | None] | None:
-    """Return a function that reads the settings anew where a file of a secret has changed; None if there is none."""
+    """Return a function that reads the settings anew if a file of a secret has changed; None if there is none."""
     variables = variables_with_files({setting.name for setting in settings_table()}) - {KEYS, "TOKIMORI_HTTP_SECRET"}
     files = [Path(environ[each + SUFFIX]) for each in sorted(variables) if environ.get(each + SUFFIX)]
     known = [state_of(each) for each in files]

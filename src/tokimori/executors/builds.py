@@ -213,9 +213,9 @@ class Environments:
         self._closing.set()
 
     def python_for(self, manifest: Manifest) -> str:
-        """Return the Python for a build: that of the node where it depends on nothing else.
+        """Return the Python for a build: that of the node if it depends on nothing else.
 
-        Raises `Refused` where its environment can't be made.
+        Raises `Refused` if its environment can't be made.
         """
         if not manifest.lock:
             return sys.executable

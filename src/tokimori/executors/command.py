@@ -77,7 +77,7 @@ class CommandExecutor:
         self._looking: asyncio.Task[None] | None = None
 
     async def open(self, report: Callable[[Report], None]) -> None:
-        """Start the keeper, which first ends what dead keepers have left. Raises `Refused` where it does not start."""
+        """Start the keeper, which first ends what dead keepers have left. Raises `Refused` if it does not start."""
         self._report = report
         self._exchanges.make()
         await self._posts.begin(COMMON).open()
@@ -136,7 +136,7 @@ class CommandExecutor:
 
     def _forget(self, before: Moment) -> None:
         while remove_old_output(self._settings.runs_dir, before) == MOST and not self._closing:
-            pass  # where there are many jobs it is hours until this is asked again, and runs go on writing
+            pass  # if there are many jobs it is hours until this is asked again, and runs go on writing
         self._exchanges.remove_dead()
 
     async def close(self) -> None:
@@ -235,7 +235,7 @@ class CommandExecutor:
             self._tell(self._end(attempt, failed, self._moment(notice.at), notice))
 
     def _tell_end(self, attempt: CommandAttempt, notice: wire.ProcessEnded) -> None:
-        """Tell what became of it. Raises `OSError` where its report can't be read now."""
+        """Tell what became of it. Raises `OSError` if its report can't be read now."""
         task = attempt.task
         reported = None if attempt.exchange is None else attempt.exchange.reported()
         if reported is not None and task.hidden:  # before a part of it is cut off

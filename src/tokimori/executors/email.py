@@ -23,7 +23,7 @@ TIMEOUT = 60.0
 _AT_ONCE = 64
 """So many e-mails are sent at a time; others wait."""
 _TO_ONE = 8
-"""So many of them to one server: where it does not answer it holds up its own."""
+"""So many of them to one server: if it does not answer it holds up its own."""
 
 
 class EmailAttempt(LoopAttempt):

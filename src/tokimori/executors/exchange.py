@@ -29,7 +29,7 @@ _PASSABLE = 0o711
 class OthersFolder:
     """The folder of this node: anybody passes through it, and only the node changes what it holds.
 
-    Raises `Refused` where others could put another folder in its place, and `OSError`.
+    Raises `Refused` if others could put another folder in its place, and `OSError`.
     """
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ _LACKING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, e
 class Exchange:
     """The files of one attempt, for the account that it runs as.
 
-    They lie in `folder`, open as `at`, with this prefix; or, where `theirs` is given, in the folder of that name in it,
+    They lie in `folder`, open as `at`, with this prefix; or, if `theirs` is given, in the folder of that name in it,
     which belongs to the account. That one is reached by its name in `at` alone: the account can't put another there.
     """
 
@@ -203,7 +203,7 @@ class Exchange:
         """Return what the command left, None for nothing; more than is allowed is cut, so that it is too long.
 
         Whatever else stands there (a link, a pipe, somebody else's file) is as good as nothing that can be understood:
-        the node may read what the command's account may not. Raises `OSError` where it can't be looked at now.
+        the node may read what the command's account may not. Raises `OSError` if it can't be looked at now.
         """
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
@@ -271,7 +271,7 @@ class Exchanges:
     def open(self, task: AttemptTask, account: Account, own: Account) -> Exchange:
         """Make the place for an attempt's files: in this folder; for an account that can't get there, a new one.
 
-        One folder for all, because a folder for each takes milliseconds to remove. Raises `Refused`; `OSError` where
+        One folder for all, because a folder for each takes milliseconds to remove. Raises `Refused`; `OSError` if
         the machine lacks files, memory or room on its disk.
         """
         if self._folder is None or self._lock is None:

@@ -19,7 +19,7 @@ from tokimori.ports.executor import AttemptTask
 def facts_of(task: AttemptTask, texts: Collection[str] = ()) -> dict[str, str]:
     """Return the facts that templates may name (`tokimori.model.templates`), for these texts.
 
-    Raises `InvalidInput` where the texts would become too large with it.
+    Raises `InvalidInput` if the texts would become too large with it.
     """
     known = {
         "job_id": task.job_id,

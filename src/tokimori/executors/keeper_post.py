@@ -22,7 +22,7 @@ from tokimori.ports.executor import AttemptTask, StopReason
 log = logging.getLogger(__name__)
 
 _PAUSE = 1.0
-"""Seconds before another keeper is tried where one did not start."""
+"""Seconds before another keeper is tried if one did not start."""
 _MOST_TRIES = 9
 """So often a burial is tried again: a node that stops waits for it."""
 
@@ -69,7 +69,7 @@ class KeeperPost:
         self._closing = False
 
     async def open(self) -> None:
-        """Start the keeper, which first ends what dead keepers have left. Raises `Refused` where it does not start."""
+        """Start the keeper, which first ends what dead keepers have left. Raises `Refused` if it does not start."""
         self._keeper = await KeeperProcess.start(self._settings, self._heard, self._lost)
         self.since = boottime()
         orders, self._unsent = self._unsent, []

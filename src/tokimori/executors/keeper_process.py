@@ -208,7 +208,7 @@ class ForegroundCommand:
         self._send([self._lease])
 
     def send_signal(self, number: int) -> None:
-        """Pass on what came for it; as soon as it runs, where it does not yet."""
+        """Pass on what came for it; as soon as it runs, if it does not yet."""
         if self._runs:
             self._send([wire.Pass(_NUMBER, number)])
         else:

@@ -195,7 +195,7 @@ class _Connection(smtplib.SMTP):
         return super().getreply()
 
     def connect(self, host: str = "localhost", port: int = 0, source_address: object = None) -> tuple[int, bytes]:
-        """Connect. Raises `SMTPConnectError` where the greeting is a refusal."""
+        """Connect. Raises `SMTPConnectError` if the greeting is a refusal."""
         self._host = host  # whose certificate is asked for
         code, words = super().connect(host, port)
         if code != 220:
@@ -257,7 +257,7 @@ class _Said:
         self._left = _MOST_SAID
 
     def readline(self, most: int) -> bytes:
-        """Return a line. Raises `OSError` where it was too much."""
+        """Return a line. Raises `OSError` if it was too much."""
         line = self._file.readline(most)
         self._left -= len(line)
         if self._left < 0:

@@ -177,7 +177,7 @@ def outcome_of(
 
     Without `auto_complete_success` exit code 0 alone says nothing (Kōjō). Only an end that nobody asked for can be a
     success: a process that exits with 0 *after* a TERM has reached it may have left its work undone. `reason` is why
-    the engine stopped it, None where the keeper did so by itself.
+    the engine stopped it, None if the keeper did so by itself.
     """
     exit_code, number = _split(ended.status)
     match EndCause(ended.cause):

@@ -25,7 +25,7 @@ _TEXT = "text"
 
 
 class CrontabRequest(ImportRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A crontab. In one of the `system` each line names a user; else the jobs run as `user`, where one is given.
+    """A crontab. In one of the `system` each line names a user; else the jobs run as `user`, if one is given.
 
     With `host` only nodes on that host run them. `dialect` is the program that ran it; `prefix` stands before each id.
     """
@@ -99,7 +99,7 @@ def _check(given: Given) -> None:
 
 
 def _crontab(file: str, zone: str, given: Given) -> "Crontab":
-    """Return the terms that no crontab names. Where cron keeps the files of users, a file is named after its user."""
+    """Return the terms that no crontab names. If cron keeps the files of users, a file is named after its user."""
     from tokimori.translators.crontab import Crontab, CrontabDialect
 
     path, user, system = PurePath(file), given.options["user"], given.options["system"]

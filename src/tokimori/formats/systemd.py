@@ -128,7 +128,7 @@ def _text(path: Path) -> str:
 FORMAT = Format(
     what="timers of systemd with their services",
     help="""Sources are folders such as /etc/systemd/system and /usr/lib/systemd/system, or files. The services of the
-    timers must be among the files. Drop-ins (NAME.d/*.conf) count. Where the folders hold timers.target.wants, a
+    timers must be among the files. Drop-ins (NAME.d/*.conf) count. If the folders hold timers.target.wants, a
     timer that is in none of these is added paused.""",
     request=SystemdRequest,
     example={

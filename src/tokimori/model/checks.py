@@ -59,7 +59,7 @@ def check_definition(definition: Definition) -> Definition:
 
 
 def _check_process(definition: Definition) -> None:
-    """Refuse what concerns a process where the target has none, or shares it."""
+    """Refuse what concerns a process if the target has none, or shares it."""
     if definition.client and not isinstance(definition.target, Command | Build):
         message = f"client: a {kind_of(definition.target)} has no environment that could hold it"
         raise InvalidInput(message, field="client", value=True, allowed="true with a command or a build")

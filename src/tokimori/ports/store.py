@@ -3,7 +3,7 @@
 One method is one transaction, and every method may be called again after an ambiguous error (`StoreUnavailable`): ids
 are made by the caller, so that the second call finds what the first one did. No method calls back, and none leaves a
 lock behind. The store compares and writes finished values and says which took effect; the rules are in
-`tokimori.model`. `now` is the caller's corrected clock. Every method raises `StoreUnavailable` where trying again can
+`tokimori.model`. `now` is the caller's corrected clock. Every method raises `StoreUnavailable` if trying again can
 help.
 """
 

@@ -76,7 +76,7 @@ class LocalDays(Struct, frozen=True):
         return (moment + stretch_at(self.zone, moment).offset) // DAY
 
     def start(self, day: int) -> int:
-        """Return the first moment of the day; where its zone skips the day, that of the next one."""
+        """Return the first moment of the day; if its zone skips the day, that of the next one."""
         found = next((first for first, _, _ in self.stretches(day)), None)
         return self.start(day + 1) if found is None else found
 
@@ -154,8 +154,8 @@ class OffTimes(NamedTuple):
 class BusinessDays:
     """The moments of `base` on business days; those on days off are left out, or moved as `shift` says.
 
-    A moved moment keeps its time on the wall clock of `zone`. Where clocks skip that time it is the end of the gap;
-    where they show it twice, the first time. Two that fall on the same moment count as one.
+    A moved moment keeps its time on the wall clock of `zone`. If clocks skip that time it is the end of the gap;
+    if they show it twice, the first time. Two that fall on the same moment count as one.
     """
 
     base: Schedule
@@ -183,7 +183,7 @@ class BusinessDays:
         return self.days.is_off(self.days.day_of(moment))
 
     def check(self) -> None:
-        """Raise `InvalidSchedule` where a search takes too long from either end of the calendar."""
+        """Raise `InvalidSchedule` if a search takes too long from either end of the calendar."""
         if self.shift is None:
             self._next_kept(Moment(FIRST_MOMENT), MOST_EXCLUDED + 1)
             self._last_kept(Moment(LAST_MOMENT), MOST_EXCLUDED + 1)
@@ -312,7 +312,7 @@ class BusinessDays:
         return max(times if (time := row.last(high)) is None else [*times, time], default=None)
 
     def moved_to(self, day: int, own: Times) -> Times | None:
-        """Return the times of a plain day that stay or come; None where clocks change near a day from which they do."""
+        """Return the times of a plain day that stay or come; None if clocks change near a day from which they do."""
         if self.days.is_off(day):
             return {}
         sources = range(0) if self.shift is None else self._sources(day)

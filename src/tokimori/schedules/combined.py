@@ -53,7 +53,7 @@ class Union:
 class Except:
     """The moments of `base` except those of `excluded`.
 
-    Where both are wall-clock times of one zone, times are removed before the rules for gaps and folds apply.
+    If both are wall-clock times of one zone, times are removed before the rules for gaps and folds apply.
     """
 
     base: Schedule
@@ -110,7 +110,7 @@ class Difference(Struct, frozen=True):
         raise self._too_long(moment)
 
     def check(self) -> None:
-        """Raise `InvalidSchedule` where a search takes too long from an end of the calendar, or of an interval."""
+        """Raise `InvalidSchedule` if a search takes too long from an end of the calendar, or of an interval."""
         ends = [found for each in members_of(self.excluded) if (found := _ends_of(each))]
         for first in {FIRST_MOMENT, max((first for first, _ in ends), default=FIRST_MOMENT)}:
             self.next_after(Moment(first - 1), looks=MOST_EXCLUDED + 1)

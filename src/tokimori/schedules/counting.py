@@ -19,7 +19,7 @@ from tokimori.schedules.zoned import Zoned, ZonedSchedule
 from tokimori.schedules.zones import Stretch, fixed_offset, stretches_between
 
 _FEW = 4
-"""So many moments are walked first: where they are as many days apart, all are."""
+"""So many moments are walked first: if they are as many days apart, all are."""
 _LONG = 100 * DAY
 """So much is counted by one formula."""
 
@@ -98,7 +98,7 @@ def _one_line(schedule: Schedule) -> Zoned | None:
 
 
 def _zone_of(schedule: Schedule) -> str:
-    """Return the zone by whose clocks the schedule goes; UTC where it goes by none."""
+    """Return the zone by whose clocks the schedule goes; UTC if it goes by none."""
     parts = [part for term in terms_of(schedule) for part in (*term.parts, *term.taken)]
     clocks = [part.zone for part in parts if isinstance(part.times, WallClock | Clocks)]
     return next(iter((*clocks, *(part.zone for part in parts if fixed_offset(part.zone) is None))), "UTC")

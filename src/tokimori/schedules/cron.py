@@ -56,7 +56,7 @@ class CronFields(NamedTuple):
 
 
 class _MonthDays(NamedTuple):
-    """The days that both fields name. Where both are restricted, either may match (Vixie); otherwise both must."""
+    """The days that both fields name. If both are restricted, either may match (Vixie); otherwise both must."""
 
     day: Field
     weekday: Field
@@ -77,7 +77,7 @@ class _MonthDays(NamedTuple):
 class Cron(ZonedSchedule):
     """A cron expression in a zone.
 
-    A time is fixed, and so subject to the rules for gaps and folds, where neither its minute nor its hour begins with
+    A time is fixed, and so subject to the rules for gaps and folds, if neither its minute nor its hour begins with
     `*`: the rule of Debian's cron. Others mean every moment at which the wall clock of the zone matches, and those to
     which gap = later moves what it skips.
     """

@@ -18,7 +18,7 @@ class LastDay(Struct, frozen=True, order=True):
     before: int
 
     def day(self, length: int, first: int) -> int:
-        """Return the day of a month of that length whose 1st has that weekday; 0 where it has none."""
+        """Return the day of a month of that length whose 1st has that weekday; 0 if it has none."""
         return max(length - self.before, 0)
 
     def __str__(self) -> str:
@@ -31,7 +31,7 @@ class LastWorkday(Struct, frozen=True, order=True):
     before: int = 0
 
     def day(self, length: int, first: int) -> int:
-        """Return the day of a month of that length whose 1st has that weekday; 0 where it has none."""
+        """Return the day of a month of that length whose 1st has that weekday; 0 if it has none."""
         return _nearest_workday(length - self.before, length, first) if self.before < length else 0
 
     def __str__(self) -> str:
@@ -39,12 +39,12 @@ class LastWorkday(Struct, frozen=True, order=True):
 
 
 class NearestWorkday(Struct, frozen=True, order=True):
-    """`nW`: the working day (Monday to Friday) of the month nearest to day n; none where the month has no day n."""
+    """`nW`: the working day (Monday to Friday) of the month nearest to day n; none if the month has no day n."""
 
     near: int
 
     def day(self, length: int, first: int) -> int:
-        """Return the day of a month of that length whose 1st has that weekday; 0 where it has none."""
+        """Return the day of a month of that length whose 1st has that weekday; 0 if it has none."""
         return _nearest_workday(self.near, length, first) if self.near <= length else 0
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class NthWeekday(Struct, frozen=True, order=True):
     nth: int
 
     def day(self, length: int, first: int) -> int:
-        """Return the day of a month of that length whose 1st has that weekday; 0 where it has none."""
+        """Return the day of a month of that length whose 1st has that weekday; 0 if it has none."""
         day = 1 + (self.weekday - first) % 7 + 7 * (self.nth - 1)
         return day if day <= length else 0
 
@@ -225,7 +225,7 @@ def _values(kind: FieldKind, term: str, spread: str) -> Iterable[int]:
 
 
 def _range(kind: FieldKind, first: int, last: int, step: int, term: str) -> Iterable[int]:
-    """Return the values from first to last; where last is smaller, over the end of the field (`fri-mon`, `22-2`)."""
+    """Return the values from first to last; if last is smaller, over the end of the field (`fri-mon`, `22-2`)."""
     if last < first and kind is YEAR:
         _refuse(kind, term)
     if first <= last <= _top(kind):

@@ -87,7 +87,7 @@ class Days(Struct, frozen=True):
     """A set of days, each its number counted from 1970-01-01.
 
     `months` has bits 1 … 12. `years` has bit 0 = 1970; -1 is all years, for a negative number also holds the years
-    before 1970 and after its highest digit. `weekdays` (bit 0 = Sunday) is set where only the day of the week counts,
+    before 1970 and after its highest digit. `weekdays` (bit 0 = Sunday) is set if only the day of the week counts,
     so that searches can take a short cut.
     """
 

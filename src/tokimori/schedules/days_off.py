@@ -116,7 +116,7 @@ def parse_days_off(dates: Iterable[str], weekdays: Iterable[str]) -> DaysOff:
 
 
 def united(several: Sequence[DaysOff]) -> DaysOff:
-    """Return the days off of all of them together. Raises `InvalidInput` where no day of the week is left."""
+    """Return the days off of all of them together. Raises `InvalidInput` if no day of the week is left."""
     weekdays = 0
     for each in several:
         weekdays |= each.weekdays

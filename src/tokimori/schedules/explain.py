@@ -34,7 +34,7 @@ from tokimori.schedules.sentence import MONTHS, WEEKDAYS, bits_in, listed, sente
 from tokimori.schedules.zones import OVERLAP
 
 YEAR = 366 * DAY
-"""How far ahead clock changes are looked for; farther where the moments shown reach farther."""
+"""How far ahead clock changes are looked for; farther if the moments shown reach farther."""
 FAR = 10 * YEAR
 """Clock changes farther ahead are told beside the moments shown only, and beside the first `MOST_FAR` of these."""
 MOST_FAR = 5

@@ -38,7 +38,7 @@ class Weekly(ZonedSchedule):
 class Phrase(str):
     """A schedule text under construction. It is a string, and can be given to `add` as soon as it is complete.
 
-    `said` are other terms of the job, where `schedule.py` of a task says them.
+    `said` are other terms of the job, if `schedule.py` of a task says them.
     """
 
     said: Mapping[str, object] = MappingProxyType({})

@@ -32,7 +32,7 @@ _FORMS = "R[n]/start/period, R[n]/start/end or R[n]/period/end"
 class Repeating(ZonedSchedule):
     """`repeats` more moments after the first, None = for ever. Two of `start`, `period` and `end` are given.
 
-    The moments go on from the start, or back from the end where no start is given. Years, months, weeks and days are
+    The moments go on from the start, or back from the end if no start is given. Years, months, weeks and days are
     calendar units on the wall clock of the anchor's zone; hours, minutes and seconds are exact. Between a start and an
     end lies the exact time that passes.
     """
@@ -71,9 +71,9 @@ def parse_repeating(text: str, rules: ZoneRules, month_end: MonthEnd) -> Repeati
 
 
 def counted_from(schedule: Repeating, last_run: Moment) -> Repeating:
-    """Return the interval, counted from a run at that moment; unchanged where that was before its start.
+    """Return the interval, counted from a run at that moment; unchanged if that was before its start.
 
-    Raises `InvalidSchedule` where the interval was not given as a start and a period.
+    Raises `InvalidSchedule` if the interval was not given as a start and a period.
     """
     if schedule.start is None or schedule.period is None:
         message = f"anchored_on: {schedule} has no start and period"
@@ -202,7 +202,7 @@ class Once(ZonedSchedule):
 
 
 def parse_once(text: str, rules: ZoneRules) -> Once:
-    """Read `at T`. Raises `InvalidSchedule`, also for a time that the zone skips where the rules say gap = skip."""
+    """Read `at T`. Raises `InvalidSchedule`, also for a time that the zone skips if the rules say gap = skip."""
     at = parse_stamp(text[2:].strip(), field="at")
     moments = rules.moments(single(at.wall), at.zone_in(rules.zone))
     if moments.next_after(Moment(at.wall - 10**12)) is None:

@@ -132,5 +132,5 @@ def each_moment(schedule: Schedule, after: Moment, through: float = inf) -> Iter
 
 
 def next_moments(schedule: Schedule, after: Moment, n: int) -> list[Moment]:
-    """Return the first `n` moments strictly after the given one, fewer where the schedule ends."""
+    """Return the first `n` moments strictly after the given one, fewer if the schedule ends."""
     return list(islice(each_moment(schedule, after), n))

@@ -130,7 +130,7 @@ def _steps(unit: str, values: Sequence[int], size: int) -> str:
 
 
 def _step(values: Sequence[int], size: int) -> int:
-    """Return the distance of values that go round evenly from 0 on; 0 where they do not."""
+    """Return the distance of values that go round evenly from 0 on; 0 if they do not."""
     return next((step for step in range(1, size) if size % step == 0 and [*range(0, size, step)] == values), 0)
 
 

@@ -66,7 +66,7 @@ _ALLOWED_MOMENTS = "a time such as 2030-01-01T00:00:00Z, without an offset in th
 
 
 def seconds_in(text: str) -> float | None:
-    """Return the seconds that such a text says; None where it says none. A month or a year has no length in seconds."""
+    """Return the seconds that such a text says; None if it says none. A month or a year has no length in seconds."""
     lower = text.lower()
     if _SECONDS.match(lower):
         return float(lower)

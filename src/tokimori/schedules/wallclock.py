@@ -24,7 +24,7 @@ _FEW_CLOCKS = 3
 MOST_PIECES = 500
 """So many sets of days may be left of one without others, as each is asked by itself."""
 _MOST_LOOKS, _LOOK, _CUT = 20_000, 1, 40
-"""How much the pairs that are compared may cost: one look, or one cut where they have times in common."""
+"""How much the pairs that are compared may cost: one look, or one cut if they have times in common."""
 
 
 class WallClock(Struct, frozen=True):
@@ -161,7 +161,7 @@ def joined(clocks: Iterable[WallClock]) -> list[WallClock]:
 
 
 def minus(clock: WallClock, taken: Iterable[WallClock]) -> list[WallClock] | None:
-    """Return the times of the clock that are in none of `taken`; None where they would be in too many pieces."""
+    """Return the times of the clock that are in none of `taken`; None if they would be in too many pieces."""
     pieces, looks = [clock], _MOST_LOOKS
     for each in taken:
         left: list[WallClock] = []

@@ -45,8 +45,8 @@ class WallTimes(Protocol):
 class Zoned(Struct, frozen=True):
     """The moments at which the wall clocks of `zone` show one of `times`.
 
-    `shift`: where clocks skip a time, the end of the gap is a moment. `later`: the moment is later than that by as much
-    as the time is behind the start of the gap, as if clocks jumped only after it. `once`: where they show a time twice,
+    `shift`: if clocks skip a time, the end of the gap is a moment. `later`: the moment is later than that by as much
+    as the time is behind the start of the gap, as if clocks jumped only after it. `once`: if they show a time twice,
     only the first counts. With none of them, the moments are exactly those at which the clock shows the time.
     """
 
@@ -242,6 +242,6 @@ class ZoneRules(Struct, frozen=True):
         The rules apply to `fixed` times only, but for the one by which skipped times run later.
         """
         zone = zone or self.zone
-        jumps = zone != "UTC"  # where clocks never jump the rules are the same, and equal kinds can be merged
+        jumps = zone != "UTC"  # if clocks never jump the rules are the same, and equal kinds can be merged
         shift, once = self.gap is Gap.SHIFT, self.fold is Fold.FIRST
         return Zoned(times, zone, jumps and fixed and shift, jumps and fixed and once, jumps and self.gap is Gap.LATER)

@@ -35,7 +35,7 @@ OVERLAP = 2 * DAY
 class Stretch(NamedTuple):
     """The moments `start <= t < end`, in which wall clocks show t + `offset`; before them it was t + `before`.
 
-    Where `before` < `offset`, wall clocks jump forward at `start` (a gap); where it is larger, back (a fold). All are
+    If `before` < `offset`, wall clocks jump forward at `start` (a gap); if it is larger, back (a fold). All are
     microseconds. The first stretch of a zone starts before, and the last one ends after, anything that is asked for.
     """
 
@@ -120,9 +120,9 @@ def zone_info(name: str) -> ZoneInfo:
 
 
 def on_clocks(zone: str, moment: Moment) -> datetime:
-    """Return the moment as clocks of the zone show it; in UTC where they show a year before 1 or after 9999.
+    """Return the moment as clocks of the zone show it; in UTC if they show a year before 1 or after 9999.
 
-    So, too, where nothing is known of the zone here: a machine with newer rules may have added a job in it, and
+    So, too, if nothing is known of the zone here: a machine with newer rules may have added a job in it, and
     whatever else a list shows is no less true.
     """
     if zone not in _names():

@@ -246,7 +246,7 @@ async def _preview(
 async def _carried_out(
     verb: StrEnum, page: Sequence[Any], act: Callable[[Any], Awaitable[object]], rest: str | None
 ) -> Bulk:
-    """Carry out the order for each thing. Stop where the store does not answer; finished changes stay."""
+    """Carry out the order for each thing. Stop if the store does not answer; finished changes stay."""
     done: dict[str, object] = {}
     kept: dict[str, str] = {}
     left, unchanged = list(page), 0

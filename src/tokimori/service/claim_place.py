@@ -272,7 +272,7 @@ class ClaimPlace:
     async def _settle(
         self, held: InHand, said: str, outcome: Outcome, why: str, *, output: str | None = None
     ) -> RunState:
-        """Have the store write how it ended. Raises `ClaimLost` where it was no longer in hand."""
+        """Have the store write how it ended. Raises `ClaimLost` if it was no longer in hand."""
         held.said, key, member = said, held.key, self._membership
         try:
             change = self._change(held, outcome, output)

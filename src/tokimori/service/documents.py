@@ -61,7 +61,7 @@ class Documents(Generic[Value]):
         return await self._store.get_document(self._kind.word, name)
 
     def value_of(self, document: Document) -> Value:
-        """Return the value that the text of a document says. Raises `Refused` where this version can't read it."""
+        """Return the value that the text of a document says. Raises `Refused` if this version can't read it."""
         try:
             return self._kind.decode(document.text)
         except (ValueError, TokimoriError) as fault:

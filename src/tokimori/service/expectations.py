@@ -188,7 +188,7 @@ class Expectations(Part[M]):
     async def _of_job(self, job_id: JobId, definition: Definition, *, since: Moment | None = None) -> None:
         """Have nodes watch a job that is about to be written, if its definition says that something is expected.
 
-        `since`: nothing is expected from before. Raises `Refused` where something elsewhere has that name.
+        `since`: nothing is expected from before. Raises `Refused` if something elsewhere has that name.
         """
         within = definition.expect_within
         if within is None:

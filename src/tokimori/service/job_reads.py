@@ -126,7 +126,7 @@ class JobReads(JobBulk[M], JobDurations[M]):
         """Return the edges between jobs, by parent; with an id those above and below that job: of over 10,000 the
         nearest.
 
-        Raises `Refused` where all are over 10,000.
+        Raises `Refused` if all are over 10,000.
         """
         checked_id = None if job_id is None else (await self.get(job_id)).id
         edges = (await self._store.family()).edges
@@ -340,7 +340,7 @@ def reader_on(ground: Ground) -> WhyReader:
 
 
 def _since_moved(sight: Sight, job: Job, first: When | None) -> When | None:
-    """Return from when occurrences are shown: since the job is in its queue, where the scope has queues."""
+    """Return from when occurrences are shown: since the job is in its queue, if the scope has queues."""
     moved, zone = job.definition.moved, job.definition.time_zone
     if moved is None or not sight.scope.queues:
         return first

@@ -132,7 +132,7 @@ class Jobs(JobReads[M]):
     async def copy(self, job_id: str, new_id: str) -> Job:
         """Add a job with the definition of another one; the new job.
 
-        It is paused where the other one is paused or parked, for the same reason. Which set declares the other one, and
+        It is paused if the other one is paused or parked, for the same reason. Which set declares the other one, and
         its runs, stay with that. Raises what `add` does.
         """
         return await copied(self._writer, job_id, new_id)

@@ -58,7 +58,7 @@ async def renamed(writer: JobWriter, job_id: str, new_id: str) -> Job:
 
 
 async def _moved(writer: JobWriter, job: Job, new: JobId) -> Job:
-    """Return the job under its new id; the old one stays, paused. Where that fails all is as before."""
+    """Return the job under its new id; the old one stays, paused. If that fails all is as before."""
     reason = f"being renamed to {new}"
     if job.state is not JobState.ENABLED and job.reason != reason:
         await _check_idle(writer, job)

@@ -1,6 +1,6 @@
 """Resources: what a set declares beside jobs, which are calendars, pauses of queues and limits of semaphores.
 
-Each name has a state, also where there is nothing of that name: a calendar without fields, a queue that is not paused,
+Each name has a state, also if there is nothing of that name: a calendar without fields, a queue that is not paused,
 a semaphore of one unit, as programs get one that nobody made. States are fields as JSON has them.
 """
 

@@ -13,7 +13,7 @@ _DIGITS = 32
 _PART = re.compile(rf"[0-9a-f]{{{SHORT},{_DIGITS}}}\Z", re.ASCII)
 _ALLOWED = f"a run's id, or {SHORT} or more of its first or last digits"
 _PAGE, _FIRST, _MOST = 500, 20_000, 200_000
-"""So many ids are read at once. The ends of the newest are compared, and of more where none of those ends so."""
+"""So many ids are read at once. The ends of the newest are compared, and of more if none of those ends so."""
 _SHOWN = 5
 
 ListRuns = Callable[[RunFilter], Awaitable[Sequence[Run]]]

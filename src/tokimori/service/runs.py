@@ -161,7 +161,7 @@ class Runs(RunFailures[M], RunFamilies[M], RunApprovals[M]):
     async def whole_id(self, run_id: str) -> RunId:
         """Return the id of the only run whose id begins or ends with these digits, eight or more.
 
-        Of ends the newest 20,000 runs are compared, and up to 200,000 where none ends so. Raises `InvalidInput` where
+        Of ends the newest 20,000 runs are compared, and up to 200,000 if none ends so. Raises `InvalidInput` if
         several do, and `NotFound`.
         """
         return await whole_id(self._store.list_runs, run_id, _is_any)
@@ -186,7 +186,7 @@ class Runs(RunFailures[M], RunFamilies[M], RunApprovals[M]):
 
         `longest`: of texts such as payloads those of more bytes are left out, with 0 all of them.
 
-        Raises `InvalidInput` where they may be over 1,000 together.
+        Raises `InvalidInput` if they may be over 1,000 together.
         """
         ids = [check_job_id(each, field="job_ids") for each in many("job_ids", job_ids, "ids of jobs")]
         checked("job_ids", max(1, len(ids)), MOST_LISTED)

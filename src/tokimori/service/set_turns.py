@@ -102,7 +102,7 @@ class SetTurn:
         return self
 
     async def store(self) -> Store:
-        """Return the store, which is changed under this turn only. Raises `Conflict` where another one was faster."""
+        """Return the store, which is changed under this turn only. Raises `Conflict` if another one was faster."""
         now, known = await self._now(), self._known
         own = self._own or self._next(now)
         if known is None or own.until is None or now >= own.until - LEASE + _RENEWED:

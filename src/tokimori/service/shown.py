@@ -55,7 +55,7 @@ class _KnownJob(Struct, frozen=True):
 class Foreseen:
     """Jobs that were shown. As long as the store has the same mark, nothing is asked of it.
 
-    Where it has another one, or none, it is asked, and only what follows from the same facts is not computed again.
+    If it has another one, or none, it is asked, and only what follows from the same facts is not computed again.
     """
 
     def __init__(self, mark: Callable[[], object]) -> None:

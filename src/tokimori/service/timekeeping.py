@@ -1,4 +1,4 @@
-"""Keep time where perhaps no node does: a program that claims decides what is due, and takes over what died."""
+"""Keep time if perhaps no node does: a program that claims decides what is due, and takes over what died."""
 
 from random import Random
 from typing import Protocol

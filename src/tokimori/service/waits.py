@@ -16,7 +16,7 @@ from tokimori.service.given import Span, seconds_of
 FIRST_LOOK = 0.025
 """Seconds after which a new wait is looked at: its run may have ended before any node knew that somebody waits."""
 LOOKS, LOOKS_AT_MARK = 0.05, 0.02
-"""Seconds between two looks if no notices come; where a mark of the store says if anything has changed, at that."""
+"""Seconds between two looks if no notices come; if a mark of the store says if anything has changed, at that."""
 KEEN, KEENLY = 1.0, 0.004
 """Seconds for which a new wait is one of a quick run, and between two looks at the mark meanwhile: it costs 4 µs."""
 RARELY = 2.0

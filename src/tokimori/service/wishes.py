@@ -59,7 +59,7 @@ def wish_of(
     drawn: ClaimId,
     access_token: str | None = None,
 ) -> WorkerWish:
-    """Return the wish; its id is `drawn` where none is given. Raises `InvalidInput`."""
+    """Return the wish; its id is `drawn` if none is given. Raises `InvalidInput`."""
     return WorkerWish(
         id=drawn if id is None else ClaimId(check_uuid(id, field="id")),
         types=None if types is None else _types_of(types),

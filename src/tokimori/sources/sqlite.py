@@ -54,7 +54,7 @@ async def open_sqlite(path: Path) -> SqliteSession:
 def _connect(path: Path) -> sqlite3.Connection:
     """Open the database. Texts that are not UTF-8 are left for the translator to refuse.
 
-    Who reads a database with a write-ahead log would make the log's files beside it. Where they are not there nobody
+    Who reads a database with a write-ahead log would make the log's files beside it. If they are not there nobody
     has it open, and it is read as a file that does not change.
     """
     if not path.is_file():

@@ -140,7 +140,7 @@ class Rehearsal:
     def drain(self) -> None:
         """Let time pass until every run that there is now has ended: retries and what was asked for later included.
 
-        Raises `Refused` where one has not after a year, as one that is held, or waits for a job that is paused.
+        Raises `Refused` if one has not after a year, as one that is held, or waits for a job that is paused.
         """
         waited_for = {run.id for run in self.runs() if run.state not in ENDS}
         left = self._pass_until_ended(waited_for, MOST_OF_A_DRAIN.total_seconds())

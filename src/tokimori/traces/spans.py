@@ -1,4 +1,4 @@
-"""Spans of attempts, where OpenTelemetry is installed (`tokimori[otel]`) and the program has set it up."""
+"""Spans of attempts, if OpenTelemetry is installed (`tokimori[otel]`) and the program has set it up."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ Attributes = Mapping[str, str | int]
 
 
 def tracer_here() -> "Tracer | None":
-    """Return the tracer of this process; None where OpenTelemetry is not installed, or nobody has set it up."""
+    """Return the tracer of this process; None if OpenTelemetry is not installed, or nobody has set it up."""
     try:
         from opentelemetry import trace  # noqa: PLC0415  an extra
     except ModuleNotFoundError:
@@ -108,7 +108,7 @@ class TracedExecutor:
 
 
 def traced(executor: Executor) -> Executor:
-    """Return the executor, with spans where they go anywhere."""
+    """Return the executor, with spans if they go anywhere."""
     tracer = tracer_here()
     return executor if tracer is None else TracedExecutor(executor, tracer)
 

@@ -208,7 +208,7 @@ def _value(value: object) -> str:
 
 
 def write_key(name: str) -> str:
-    """Return the name as a key, in quotes where it has to be."""
+    """Return the name as a key, in quotes if it has to be."""
     return name if _BARE_KEY.match(name) else _text(name)
 
 

@@ -141,7 +141,7 @@ def _in_words(job: Job, schedule: Schedule | None) -> str:
 
 
 def _schedule(job: Job) -> Schedule | None:
-    """Return the schedule of a job; None for none, and where it can't be read here, such as in a zone of tomorrow."""
+    """Return the schedule of a job; None for none, and if it can't be read here, such as in a zone of tomorrow."""
     try:
         return None if job.definition.schedule is None else schedule_for(job)
     except InvalidInput:

@@ -67,7 +67,7 @@ class Table(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """The filters of a list: words, and `names`, each with its values where these are few."""
+    """The filters of a list: words, and `names`, each with its values if these are few."""
 
     hint: str
     names: Mapping[str, Sequence[str]]

@@ -143,7 +143,7 @@ class _Answer(Struct, frozen=True):
 
 
 class ScheduledTerms(NamedTuple):
-    """The terms of a task's job that its source says. `schedule` is None where it runs on demand."""
+    """The terms of a task's job that its source says. `schedule` is None if it runs on demand."""
 
     schedule: str | None
     others: Mapping[str, Any]

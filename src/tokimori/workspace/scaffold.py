@@ -46,7 +46,7 @@ TASK_DESCRIPTION={description}
 def create(tasks_dir: Path, name: str, description: str, *, force: bool = False) -> Path:
     """Write the source of a new task; its folder. `force`: in place of one that is there.
 
-    Raises `AlreadyExists`, and `Refused` where it can't be written; then nothing is left of it.
+    Raises `AlreadyExists`, and `Refused` if it can't be written; then nothing is left of it.
     """
     checked, place = check_task_name(name), tasks_dir / check_task_name(name)
     _check_description(description)

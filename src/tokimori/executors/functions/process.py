@@ -38,7 +38,7 @@ class AppSettings(Struct, frozen=True, kw_only=True):
     or with more than `most_memory` bytes in memory, a process is replaced when nothing runs in it, and `max_age`
     seconds after its start as soon as another one is ready (None: never). `attached`:
     another program runs the functions itself, and comes to the socket. `stored` are patterns of what jobs may name
-    without the app: `app` may be empty then. Where a run does not end, the others of its process get `drain` seconds.
+    without the app: `app` may be empty then. If a run does not end, the others of its process get `drain` seconds.
     """
 
     app: str
@@ -239,7 +239,7 @@ class WorkerProcess:
 
     @property
     def memory(self) -> int:
-        """Return the bytes that it has in memory; 0 where that is not known."""
+        """Return the bytes that it has in memory; 0 if that is not known."""
         try:
             return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         except (OSError, IndexError, ValueError):

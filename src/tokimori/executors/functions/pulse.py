@@ -27,7 +27,7 @@ def blamed(seen: Seen, handlers: Mapping[int, str]) -> Sequence[int]:
     """Return the attempts one of which blocks the others; `handlers` are those of all attempts in the process.
 
     If the loop stands in a function it is a coroutine that is called so, or else any, or one that is being begun, whose
-    module is imported for it. Otherwise it is the thread that uses the CPU, or else any that runs one. None where the
+    module is imported for it. Otherwise it is the thread that uses the CPU, or else any that runs one. None if the
     process is stopped.
     """
     if seen.stopped:
@@ -116,7 +116,7 @@ class Pulse:
         return [each for each in self._processes() if each.silence is not None and each.silence.by is not None]
 
     def words(self) -> tuple[str, ...]:
-        """Return why no process answers, in words; nothing where all do."""
+        """Return why no process answers, in words; nothing if all do."""
         found = [_words(each) for each in self._processes() if not each.answers]
         return ("; ".join(found[:MOST_TOLD]),) if found else ()
 

@@ -264,7 +264,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def frame(messages: Iterable[ToWorker | FromWorker]) -> bytes:
-    """Return the messages as a frame; as several, where they are many or large."""
+    """Return the messages as a frame; as several, if they are many or large."""
     said = list(messages)
     body = _encoder.encode(said)
     if len(said) > MOST_MESSAGES or (len(body) > MOST_SAID and len(said) > 1):

@@ -80,7 +80,7 @@ def request_of(task: AttemptTask, target: Http, callback: Callback | None = None
 
 
 def _body(target: Http, text: str, facts: Mapping[str, str]) -> str:
-    """Return the body; a parent's result is written as its type says: JSON where there is none."""
+    """Return the body; a parent's result is written as its type says: JSON if there is none."""
     kind = next((value for name, value in target.headers.items() if name.casefold() == "content-type"), "json")
     is_form = kind.casefold().startswith("application/x-www-form-urlencoded")
     if is_form:

@@ -66,7 +66,7 @@ class TargetConnection(ResponseHandler, asyncio.BufferedProtocol):
 KEPT_OPEN = 10.0
 """Seconds for which a connection without a request is kept."""
 LONGEST_READING = 0.005
-"""Seconds of one step of the loop in which is read what services have answered. Where it came in small pieces, the
+"""Seconds of one step of the loop in which is read what services have answered. If it came in small pieces, the
 attempts that take them up take twice as long again, all in the next step."""
 RESOLVING = 64
 """So many names are looked up at a time, in threads of their own: more than a node with two cores has runs at a time by

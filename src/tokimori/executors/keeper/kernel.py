@@ -133,7 +133,7 @@ def _told(file: str, most: int = -1) -> bytes:
 def adopt_orphans() -> int | None:
     """Make descendants whose parent dies children of this process (prctl(2)).
 
-    Returns the descriptor with which `children` lists them; None where the kernel lacks either.
+    Returns the descriptor with which `children` lists them; None if the kernel lacks either.
     """
     try:
         file = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)

@@ -37,7 +37,7 @@ def findings(reading: DoctorReading) -> list[Finding]:
 
 
 def _looked_at(reading: DoctorReading) -> Mapping[str, str]:
-    """Say by check how much was looked at, where all is well."""
+    """Say by check how much was looked at, if all is well."""
     jobs = f" ({reading.jobs.count:,} jobs looked at{', and there are more' if reading.jobs.more else ''})"
     told = dict.fromkeys(("ahead", "lanes", "jobs", "notifiers"), jobs)
     for check, runs in (("running", reading.running), ("wakes", reading.blocked), ("held", reading.held)):
@@ -265,7 +265,7 @@ CHECKS: tuple[tuple[str, str, Rule], ...] = (
     ("pauses", "no queue is paused", _pauses),
     ("tokens", "no token expires within 7 days", _tokens),
 )
-"""Each check: its name, what it says where it finds nothing, and its rule."""
+"""Each check: its name, what it says if it finds nothing, and its rule."""
 INVARIANTS = frozenset({"fired", "running", "permits", "wakes", "held"})
 """Checks that a node makes itself, again and again: what must always hold."""
 FIRST = 4

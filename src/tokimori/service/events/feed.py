@@ -28,13 +28,13 @@ PAGE = 500
 PAGES = 4
 """So many pages are read in one look, so that no burst makes a look take long."""
 KEPT = 10_000
-"""So many of the newest ends a node keeps at least, where there were as many."""
+"""So many of the newest ends a node keeps at least, if there were as many."""
 HINDSIGHT = 60 * SECOND
 """A feed begins with the ends of the last minute: whoever listened at a node that died finds here what he lacks."""
 REACH = DAY
 """So far back ends are told of. What lies before that is a gap."""
 EVERY, SOON = 1.0, 0.25
-"""Seconds between two looks, and where a look has left something."""
+"""Seconds between two looks, and if a look has left something."""
 FORGOTTEN = 30.0
 """Seconds without a listener after which a feed begins anew: what was written meanwhile concerns nobody."""
 WOKEN_AT_ONCE = 200

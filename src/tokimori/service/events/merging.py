@@ -67,7 +67,7 @@ async def look(strands: Sequence[Strand], positions: Sequence[Position], seconds
 
 
 def _in_step(strands: Sequence[Strand], read: Sequence[Page[Any]]) -> Sequence[Page[Any]]:
-    """Return the pages, cut where the shortest unfinished page ends. Later events wait for the others."""
+    """Return the pages, cut if the shortest unfinished page ends. Later events wait for the others."""
     pairs = zip(strands, read, strict=True)
     reach = [None if strand.feed.is_end(page.position) else _reach(page) for strand, page in pairs]
     others = [[end for at, end in enumerate(reach) if at != number and end is not None] for number in range(len(read))]

@@ -35,7 +35,7 @@ from tokimori.service.store_time import Now
 log = logging.getLogger(__name__)
 
 EVERY, IDLE = 0.25, 0.5
-"""Seconds between two looks, and where nothing happens in a store that can't say so without being asked."""
+"""Seconds between two looks, and if nothing happens in a store that can't say so without being asked."""
 _COST = 50
 """A look waits so many times as long as the last one took: so it takes two percent of the loop at most."""
 NODES_EVERY = 2.0

@@ -115,7 +115,7 @@ def _of_schedule(reading: WhyReading, job: Job) -> Iterator[Reason]:
 
 
 def _days_off(job: Job, schedule: Schedule, now: Moment) -> Iterator[Reason]:
-    """Yield the occurrence before now, or else the next one, where it falls on a day off."""
+    """Yield the occurrence before now, or else the next one, if it falls on a day off."""
     if job.days_off is None:
         return
     base = schedule_of(job.definition, job.anchor, job.id)

@@ -20,7 +20,7 @@ from tokimori.service.why.reading import Units, WhyReading
 from tokimori.service.why.stops import nobody_takes, silent_in, standing, stopped, takers, too_heavy, unreadable
 
 SOON = 10.0
-"""Seconds within which what is due starts, where nothing holds it."""
+"""Seconds within which what is due starts, if nothing holds it."""
 NAMED = 3
 """So many holders are named; the others are counted."""
 MOST_RUNS = 1_000

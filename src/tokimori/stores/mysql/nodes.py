@@ -23,7 +23,7 @@ from tokimori.stores.rules.lines import Freed
 OWNED = CLAIMED.replace("LEFT", "FORCE INDEX (tokimori_runs_owned) LEFT")
 """Running runs as `all_claimed` reads them."""
 # Both walk an index from one distinct value to the next: as many steps as there are lanes or owners, not runs. The
-# servers only do so where all columns up to that one are asked for, and once they have counted the table's rows.
+# servers only do so if all columns up to that one are asked for, and once they have counted the table's rows.
 _LANES = """
 SELECT DISTINCT state, lane FROM tokimori_runs FORCE INDEX (tokimori_runs_ready) WHERE state = 'ready'"""
 _OWNERS = """

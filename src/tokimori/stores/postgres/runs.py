@@ -27,7 +27,7 @@ from tokimori.stores.rules.lines import CLAIMABLE
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
 # Of what is ready no index is in the order of ids: few are sorted, and of many a walk in that order soon finds enough.
 _READY = "lower(state) = 'ready'", "state = 'ready'"
-# Where their index is not in the order of ids, no walk in that order looks like the shorter way.
+# If their index is not in the order of ids, no walk in that order looks like the shorter way.
 _RUNNING = "(SELECT * FROM tokimori_runs WHERE state = 'running' OFFSET 0) running"
 
 

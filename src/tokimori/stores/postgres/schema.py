@@ -119,7 +119,7 @@ def _asked_for(prefix: str, name: str, form: str, left_out: str) -> Iterator[str
 
 _ONLY_ONE = 0x746F6B696D6F7269
 """The number of the lock under which tables are made: the letters of our name."""
-# The first of the names gets the namespace, where there is one; the second is cut in two to be left as it is.
+# The first of the names gets the namespace, if there is one; the second is cut in two to be left as it is.
 LOCK_KEY = f"{_ONLY_ONE} + hashtext('tokimori_') - hashtext('tokimori' || '_')"
 """Key of the lock under which tables and functions are made and dropped."""
 _LOCK = f"SELECT pg_advisory_xact_lock({LOCK_KEY});"

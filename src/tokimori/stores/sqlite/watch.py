@@ -1,4 +1,4 @@
-"""Notices of changes to the database file by other processes, from inotify where there is one."""
+"""Notices of changes to the database file by other processes, from inotify if there is one."""
 
 import asyncio
 import ctypes

@@ -141,7 +141,7 @@ def _writing(differing: tuple[str, ...], *, ends: bool) -> str:
     JSON has only these columns; a value shared by all runs is a parameter, as reading JSON costs more than writing.
     """
     new = {name: f"change.value ->> {differing.index(name)}" if name in differing else "?" for name in _SETTLED}
-    # Where a settle knows none of these, those of the run stay.
+    # If a settle knows none of these, those of the run stay.
     new |= {column: f"coalesce({new[column]}, run.{column})" for column in ("started", "pid", "details")}
     if not ends:
         return f"""
