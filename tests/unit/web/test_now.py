@@ -95,6 +95,20 @@ async def test_many_needs_are_grouped_by_cause(world: World, tab: Tab) -> None:
     assert not [link for link in (await Tab(world, token).show("/")).links() if link.startswith("/do/")]
 
 
+async def test_a_long_run_has_just_ended(world: World, tab: Tab) -> None:
+    """The last ends come first, of whichever runs: one that began before others, and ended after them, is the first."""
+    for name in ("long", "short"):
+        await add(world, name)
+    long = await world.trigger("long")
+    (begun,) = await world.begin(1)
+    short = await world.trigger("short")
+    await world.work(Succeeded())
+    world.pass_seconds(60)
+    change = change_of(begun, Succeeded(), owner=NODE, now=world.clock.now(), chance=0, started=None, pid=7)
+    await world.store.settle([change], NODE, world.clock.now())
+    assert [*(await tab.show("/")).keys("run")][-2:] == [long.id, short.id]
+
+
 async def test_what_is_overdue_is_said(world: World, tab: Tab) -> None:
     """In a sentence; without alarms there is no such line."""
     known = await world.service.expectations.set("backup", 60)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tokimori.executors.http.session import HttpSession
 
 TIMEOUT = 30.0
-"""Seconds that a request may take, answer and all if its job says nothing."""
+"""Seconds that a request may take, answer included, if its job says nothing."""
 GREW_EVERY = 1.0
 
 

@@ -43,6 +43,8 @@ ALL_OF: Final = MappingProxyType(
     }
 )
 ENDED_SHOWN: Final = 6
+ENDED_READ: Final = 100
+"""Of so many of the newest runs the last ends are shown: a long run is older than short ones that ended before it."""
 BADGE_LASTS: Final = 5.0
 """Seconds for which the numbers of the rail are kept."""
 QUARTER: Final = 15 * MINUTE
@@ -108,7 +110,8 @@ async def show(visit: Visit) -> Shown:
     service = visit.service
     standing = await _standing(visit)
     needs = await _needs(visit, standing)
-    ended = await runs_in(service, *ENDS - {RunState.SKIPPED}, limit=ENDED_SHOWN)
+    ended = await runs_in(service, *ENDS - {RunState.SKIPPED}, limit=ENDED_READ)
+    ended = sorted(ended, key=lambda run: run.ended or run.due, reverse=True)[:ENDED_SHOWN]
     coming = await visit.lately("coming", lambda: service.schedules.upcoming(MOST_LISTED))
     coming = [pair for pair in coming if pair[1] > visit.now]
     first = sorted({job.id: (job, at) for job, at in reversed(coming)}.values(), key=itemgetter(1))[:ENDED_SHOWN]
