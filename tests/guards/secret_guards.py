@@ -137,6 +137,14 @@ SECRET_GUARDS = (
     ),
     Guard(
         NOBODY_IN,
+        "whoever asked for a run does not approve it himself, if its job wants four eyes",
+        "service/approvals.py",
+        "if first.details.requested_by == self._caller.author:",
+        "if False:",
+        "tests/unit/service/test_approvals.py::test_four_eyes_look_at_a_run",
+    ),
+    Guard(
+        NOBODY_IN,
         "a run that waits for an approval is not resumed without",
         "service/runs.py",
         "check_no_question(await self._store.get_run(checked))",

@@ -31,7 +31,7 @@ def approval_asked(definition: Definition, now: Moment) -> Approval:
     """Return the question that a run of the job asks now."""
     within = definition.approve_within
     until = None if within is None else Moment(now + round(within * SECOND))
-    return Approval(approver=definition.approver, asked=now, until=until)
+    return Approval(approver=definition.approver, four_eyes=definition.four_eyes, asked=now, until=until)
 
 
 def asked_until(details: Details | None) -> Moment | None:
@@ -70,7 +70,8 @@ def unanswered(run: Run, now: Moment) -> Details | None:
 def told_of(asked: Approval, zone: str) -> str:
     """Return the question, or its answer, in words with the times of this zone."""
     if asked.approved is None:
-        return f"the role {asked.approver} may answer{_time(', until', asked.until, zone)}"
+        others = ", but whoever asked for the run may not approve it" if asked.four_eyes else ""
+        return f"the role {asked.approver} may answer{_time(', until', asked.until, zone)}{others}"
     by, at = f" by {asked.by}" if asked.by else "", _time(" at", asked.at, zone)
     why = f": {asked.reason}" if asked.reason else ""
     return f"{'approved' if asked.approved else 'refused'}{by}{at}{why}"

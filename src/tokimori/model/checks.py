@@ -86,7 +86,7 @@ def _check_waiting(definition: Definition) -> None:
 
 
 def _check_approval(definition: Definition) -> None:
-    for name, plain in (("approver", Approver.OPERATE), ("approve_within", None)):
+    for name, plain in (("approver", Approver.OPERATE), ("approve_within", None), ("four_eyes", False)):
         if not definition.approval and (value := getattr(definition, name)) != plain:
             message = f"{name}: nobody approves runs of this job"
             raise InvalidInput(message, field=name, value=value, allowed="approval = true beside it")

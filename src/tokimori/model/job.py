@@ -80,6 +80,7 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     approval: bool = False
     approver: Approver = Approver.OPERATE
     approve_within: Within | None = None
+    four_eyes: bool = False
     auto_complete_success: bool = True
     own_process: bool = False
     client: bool = False

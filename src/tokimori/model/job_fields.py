@@ -182,6 +182,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, JobField]]] = MappingProxyType(
             "approval": JobField("Each run that is due waits until a person approves it.", default=False),
             "approver": _words("The role that may approve runs and refuse them.", "operate | admin", "operate"),
             "approve_within": _length("A run that nobody approves for so long is refused.", "no limit", 1),
+            "four_eyes": JobField("Whoever asked for a run may not approve it.", default=False),
         },
         "How it ends": {
             "timeout": _length("How long an attempt may take.", "none; 30s of a request, 60s of an e-mail", None),

@@ -60,10 +60,12 @@ class Approver(StrEnum):
 class Approval(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A question if a run may begin, and the answer: `approved` is None while there is none.
 
-    Whoever answers needs the role `approver`. Without an answer `until` then it counts as refused, `by` nobody.
+    Whoever answers needs the role `approver`, and with `four_eyes` approves no run that he asked for. Without an answer
+    `until` then it counts as refused, `by` nobody.
     """
 
     approver: Approver = Approver.OPERATE
+    four_eyes: bool = False
     asked: Moment
     until: Moment | None = None
     approved: bool | None = None

@@ -1,9 +1,10 @@
 """Approvals of runs: who may answer, and who has answered."""
 
 from tokimori.clock import format_moment
-from tokimori.errors import Forbidden, Refused, StoreUnavailable
+from tokimori.errors import Forbidden, NotFound, Refused, StoreUnavailable
 from tokimori.model.access_token import Role
 from tokimori.model.approval import answered, awaits_approval
+from tokimori.model.dependents import root_of
 from tokimori.model.ids import RunId, check_uuid
 from tokimori.model.policies import Approval
 from tokimori.model.run import Run
@@ -35,8 +36,8 @@ class RunApprovals(Part[M]):
     async def approve(self, run_id: str, reason: str | None = None) -> Run:
         """Let a run begin that waits for an approval. Approving it once more changes nothing.
 
-        Raises `Forbidden` without the role of its approver, and `Refused` for a run that asks for nothing, or that
-        somebody has refused.
+        Raises `Forbidden` without the role of its approver, and for whoever asked for a run whose job has `four_eyes`;
+        `Refused` for a run that asks for nothing, or that somebody has refused.
         """
         return await self._answer(run_id, reason, approved=True)
 
@@ -57,6 +58,8 @@ class RunApprovals(Part[M]):
             message = f"run {run.id} asks for no approval: it is {run.state}"
             raise Refused(message, field="run", value=run.id, allowed="a run that waits for an approval")
         self._check_role(run.id, asked)
+        if approved and asked.four_eyes and asked.approved is None:
+            await self._check_other(run)
         if awaits_approval(run):
             by, at = self._caller.author, await self._now()
             told = run.details, answered(run.details, approved=approved, by=by, at=at, reason=reason)
@@ -71,6 +74,19 @@ class RunApprovals(Part[M]):
         if not role.includes(Role(asked.approver)):
             message = f"run {run_id} is approved and refused by the role {asked.approver}, and yours is {role}"
             raise Forbidden(message, field="role", value=role, allowed=f"a token of the role {asked.approver}")
+
+    async def _check_other(self, run: Run) -> None:
+        """Refuse the approval of whoever asked for the run, or for the one from which its family descends."""
+        if (root := root_of(run)).startswith("s:") or self._caller.author is None:
+            return
+        try:
+            first = run if run.details.requested_by else await self._store.get_run(RunId(root))
+        except NotFound as fault:
+            message = f"run {run.id}: who asked for it is not known, as run {root}, with which it began, is not kept"
+            raise Forbidden(f"{message}; refuse it, and ask anew", field="run", value=run.id) from fault
+        if first.details.requested_by == self._caller.author:
+            message = f"run {run.id}: {self._caller.author} asked for it, and its job wants the approval of another"
+            raise Forbidden(message, field="author", value=self._caller.author, allowed="somebody else (four_eyes)")
 
 
 def _said_before(run: Run, asked: Approval) -> str:

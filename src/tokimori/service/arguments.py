@@ -32,6 +32,7 @@ ELSEWHERE: Mapping[str, str] = MappingProxyType(
         ),
         **dict.fromkeys(("rate", "throttle"), "rate_limit"),
         **dict.fromkeys(("approvers", "approved_by"), "approver"),
+        **dict.fromkeys(("prevent_self_review", "prevent_self_approval"), "four_eyes"),
         **dict.fromkeys(("max_instances", "concurrency", "max_concurrency", "limit"), "max_running"),
         **dict.fromkeys(("time_limit", "soft_time_limit", "job_timeout", "max_runtime", "run_timeout"), "timeout"),
         **dict.fromkeys(("misfire_grace_time", "expires", "starting_deadline"), "grace"),
@@ -194,6 +195,7 @@ class JobArguments(TypedDict, total=False):
     approval: bool | None
     approver: str | None
     approve_within: Span | None
+    four_eyes: bool | None
     auto_complete_success: bool | None
     own_process: bool | None
     client: bool | None

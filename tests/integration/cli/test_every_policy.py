@@ -74,6 +74,7 @@ SAID: dict[str, tuple[str, object]] = {
     "--approval": ("approval", True),
     "--approver=admin": ("approver", "admin"),
     "--approve-within=2h": ("approve_within", 7200.0),
+    "--four-eyes": ("four_eyes", True),
     "--command=true": ("command", "true"),
 }
 RETRY = {

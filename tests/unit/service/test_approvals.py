@@ -16,6 +16,7 @@ from tokimori.model.outcome import Succeeded
 from tokimori.model.request import EXPIRY
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
+from tokimori.ports.store import RunFilter
 from tokimori.service.permitted import permitted
 from tokimori.service.reasons import Cause, told
 from tokimori.service.service import Service
@@ -131,6 +132,27 @@ async def test_who_may_answer(world: World) -> None:
     assert "runs.approve" in [each.entry.what for each in await world.service.audit.list()]
 
 
+async def test_four_eyes_look_at_a_run(world: World) -> None:
+    """Whoever asked for it, or for the run before it, may refuse and not approve it; another one may."""
+    await world.add({"noop": True}, "build")
+    await world.add({**GATE, "four_eyes": True, "parents": [{"job": "build"}]}, "gate")
+    asker, other = acting(world, Role.OPERATE, name="ann"), acting(world, Role.OPERATE, name="bob")
+    await asker.jobs.trigger("build")
+    await world.work(Succeeded())
+    asked = [await asker.jobs.trigger("gate"), await asker.jobs.trigger("gate")]
+    assert await go_on(world) == []
+    (child,) = {run.id for run in await world.store.list_runs(RunFilter(limit=3))} - {run.id for run in asked}
+    for run_id in (asked[0].id, child):
+        with pytest.raises(Forbidden, match="ann asked for it, and its job wants the approval of another"):
+            await asker.runs.approve(run_id)
+        approved = (await other.runs.approve(run_id)).details.approval
+        assert approved is not None
+        assert (approved.by, approved.four_eyes) == ("bob", True)
+        assert (await asker.runs.approve(run_id)).details.approval == approved
+    assert "may not approve it" in told((await asker.runs.why(asked[1].id)).reasons[0])
+    await asker.runs.refuse(asked[1].id)
+
+
 async def test_who_may_not_approve_changes_no_approval(world: World) -> None:
     """Else he could edit it away; a job that he may approve, and any other, he changes."""
     await world.add({**GATE, "approver": "admin"}, "gate")
@@ -167,6 +189,7 @@ async def test_a_run_that_nobody_approves_is_refused(world: World) -> None:
     [
         ({"noop": True, "approver": "admin"}, "approver"),
         ({"noop": True, "approve_within": "2h"}, "approve_within"),
+        ({"noop": True, "four_eyes": True}, "four_eyes"),
         ({"approval": True, "approver": "read"}, "approver"),
         ({"approval": True, "approve_within": 0}, "approve_within"),
         ({"approval": False}, "command"),

@@ -94,10 +94,11 @@ def _cause_id(run: Run) -> str | None:
 class ApprovalView(Outside, frozen=True, kw_only=True):
     """A question if a run may begin, which the role `approver` answers, and the answer; `approved` null: none yet.
 
-    Without one it counts as refused at `until`.
+    Without one it counts as refused at `until`. With `four_eyes` it is not approved by `requested_by`.
     """
 
     approver: str
+    four_eyes: bool
     asked: datetime
     until: datetime | None
     approved: bool | None
