@@ -18,6 +18,7 @@ from tokimori.model.transitions import STANDING_STILL, RunState
 from tokimori.service.arguments import FailureFilters, RunFilters
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.failures import MOST_BUCKETS
+from tokimori.service.family_reading import MOST_ORDERED, MOST_RUNS
 from tokimori.service.mutes import USUAL
 from tokimori.service.reasons import Why
 from tokimori.service.runs import MOST_ATTEMPTS
@@ -81,6 +82,12 @@ class FailureQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     queue: str | None = None
     buckets: Annotated[int, Meta(ge=1, le=MOST_BUCKETS)] = 24
     before: str | None = None
+
+
+class FamilyQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Query of a family: about so many of its runs."""
+
+    limit: Annotated[int, Meta(ge=1, le=MOST_ORDERED)] = MOST_RUNS
 
 
 class AttemptsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -268,9 +275,9 @@ class RunRoutes:
         found = await self._service(request).runs.parents(await self._id(request))
         return answer([ParentRunView.made(each) for each in found])
 
-    async def family(self, request: Request) -> Response:
+    async def family(self, request: Request, query: FamilyQuery) -> Response:
         """Return all runs before and after a run, and those to come, parents first."""
-        found = await self._service(request).runs.family(await self._id(request))
+        found = await self._service(request).runs.family(await self._id(request), query.limit)
         return answer([FamilyMemberView.made(each) for each in found])
 
     async def cancel_family(self, request: Request, body: CancelRequest) -> Response:

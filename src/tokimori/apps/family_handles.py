@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Generic, Self, TypeVar, cast
 
-from tokimori.apps.handle import Decode, Handle, failed
+from tokimori.apps.handle import Decode, Handle, RunError, failed
 from tokimori.apps.ways import Ways
 from tokimori.client.asynchronous import Way
 from tokimori.client.facade import done, is_on_loop
@@ -90,6 +90,11 @@ class StepHandle(Handle[_T]):
             message = f"the run {self.id} is not made: it is {self._known()}"
             raise NotFound(message, field="run", value=self.id, allowed="`state`, `refresh()` or `result()`")
         return super().run
+
+    @property
+    def error(self) -> RunError | None:
+        """Return the error of the newest attempt; None if there is none, or the run is not made yet."""
+        return None if self._seen is None and self.refresh()._seen is None else super().error
 
     @property
     def state(self) -> RunState:

@@ -17,6 +17,7 @@ from tokimori.model.ids import RunId, check_uuid
 from tokimori.model.run import Output
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.service.given import Span, seconds_of
+from tokimori.service.run_family import all_cancelled
 from tokimori.service.views.runs import RunView
 
 _T = TypeVar("_T")
@@ -171,7 +172,9 @@ class Handle(Generic[_T]):
 
     async def _cancel(self, way: Way, reason: str, *, family: bool = False) -> Self:
         if family:
-            await way(lambda client: client.runs.cancel_family(self.id, reason))
+            await all_cancelled(
+                lambda run, why: way(lambda client: client.runs.cancel_family(run, why)), self.id, reason
+            )
         return self._see(await way(lambda client: client.runs.cancel(self.id, reason)), None)
 
     def logs(self) -> str:

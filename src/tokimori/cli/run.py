@@ -96,7 +96,8 @@ def parents(run_id: str) -> None:
 
 @run.command()
 @click.argument("run_id", metavar="ID", shell_complete=run_ids)
-def family(run_id: str) -> None:
+@click.option("-n", "--limit", metavar="N", default=1_000, help="About so many runs, 20000 at most; 1000 by default.")
+def family(run_id: str, limit: int) -> None:
     """Show all runs before and after a run, and those that are still to be made, as a tree."""
     from tokimori.model.dependents import Edge
     from tokimori.model.ids import JobId
@@ -104,7 +105,7 @@ def family(run_id: str) -> None:
     from tokimori.service.graph import tree
     from tokimori.service.views.runs import FamilyMemberView
 
-    found = with_run(run_id, lambda service, whole: service.runs.family(whole))
+    found = with_run(run_id, lambda service, whole: service.runs.family(whole, limit))
     if options().as_json:
         print_json([FamilyMemberView.made(each) for each in found])
         return
@@ -131,10 +132,11 @@ _FAMILY = click.option("--family", is_flag=True, help="All runs before and after
 def cancel(run_id: str, reason: str, *, family: bool) -> None:
     """Cancel a run; if it is running, its node ends its processes."""
 
+    from tokimori.service.run_family import all_cancelled
     from tokimori.service.views.runs import RunView
 
     if family:
-        ended = with_run(run_id, lambda service, whole: service.runs.cancel_family(whole, reason))
+        ended = with_run(run_id, lambda service, whole: all_cancelled(service.runs.cancel_family, whole, reason))
         told = [f"run {each.id} of {each.job_id} {'is to be ' * (each.state not in ENDS)}cancelled" for each in ended]
         if options().as_json:
             print_json([RunView.made(each) for each in ended])

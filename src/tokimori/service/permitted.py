@@ -97,7 +97,7 @@ class PermittedVia:
         async def checked(*args: object, **kwargs: object) -> Any:
             given = _given(member.method, args, kwargs)
             await member.reach.check(sight, self._plain, given, reads=reads, name=name)
-            return await doing(*args, **kwargs)
+            return await sight.shown(await doing(*args, **kwargs))
 
         return checked
 

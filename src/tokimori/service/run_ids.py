@@ -7,7 +7,9 @@ from uuid import UUID
 from tokimori.errors import InvalidInput, NotFound
 from tokimori.model.ids import RunId
 from tokimori.model.run import SHORT, Run
+from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
+from tokimori.service.steps import all_in
 
 _DIGITS = 32
 _PART = re.compile(rf"[0-9a-f]{{{SHORT},{_DIGITS}}}\Z", re.ASCII)
@@ -31,7 +33,7 @@ async def whole_id(list_runs: ListRuns, text: object, sees: Sees) -> RunId:
     if len(digits) == _DIGITS:
         return RunId(str(UUID(digits)))
     found = [*await _beginning(list_runs, digits), *await _ending(list_runs, digits)]
-    found = [each for each in dict.fromkeys(found) if await sees(each)]
+    found = [each for each in dict.fromkeys(found or await _to_come(list_runs, digits)) if await sees(each)]
     if not found:
         message = f"run: no run's id begins or ends with {text!r}, of the newest {_MOST:,}"
         raise NotFound(message, field="run", value=text, allowed=_ALLOWED)
@@ -62,3 +64,10 @@ async def _ending(list_runs: ListRuns, digits: str) -> list[RunId]:
             break
         before = page[-1].id
     return found
+
+
+async def _to_come(list_runs: ListRuns, digits: str) -> list[RunId]:
+    """Return the steps that are still to be made, behind the newest runs, whose ids begin or end so."""
+    live = await list_runs(RunFilter(states=frozenset(RunState) - ENDS, limit=_PAGE))
+    ids = {step.id: step.id.replace("-", "") for run in live for step in all_in(run.details.then)}
+    return [each for each, its in ids.items() if its.startswith(digits) or its.endswith(digits)]

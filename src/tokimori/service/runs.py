@@ -21,6 +21,7 @@ from tokimori.service.approvals import RunApprovals, check_no_question
 from tokimori.service.arguments import RunFilters
 from tokimori.service.asking import MOST_LISTED, cancel_run, checked, known_job, retried
 from tokimori.service.failures import RunFailures
+from tokimori.service.family_reading import why_to_come
 from tokimori.service.finding_runs import (
     FoundRuns,
     RunSearch,
@@ -38,9 +39,9 @@ from tokimori.service.operation import OUTCOME, STATE, M, composed, operation
 from tokimori.service.orders import Orders
 from tokimori.service.reasons import Why
 from tokimori.service.requesting import RunRequests
-from tokimori.service.run_family import RunFamilies, why_to_come
+from tokimori.service.run_family import RunFamilies
 from tokimori.service.run_ids import whole_id
-from tokimori.service.sight import OPEN, RUN, Sight, jobs_within, no_job, out_of_scope
+from tokimori.service.sight import OPEN, RUN, Sight, jobs_within, no_job, no_run, out_of_scope
 from tokimori.service.views.outside import list_of, lists_of
 from tokimori.service.views.runs import FoundRunsView, RunDetailsView, RunSummaryView, RunView
 from tokimori.service.waits import LONGEST_WAIT, wait_for_end
@@ -267,7 +268,7 @@ class Runs(RunFailures[M], RunFamilies[M], RunApprovals[M]):
         number = found.attempt if attempt is None else attempt
         return None if number == NUMBER else await self._store.output(found.id, number)
 
-    @operation(Role.READ, RUN)
+    @operation(Role.READ, OPEN)
     async def why(self, run_id: str) -> Why:
         """Return the reasons that keep a run from starting or retrying, with the commands that mend them.
 
@@ -284,6 +285,12 @@ class Runs(RunFailures[M], RunFamilies[M], RunApprovals[M]):
     async def _why_within(self, sight: Sight, run_id: str) -> Why:
         """Return the reasons with the holders in scope, and the number of the others."""
         found = await self.why(run_id)
+        try:
+            is_seen = await sight.sees_run(await self._store.get_run(_run_id(run_id)))
+        except NotFound:  # a step that is still to be made
+            is_seen = await sight.sees_id(found.job_id)
+        if not is_seen:
+            raise no_run(run_id)
         if not await sight.sees_id(found.job_id):  # what holds it is told of the job that has its id now
             return replace(found, reasons=())
         return await sight.of_why(found)

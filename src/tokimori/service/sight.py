@@ -14,7 +14,7 @@ from tokimori.model.ids import JobId, check_job_id, check_uuid
 from tokimori.model.job import Definition, Job, JobState
 from tokimori.model.lanes import queue_of
 from tokimori.model.retention import first_id_at
-from tokimori.model.run import Run
+from tokimori.model.run import Run, Step
 from tokimori.model.transitions import ENDS
 from tokimori.ports.ends import EndedRun
 from tokimori.service.asking import MOST_LISTED, checked
@@ -170,6 +170,23 @@ class Sight:
         for run in runs:
             if not await self.sees_run(run):
                 raise out_of_scope("key: its run", job_id)
+
+    async def shown(self, found: Any) -> Any:
+        """Return what an operation gives without the steps of jobs out of scope: their payloads are those of others."""
+        if isinstance(found, Run):
+            then = await self._steps(found.details.then) if found.details.then else ()
+            return found if then == found.details.then else replace(found, details=replace(found.details, then=then))
+        if type(found) in (list, tuple):
+            return type(found)([await self.shown(each) for each in found])
+        if isinstance(found, Struct):
+            for name in {"run", "runs"}.intersection(found.__struct_fields__):
+                found = replace(found, **{name: await self.shown(getattr(found, name))})
+        return found
+
+    async def _steps(self, steps: Iterable[Step]) -> tuple[Step, ...]:
+        return tuple(
+            [replace(each, then=await self._steps(each.then)) for each in steps if await self.sees_id(each.job)]
+        )
 
     async def of_why(self, why: Why) -> Why:
         """Return the answer without the holders that are not within it: these are only counted."""

@@ -10,12 +10,14 @@ from tokimori.clock import Moment
 from tokimori.errors import Forbidden, NotFound, Refused
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.ids import RunId, uuid7
-from tokimori.model.outcome import Failed, Succeeded
+from tokimori.model.outcome import Failed, Succeeded, spawns_of
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS
+from tokimori.ports.store import RunFilter
+from tokimori.service.family_reading import FamilyMember
 from tokimori.service.permitted import permitted
 from tokimori.service.reasons import Cause
-from tokimori.service.run_family import FamilyMember
+from tokimori.service.run_family import all_cancelled
 from tokimori.service.sight import Access
 
 
@@ -158,6 +160,53 @@ async def test_what_was_refused_leaves_nothing_half(world: World) -> None:
     with pytest.raises(Refused):
         await world.service.runs.retry_family(run.id)
     assert all(each.state in ENDS for each in await world.service.runs.list())
+
+
+async def test_a_large_family_is_cancelled_in_pieces(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that a function has spawned is, however much that is; one that is too large is refused as a whole."""
+    await world.add({"noop": True, "max_running": 0}, "many")
+    run = await world.service.jobs.trigger("many")
+    await world.work(spawns_of([("a", None)] * 30))
+    monkeypatch.setattr("tokimori.service.run_family.AT_ONCE", 8)
+    assert len(await world.service.runs.family(run.id, limit=10)) < 31
+    with monkeypatch.context() as bound:
+        bound.setattr("tokimori.service.run_family.MOST_ORDERED", 30)
+        with pytest.raises(Refused, match="more than 30 runs"):
+            await world.service.runs.cancel_family(run.id)
+    assert len(await world.service.runs.cancel_family(run.id)) == 8
+    assert len(await all_cancelled(world.service.runs.cancel_family, run.id, "enough")) == 23
+    assert all(each.state in ENDS for each in await world.store.list_runs(RunFilter(limit=50)))
+    assert len(await world.service.runs.retry_family(run.id)) == 1
+
+
+@pytest.mark.parametrize("newer", [0, 3])
+async def test_a_step_is_found_behind_many_newer_runs(
+    world: World, newer: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if more runs than are looked at were requested since; its short id is known, too."""
+    monkeypatch.setattr("tokimori.service.family_reading._LOOKED_AT", 2)
+    run = await world.service.jobs.trigger("a", then=[step(1, "b")])
+    world.pass_seconds(60)
+    for _ in range(newer):
+        await world.service.jobs.trigger("a")
+    (reason,) = (await world.service.runs.why(step_id(1))).reasons
+    assert [each.run_id for each in reason.holders] == [run.id]
+    assert await world.service.runs.whole_id(step_id(1)[-8:]) == step_id(1)
+
+
+async def test_a_scope_sees_steps_of_its_own_jobs(world: World) -> None:
+    """Of one still to be made `why` says why, and nothing is told of those of other jobs, or of their arguments."""
+    service = permitted(world.service, Access(author="ci", role=Role.OPERATE, scope=Scope(queues=("web",))))
+    then = [step(1, "b"), step(2, "d", step(3, "a"), payload='"secret"')]
+    run = await world.service.jobs.trigger("a", then=then)
+    assert (await service.runs.why(step_id(1))).reasons[0].cause is Cause.PARENTS
+    assert {each.job_id for each in await service.runs.family(step_id(1))} == {"a", "b"}
+    for look in (service.runs.why, service.runs.family):
+        with pytest.raises(NotFound):
+            await look(step_id(2))
+    seen = [(await service.runs.get(run.id)).run, *await service.runs.list(), await service.runs.hold(run.id)]
+    assert [[each.job for each in found.details.then] for found in seen] == [["b"]] * 3
+    assert len((await world.service.runs.get(run.id)).run.details.then) == 2
 
 
 @pytest.mark.parametrize("scope", [Scope(queues=("web",)), Scope(jobs=("a", "b", "c"))])

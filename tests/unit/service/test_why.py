@@ -29,7 +29,7 @@ from tokimori.service.reasons import Cause, Reason, told
 from tokimori.service.schema import StoreOnDemand
 from tokimori.service.service import service_on
 from tokimori.service.why.reading import WhyReading
-from tokimori.service.why.run import MOST_RUNS, NAMED, why_run
+from tokimori.service.why.run import NAMED, why_run
 from tokimori.stores.redis.address import address_of
 from tokimori.stores.redis.store import RedisStore
 from tokimori.testing.manual import ManualNode
@@ -122,15 +122,6 @@ async def test_a_run_that_waits_for_those_it_has_spawned(world: World) -> None:
     assert told(reason) == (
         f"it waits for 2 of the 2 runs that it has spawned, among them run {first} of job j and run {second} of job j: "
         f"`tokimori run cancel {run} --family` ends it and them"
-    )
-
-
-async def test_a_run_that_has_spawned_a_thousand_names_no_command_that_is_refused(world: World) -> None:
-    """A family of 1,000 runs is not cancelled as one: its run is, and what it has spawned by their job."""
-    run = await one_waits(world)
-    await world.work(spawns_of([("j", None)] * (MOST_RUNS - 1)))
-    assert (await of_run(world, run))[Cause.SPAWNED].mend == (
-        f"`tokimori run cancel {run}` ends it alone, `tokimori run bulk cancel --job JOB` all runs of a job"
     )
 
 

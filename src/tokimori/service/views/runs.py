@@ -17,7 +17,7 @@ from tokimori.model.transitions import RunState
 from tokimori.service.finding import Paged
 from tokimori.service.reasons import Reason, waits_for
 from tokimori.service.requests import Became
-from tokimori.service.views.outside import Length, Outside, Sources
+from tokimori.service.views.outside import Length, Outside, Sources, maybe
 
 _OF_AN_ATTEMPT = ("number", "outcome", "node_id", "pid", "started", "ended", "exit_code", "signal", "error")
 _DETAILS = (
@@ -204,8 +204,8 @@ class FamilyMemberView(Outside, frozen=True, kw_only=True):
     SOURCES: ClassVar[Sources] = {
         "id": lambda each: each.name if each.name != each.job_id else None,
         "to_come": lambda each: each.run is None,
-        "started": lambda each: None if each.run is None else each.run.started,
-        "ended": lambda each: None if each.run is None else each.run.ended,
+        "started": lambda each: maybe(to_datetime)(each.run and each.run.started),
+        "ended": lambda each: maybe(to_datetime)(each.run and each.run.ended),
     }
 
     name: str

@@ -23,8 +23,6 @@ SOON = 10.0
 """Seconds within which what is due starts, if nothing holds it."""
 NAMED = 3
 """So many holders are named; the others are counted."""
-MOST_RUNS = 1_000
-"""Runs of a family that are read. One of so many is not cancelled or repeated as one."""
 _ALWAYS = 1 - 2**-53
 """The largest chance: a retry with its whole jitter."""
 
@@ -57,8 +55,6 @@ def _for_spawned(reading: WhyReading, run: Run, count: int) -> Reason:
     text = f"it waits for {reading.live} of the {count} runs that it has spawned"
     holders = tuple(HeldBy(run_id=each.id, job_id=each.job_id) for each in reading.spawned)
     mend = f"`tokimori run cancel {run.id} --family` ends it and them"
-    if count >= MOST_RUNS - 1:
-        mend = f"`tokimori run cancel {run.id}` ends it alone, `tokimori run bulk cancel --job JOB` all runs of a job"
     return Reason(cause=Cause.SPAWNED, text=text, mend=mend, holders=holders, others=reading.live - len(holders))
 
 

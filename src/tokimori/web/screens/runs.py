@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from tokimori.model.transitions import RunState
+from tokimori.service.run_family import BY_HAND, all_cancelled
 from tokimori.service.service import Service
 from tokimori.web.addresses import path
 from tokimori.web.filters import chips, typed
@@ -83,7 +84,7 @@ async def _resume(service: Service, run_id: str, given: Given) -> Receipt:
 
 
 async def _cancel_family(service: Service, run_id: str, given: Given) -> Receipt:
-    runs = await service.runs.cancel_family(run_id, **({"reason": given["reason"]} if "reason" in given else {}))
+    runs = await all_cancelled(service.runs.cancel_family, run_id, given.get("reason") or BY_HAND)
     return Receipt(f"{len(runs)} runs of the family cancelled", path("runs", run_id))
 
 
