@@ -89,12 +89,18 @@ def _class(name: str, kind: type) -> Iterator[str]:
     yield from ("", f"### {name}", "", _prose(kind), "")
     methods = {each: inspect.getattr_static(kind, each) for each in dir(kind) if not each.startswith("_")}
     rows = [
-        (code(f"{method}{_signature(_bare(each))}"), _prose(_bare(each)))
+        (code(f"{method}{_call(each)}"), _prose(_bare(each)))
         for method, each in methods.items()
         if not isinstance(each, Member) and callable(_bare(each))
     ]
     if rows:
         yield from table(("method", "what it does"), rows)
+
+
+def _call(each: Any) -> str:
+    """Return the signature of a method; a property has a type alone."""
+    signature = _signature(_bare(each))
+    return signature.replace("() ->", ":", 1) if isinstance(each, property) else signature
 
 
 def _bare(each: Any) -> Any:

@@ -147,7 +147,8 @@ def list_jobs(**filters: Any) -> None:
 
 
 def _row(found: "Job") -> Row:
-    shown = found.definition.name or _command(found)
+    name = found.definition.name
+    shown = name if name and name != found.id else _command(found)
     return (found.id, State(found.state.value), found.definition.schedule, _next(found), shown)
 
 

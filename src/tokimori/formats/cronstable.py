@@ -1,18 +1,19 @@
 """Jobs of cronstable and yacron, from YAML."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokimori.clock import Moment
-from tokimori.errors import InvalidFile
 from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Text
-from tokimori.formats.importing import STDIN, at_once, name_of, of_files, text_of
+from tokimori.formats.importing import STDIN, at_once, files_in, name_of, of_files, text_of
 
 if TYPE_CHECKING:
     from tokimori.translators.entries import Entry
 
-_ENDS = (".yml", ".yaml")
+_YAML = re.compile(r"[^_].*\.ya?ml")
+"""Files that begin with `_` are there to be included."""
 _NOTES = (
     "cronstable or yacron still runs these jobs: stop it, or they run twice",
     "there a run that writes to stderr fails (failsWhen.producesStderr), here its exit code alone decides",
@@ -46,18 +47,8 @@ def _source(given: Given) -> FormatSource:
         said = Cronstable(name_of(file), zone, local, lambda name: text_of(str(folder / name)))
         return read_cronstable(text_of(file), said)
 
-    found = of_files([each for source in given.sources for each in _files(source)], read)
+    found = of_files(files_in(given.sources, _YAML, "YAML files (*.yaml, *.yml)"), read)
     return FormatSource(at_once(lambda: found), (*told, *_NOTES))
-
-
-def _files(source: str) -> Sequence[str]:
-    """Return the files of a folder; those that begin with `_` are there to be included."""
-    if not Path(source).is_dir():
-        return [source]
-    found = sorted(str(each) for each in Path(source).iterdir() if each.suffix in _ENDS and each.name[0] != "_")
-    if not found:
-        raise InvalidFile(f"{source}: it has no YAML files", field="source", value=source, allowed="*.yaml or *.yml")
-    return found
 
 
 FORMAT = Format(

@@ -1,5 +1,6 @@
 """User and system crontabs."""
 
+import re
 import socket
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,7 +11,7 @@ from tokimori.clock import Moment
 from tokimori.errors import InvalidFile, InvalidInput
 from tokimori.executors.http.addresses import may_be_asked, networks_of
 from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Option, Text
-from tokimori.formats.importing import at_once, name_of, of_files, text_of
+from tokimori.formats.importing import at_once, files_in, name_of, of_files, text_of
 from tokimori.model.email import Tls, server_of
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 SYSTEM_PLACES = (PurePath("/etc/crontab"), PurePath("/etc/cron.d"))
 SPOOL = PurePath("/var/spool/cron")
+_READ_BY_CRON = re.compile(r"[\w-]+", re.ASCII)
+"""Names of the files in a folder that cron reads."""
 Dialects = Literal["debian", "cronie", "busybox", "supercronic"]
 _TEXT = "text"
 """The name of what is read over HTTP, in messages: it is no file."""
@@ -65,7 +68,8 @@ def _source(given: Given) -> FormatSource:
         crontabs.append(_crontab(file, zone, given))
         return read_crontab(text_of(file), crontabs[-1], taken)
 
-    found: Sequence[Entry] = of_files(given.sources, read)
+    files = files_in(given.sources, _READ_BY_CRON, "crontabs (no dot in a name)")
+    found: Sequence[Entry] = of_files(files, read)
     if (smtp := given.options["smtp"]) is not None:
         found = with_mail(found, smtp, given.options["sender"], Tls(given.options["tls"]))
     if smtp is not None:
@@ -113,7 +117,7 @@ def _crontab(file: str, zone: str, given: Given) -> "Crontab":
         owner=user or given.user,
         system=system,
         run_as=user,
-        host=socket.gethostname() if system and not given.options["anywhere"] else None,
+        host=given.options["host"] or (socket.gethostname() if system and not given.options["anywhere"] else None),
         dialect=CrontabDialect(given.options["dialect"]),
         prefix=given.options["prefix"],
     )
@@ -142,7 +146,8 @@ def _notes(found: "Iterable[Entry]", crontabs: "Sequence[Crontab]", *, mails: bo
 
 FORMAT = Format(
     what="jobs of a crontab",
-    help="Sources are files; - reads standard input. Times are in this machine's zone, unless CRON_TZ names another.",
+    help="""Sources are files, or folders such as /etc/cron.d; - reads standard input. Times are in this machine's zone,
+    unless CRON_TZ names another.""",
     request=CrontabRequest,
     example={"text": "0 3 * * * make report\n"},
     read=_read,
@@ -150,6 +155,7 @@ FORMAT = Format(
     options=(
         Option("system", "System crontabs: each line names a user. Pins the jobs to this host."),
         Option("anywhere", "With --system: let any node run the jobs."),
+        Option("host", "Pin the jobs to this host, where a node has the label host=NAME.", "NAME"),
         Option("user", "The owner of the crontabs; the jobs run as that user.", "NAME"),
         Option(
             "dialect", "The program that ran them; cronie by default.", default="cronie", choices=get_args(Dialects)
@@ -164,6 +170,6 @@ FORMAT = Format(
             choices=tuple(map(str, Tls)),
         ),
     ),
-    metavar="FILE...",
+    metavar="DIR|FILE...",
     takes_many=True,
 )

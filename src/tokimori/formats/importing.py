@@ -1,5 +1,6 @@
 """Entries of other schedulers as jobs of a store: all are read first, then they come in, page by page."""
 
+import re
 import sys
 import tomllib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -164,7 +165,19 @@ def mapping_in(text: str, file: str) -> Mapping[str, object]:
     raise InvalidFile(f"{file}: it holds no object", field="source", value=file, allowed="an object with names")
 
 
-def of_files(files: Sequence[str], read: "Callable[[str], Iterable[Entry]]") -> "list[Entry]":
+def files_in(sources: Sequence[str], names: re.Pattern[str], what: str) -> Iterator[str]:
+    """Yield the files, and of folders the files whose names are so, which people call `what`."""
+    for source in sources:
+        if not Path(source).is_dir():
+            yield source
+            continue
+        found = sorted(str(each) for each in Path(source).iterdir() if names.fullmatch(each.name) and each.is_file())
+        if not found:
+            raise InvalidFile(f"{source}: it has no {what}", field="source", value=source, allowed=what)
+        yield from found
+
+
+def of_files(files: Iterable[str], read: "Callable[[str], Iterable[Entry]]") -> "list[Entry]":
     """Read all files. What is wrong with one that can't be read is refused, and counts as no entry."""
     from tokimori.translators.entries import Unread
 

@@ -1,17 +1,19 @@
 """Kubernetes CronJobs, from YAML."""
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from tokimori.clock import Moment
 from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Text
-from tokimori.formats.importing import at_once, name_of, of_files, text_of
+from tokimori.formats.importing import at_once, files_in, name_of, of_files, text_of
 from tokimori.model.policies import Overlap
 from tokimori.schedules.schedule import Gap
 
 if TYPE_CHECKING:
     from tokimori.translators.entries import Entry
 
+_YAML = re.compile(r".+\.ya?ml")
 _MANIFEST = """apiVersion: batch/v1
 kind: CronJob
 metadata: {name: nightly-report}
@@ -42,7 +44,8 @@ def _source(given: Given) -> FormatSource:
     from tokimori.translators.kubernetes import read_manifest
 
     zone, _ = given.zone("UTC")
-    found = of_files(given.sources, lambda file: read_manifest(text_of(file), file=name_of(file), zone=zone))
+    files = files_in(given.sources, _YAML, "YAML files (*.yaml, *.yml)")
+    found = of_files(files, lambda file: read_manifest(text_of(file), file=name_of(file), zone=zone))
     return FormatSource(at_once(lambda: found), tuple(_notes(found)))
 
 
@@ -60,13 +63,13 @@ def _notes(found: "Iterable[Entry]") -> Iterator[str]:
 
 FORMAT = Format(
     what="CronJobs of Kubernetes",
-    help="""Sources are YAML files; - reads standard input. The command of the container runs on a node as it is: images
-    are not run. What a command can't have (volumes, secrets, several containers) is refused, with file and line. A job
-    without timeZone is in UTC.""",
+    help="""Sources are YAML files, or folders of them; - reads standard input. The command of the container runs on a
+    node as it is: images are not run. What a command can't have (volumes, secrets, several containers) is refused, with
+    file and line. A job without timeZone is in UTC.""",
     request=KubernetesRequest,
     example={"text": _MANIFEST},
     read=_read,
     source=_source,
-    metavar="FILE...",
+    metavar="DIR|FILE...",
     takes_many=True,
 )

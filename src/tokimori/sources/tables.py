@@ -79,8 +79,11 @@ async def _open(source: str) -> SourceSession:
 
 
 async def _session_of(source: str) -> SourceSession:
-    scheme, colon, _ = source.partition("://")
-    match scheme.lower():
+    scheme, colon, rest = source.partition("://")
+    kind, driver, _ = scheme.lower().partition("+")  # SQLAlchemy's postgresql+psycopg2://
+    if driver:
+        source, scheme = f"{kind}://{rest}", kind
+    match kind:
         case _ if not colon:
             from tokimori.sources.sqlite import open_sqlite  # noqa: PLC0415  one of three is needed
 
@@ -103,12 +106,17 @@ async def _session_of(source: str) -> SourceSession:
 
 
 def _path_of(url: str) -> Path:
-    """Return the file that a URL names; Sequel's `sqlite://blog.db` is a relative path. Raises `InvalidInput`."""
+    """Return the file that a URL names. Raises `InvalidInput`.
+
+    Sequel's `sqlite://blog.db` is a relative path, and so is SQLAlchemy's `sqlite:///blog.db` if that file is here.
+    """
     try:
         parts = urlsplit(url)
     except ValueError as fault:
         raise InvalidInput(f"source: it is no URL: {fault}", field="source", allowed=ALLOWED) from None
-    return Path(unquote(parts.netloc + parts.path))
+    path = Path(unquote(parts.netloc + parts.path))
+    relative = Path(str(path).lstrip("/"))
+    return relative if relative.is_file() and not path.exists() else path
 
 
 def check_table(name: str) -> str:

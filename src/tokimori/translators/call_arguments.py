@@ -8,7 +8,7 @@ import msgspec
 
 from tokimori.errors import InvalidInput
 from tokimori.translators.entries import Warnings, refusal, shown
-from tokimori.translators.inert_pickle import Record, read_datetime, read_timedelta
+from tokimori.translators.inert_pickle import Record, read_date, read_datetime, read_timedelta
 
 Parameters = Mapping[str, Sequence[str]]
 """The names of a function's parameters in their order, by the function's name."""
@@ -86,11 +86,15 @@ class _Values:
                 return {key: self.plain(f"{name}.{key}", each, depth + 1) for key, each in value.items()}
             case Record(name="datetime.datetime"):
                 return self._told(name, value, read_datetime(name, value).text())
+            case Record(name="datetime.date"):
+                return self._told(name, value, read_date(name, value).isoformat())
+            case Record(name="decimal.Decimal", arguments=(str() as number,)):
+                return self._told(name, value, number)
             case Record(name="datetime.timedelta"):
                 length: timedelta = read_timedelta(name, value)
                 return self._told(name, value, length.total_seconds())
             case _:
-                raise refusal(name, value, "JSON values: texts, numbers, lists, dicts, dates")
+                raise refusal(name, value, "JSON values: texts, numbers, lists, dicts, dates, decimals")
 
     def _told(self, name: str, value: Record, plain: object) -> object:
         self._warnings.add(name, plain, f"it was a {value.name}, and JSON has none: the function gets this")

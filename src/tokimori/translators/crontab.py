@@ -43,6 +43,7 @@ _USER = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.@-]*\$?\Z", re.ASCII)
 _FIRST_WORD = re.compile(r"([^ \t]*)[ \t]*(.*)\Z")
 _COMMAND = re.compile(r"(?:[^%\\]|\\.|\\\Z)*")
 _OF_CRONEXPR = re.compile(r"(?:\?|LW?|\d{1,2}W|[A-Z0-9]{1,3}(?:L|#[1-5]))\Z", re.ASCII | re.IGNORECASE)
+_BEHIND = re.compile(r"(?<![&>|\\])&\s*\Z")
 _RANDOM = re.compile(r"(\d{0,2})~(\d{0,2})\Z", re.ASCII)
 
 _NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9_]+")
@@ -344,6 +345,8 @@ def _warnings(entry: _Entry, dialect: CrontabDialect) -> Iterator[str]:
         found.add("command", shell, f"a bare % ends it, the rest is its input: {shown(stdin)}; \\% is a percent sign")
     if dialect is not CrontabDialect.DEBIAN and "\\\\" in shell:
         found.add("command", shell, "\\\\ stays two backslashes; Debian's cron makes it one: --dialect debian")
+    if _BEHIND.search(shell):
+        found.add("command", shell, "a run ends with its line, and what & left behind then ends, too: leave out the &")
     if "H(" in entry.schedule:
         found.add("schedule", entry.schedule, "cronie chooses by chance each time it reads the line, here the id does")
     return iter(found.all())

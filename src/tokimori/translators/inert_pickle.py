@@ -8,7 +8,7 @@ of the name and the arguments. The caller decides by that name what a record mea
 import pickletools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
@@ -47,12 +47,28 @@ def read_datetime(name: str, value: object) -> ZonedTime:
     raise refusal(name, value, "a datetime")
 
 
-def _unpacked(packed: object) -> datetime | None:
-    """Return the ten bytes in which Python writes a time; protocols below 3 write bytes as a text."""
+def read_date(name: str, value: object) -> date:
+    """Return a `datetime.date`. Raises `InvalidInput`."""
+    if isinstance(value, Record) and value.name == "datetime.date" and len(value.arguments) == 1:
+        packed = _bytes_of(value.arguments[0], 4)
+        try:
+            return date(packed[0] * 256 + packed[1], packed[2], packed[3])
+        except (IndexError, ValueError):
+            pass
+    raise refusal(name, value, "a date")
+
+
+def _bytes_of(packed: object, size: int) -> bytes:
+    """Return so many bytes of a pickle; none if they are others. Protocols below 3 write bytes as a text."""
     if isinstance(packed, Record) and packed.name in ("_codecs.encode", "codecs.encode"):
         text = packed.arguments[0]
         packed = text.encode("latin-1", "replace") if isinstance(text, str) else None
-    if not isinstance(packed, bytes) or len(packed) != 10:
+    return packed if isinstance(packed, bytes) and len(packed) == size else b""
+
+
+def _unpacked(packed: object) -> datetime | None:
+    """Return the time of the ten bytes in which Python writes one."""
+    if not (packed := _bytes_of(packed, 10)):
         return None
     year, month, day, hour, minute, second = packed[0] * 256 + packed[1], packed[2] & 0x7F, *packed[3:7]
     try:

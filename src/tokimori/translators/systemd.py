@@ -204,6 +204,13 @@ _MEANINGLESS: Final = frozenset(
 """Keys whose usual values already describe our behaviour."""
 _OUTPUT: Final = frozenset(("StandardOutput", "StandardError"))
 _USUAL: Final = frozenset(("journal", "inherit", "syslog", "kmsg", "journal+console"))
+_INSTEAD: Final = {
+    "EnvironmentFile": "Environment= for each variable, or a command that reads the file (passwords: secrets)",
+    "OnFailure": "`job update --on-failure-job ID` names the job that follows, `--notify NAME` tells people",
+    **dict.fromkeys(("Restart", "RestartSec"), "`job update --attempts N --retry-delay SECONDS` tries again"),
+    "MemoryMax": "`job update --max-memory MIB` limits an attempt",
+}
+"""Hints for keys that a job has in other words."""
 _OF_UNIT: Final = frozenset(("Description", "Documentation", "SourcePath", "DefaultDependencies"))
 _FOREVER: Final = "infinity"
 _STOP_GRACE: Final = 90.0
@@ -281,10 +288,9 @@ def _unit_fields(timer: Unit, service: Unit, warnings: Warnings) -> Mapping[str,
     for unit in (timer, service):
         for key in unit.keys("Unit"):
             for each in unit.all("Unit", key) if key not in _OF_UNIT else ():
-                _left_out(each, "what orders units has no equal here", warnings)
+                _left_out(each, _INSTEAD.get(key, "what orders units has no equal here"), warnings)
     description = service.last("Unit", "Description") or timer.last("Unit", "Description")
     return {
-        "name": timer.name,
         "description": None if description is None else expanded(description.value, service, description),
     }
 
@@ -322,10 +328,11 @@ def _check_kind(service: Unit, warnings: Warnings) -> None:
     for key in service.keys("Service"):
         for each in service.all("Service", key):
             if key in _REFUSED:
-                raise each.refused("a command on a node can't have this", "to leave it out")
+                allowed = _INSTEAD.get(key, "to leave it out")
+                raise each.refused("a command on a node can't have this", allowed)
             is_usual = key in _MEANINGLESS and (key not in _OUTPUT or each.value in _USUAL)
             if key not in _TRANSLATED and not is_usual:
-                _left_out(each, "a command on a node has no equal", warnings)
+                _left_out(each, _INSTEAD.get(key, "a command on a node has no equal"), warnings)
     for each in service.all("Service", "SuccessExitStatus"):
         _left_out(each, "only 0 is a success here", warnings)
     for each in service.all("Service", "UnsetEnvironment"):

@@ -95,6 +95,14 @@ def test_other_jobs_run_anywhere(cli: Cli, arguments: list[str]) -> None:
     assert [job["labels"] for job in cli.jobs().values()] == [{}]
 
 
+def test_a_folder_is_read_as_cron_reads_it(cli: Cli, tmp_path: Path) -> None:
+    """Files with a dot in their names are none of cron's; a host may be named."""
+    for name in ("backup", "backup.bak", ".placeholder"):
+        (tmp_path / name).write_text(f"@daily root {name}\n")
+    cli.imported("--system", "--host", "web-1", str(tmp_path))
+    assert {name: job["labels"] for name, job in cli.jobs().items()} == {"backup": {"host": "web-1"}}
+
+
 def test_people_get_the_jobs_and_notes(cli: Cli) -> None:
     """The answer has lines for each job; what is not as under cron stands beside it."""
     out, err = cli("job", "import", "crontab", "--system", cli.file("my.crontab", SYSTEM))

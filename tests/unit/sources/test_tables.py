@@ -45,6 +45,15 @@ async def test_all_rows_come_in_pages(tmp_path: Path) -> None:
     assert [key for page in found for key in page] == [f"{n:05}" for n in range(1, most + 1)]
 
 
+async def test_urls_of_sqlalchemy_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three slashes and a file that is here are relative, and a driver behind the scheme says nothing."""
+    name = Path(database(tmp_path, "CREATE TABLE t (id TEXT)")).name
+    monkeypatch.chdir(tmp_path)
+    for source in (f"sqlite:///{name}", f"sqlite:///{tmp_path}/{name}", f"sqlite+pysqlite:///{name}"):
+        async with opened(source) as tables:
+            assert await tables.names() == {"t"}
+
+
 async def test_a_page_of_exactly_a_thousand_is_the_last(tmp_path: Path) -> None:
     """Nothing comes twice where the rows fill their pages."""
     source = database(tmp_path, "CREATE TABLE t (id INTEGER)", numbers("t", "id", PAGE, "n"))

@@ -4,6 +4,8 @@ import base64
 import json
 import pickle
 from collections.abc import Mapping
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +142,13 @@ def test_what_json_does_not_know_is_told() -> None:
     """Dates become texts, lengths become seconds, and each is told with its name and value."""
     assert "to: '2030-01-01T00:00:00'" in only(read_apscheduler([row("a-date")], NOW)).warnings[0]
     assert "to: 86400.0" in only(read_apscheduler([row("a-length")], NOW)).warnings[0]
+
+
+def test_dates_and_decimals_become_texts() -> None:
+    """A date without a time and a decimal number are told, too."""
+    job = only(read_apscheduler([changed(kwargs={"day": date(2026, 1, 31), "price": Decimal("1.50")})], NOW))
+    assert job.definition.payload == '{"day":"2026-01-31","price":"1.50"}'
+    assert len(job.warnings) == 2
 
 
 def test_arguments_without_names_need_them() -> None:

@@ -332,6 +332,14 @@ def test_a_percent_sign_that_cuts_a_command_is_noted() -> None:
     assert jobs("@daily a \\\\")[0].warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("command", "told"), [("tunnel &", 1), ("a & b", 0), ("a && b", 0), ("a >&2", 0), ("a \\&", 0)]
+)
+def test_what_is_left_in_the_background_is_told(command: str, told: int) -> None:
+    """A run ends all that its line has started, and cron does not."""
+    assert sum("then ends, too" in each for each in jobs(f"@reboot {command}")[0].warnings) == told
+
+
 def test_what_cronie_alone_has() -> None:
     """A random value is one that depends on the id, and RANDOM_DELAY is a jitter in minutes."""
     cronie = replace(OF_ALICE, dialect=CrontabDialect.CRONIE)

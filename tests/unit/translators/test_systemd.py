@@ -38,7 +38,6 @@ def test_a_timer_becomes_the_command_of_its_service() -> None:
     assert said(job) == {
         "command": ("/usr/bin/backup", "--all", "a b"),
         "user": "ann",
-        "name": "backup.timer",
         "description": "Back up",
         "schedule": "0 0 0 * * * *",
         "time_zone": "Europe/Berlin",
@@ -213,11 +212,12 @@ def test_what_a_command_does_without_is_told() -> None:
     job = only(
         read(
             "[Unit]\nRequires=db.service\n" + TIMER,
-            SERVICE + "ProtectSystem=strict\nNice=5\nStandardOutput=file:/x\nSuccessExitStatus=3\n",
+            SERVICE + "ProtectSystem=strict\nNice=5\nStandardOutput=file:/x\nSuccessExitStatus=3\nRestart=on-failure\n",
         )
     )
     told = [warning.partition(":")[0] for warning in job.warnings]
-    assert sorted(told) == ["Nice", "ProtectSystem", "Requires", "StandardOutput", "SuccessExitStatus"]
+    assert sorted(told) == ["Nice", "ProtectSystem", "Requires", "Restart", "StandardOutput", "SuccessExitStatus"]
+    assert "--attempts N" in next(each for each in job.warnings if each.startswith("Restart"))
     assert "(backup.service:7)" in next(each for each in job.warnings if each.startswith("ProtectSystem"))
 
 
@@ -226,7 +226,7 @@ def test_what_a_command_does_without_is_told() -> None:
     [
         ("Type=forking", "backup.service:4: Type=forking: "),
         ("ExecCondition=/bin/test", "ExecCondition=/bin/test: a command on a node can't have this"),
-        ("EnvironmentFile=/etc/default/x", "EnvironmentFile"),
+        ("EnvironmentFile=/etc/default/x", "allowed: Environment= for each variable"),
         ("ExecStopPost=/bin/x", "ExecStopPost"),
         ("WorkingDirectory=~", "WorkingDirectory=~: it is no absolute path"),
         ("Environment=A", "'A' sets no variable"),

@@ -291,8 +291,9 @@ class Processes:
         match notice:
             case keeper_wire.OutputGrew(number=number):
                 process = self._processes.get(number)
-                if process is not None and not self._refused():  # the error that refuses says why they end
-                    log.info("worker process %d: %s", number, process.said_since(notice))
+                text = "" if process is None else process.said_since(notice)
+                if text and not self._refused():  # the error that refuses says why they end
+                    log.info("worker process %d: %s", number, text)
             case keeper_wire.ProcessEnded():
                 process = self._processes.get(notice.number)
                 if process is not None:
