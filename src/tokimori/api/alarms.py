@@ -7,9 +7,9 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, page_of
-from tokimori.api.operation import Operation
+from tokimori.api.operation import Operation, Routes
+from tokimori.api.requests import NamedDeleted
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.views.alarms import AlarmView, ExpectationView
 
@@ -35,18 +35,8 @@ class ReportBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     log: str | None = None
 
 
-class ExpectationDeleted(Struct, frozen=True, kw_only=True):
-    """Deleted expectation."""
-
-    name: str
-    deleted: bool
-
-
-class Alarms:
+class Alarms(Routes):
     """The part of the API for a dead man's switch."""
-
-    def __init__(self, service: ServiceFor) -> None:
-        self._service = service
 
     def operations(self) -> Sequence[Operation]:
         """Return the operations of this part."""
@@ -57,7 +47,7 @@ class Alarms:
             Operation("expectation_list", "GET", every, self.list, list[ExpectationView]),
             Operation("expectation_show", "GET", one, self.show, ExpectationView),
             Operation("expectation_set", "PUT", one, self.set, ExpectationView, example=example),
-            Operation("expectation_delete", "DELETE", one, self.delete, ExpectationDeleted),
+            Operation("expectation_delete", "DELETE", one, self.delete, NamedDeleted),
             Operation(
                 "expectation_ping", "POST", "/api/v2/pings/{name}", self.ping, ExpectationView, example={"report": "ok"}
             ),
@@ -77,35 +67,27 @@ class Alarms:
             request, [ExpectationView.made(each) for each in found], more=len(found) == query.limit, after=last
         )
 
-    async def show(self, request: Request) -> Response:
+    async def show(self, request: Request, name: str) -> Response:
         """Return the expectation of this name."""
-        return answer(ExpectationView.made(await self._service(request).expectations.get(_name(request))))
+        return answer(ExpectationView.made(await self._service(request).expectations.get(name)))
 
-    async def set(self, request: Request, body: Expected) -> Response:
+    async def set(self, request: Request, name: str, body: Expected) -> Response:
         """Expect something elsewhere to report a good end at least every `within` seconds.
 
         Its description stays unless one is given; "" is none.
         """
         service = self._service(request)
-        found = await service.expectations.set(_name(request), body.within, description=body.description)
+        found = await service.expectations.set(name, body.within, description=body.description)
         return answer(ExpectationView.made(found))
 
-    async def delete(self, request: Request) -> Response:
+    async def delete(self, request: Request, name: str) -> Response:
         """Expect nothing of it any more; its alarm goes too."""
-        name = _name(request)
         await self._service(request).expectations.delete(name)
-        return answer(ExpectationDeleted(name=name, deleted=True))
+        return answer(NamedDeleted(name=name, deleted=True))
 
-    async def ping(self, request: Request, body: ReportBody) -> Response:
+    async def ping(self, request: Request, name: str, body: ReportBody) -> Response:
         """Report that something elsewhere has ended well (no body is needed), starts or failed.
 
         A good end takes back its alarm; a failure raises one within seconds.
         """
-        return answer(
-            ExpectationView.made(await self._service(request).expectations.ping(_name(request), body.report, body.log))
-        )
-
-
-def _name(request: Request) -> str:
-    name: str = request.path_params["name"]
-    return name
+        return answer(ExpectationView.made(await self._service(request).expectations.ping(name, body.report, body.log)))

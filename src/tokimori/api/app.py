@@ -18,7 +18,6 @@ from tokimori.api.acting import Acting, AuthorOf, ClaimsFor, ServiceFor, author_
 from tokimori.api.alarms import Alarms
 from tokimori.api.answers import RefusalPage, answer, error_answer, is_browser, refusal
 from tokimori.api.audit import AuditRoutes
-from tokimori.api.backfills import Backfills
 from tokimori.api.bulk import BulkRoutes
 from tokimori.api.calendars import CalendarRoutes
 from tokimori.api.callbacks import CallbackDoor, Hear, unheard
@@ -30,14 +29,12 @@ from tokimori.api.events import DEFAULT_STREAMS, EventRoutes
 from tokimori.api.exchange import Exchange, Formats
 from tokimori.api.guards import STRICT, Lenient, guarded
 from tokimori.api.jobs import JobRoutes
-from tokimori.api.ledger import Ledgers
 from tokimori.api.logs import Logs
 from tokimori.api.metrics import Figures, MetricsPath
 from tokimori.api.nodes import NodeRoutes
 from tokimori.api.notifiers import Notifiers
 from tokimori.api.occurrences import Occurrences
-from tokimori.api.operation import Operation
-from tokimori.api.orders import OrderRoutes
+from tokimori.api.operation import Operation, Routes
 from tokimori.api.queues import QueueRoutes
 from tokimori.api.router import DirectRouter, PathPrefix
 from tokimori.api.runs import RunRoutes
@@ -60,23 +57,9 @@ from tokimori.service.tokens import Guests, holders_of, nobody
 
 log = logging.getLogger(__name__)
 
-PARTS = (
-    *(
-        JobRoutes,
-        Occurrences,
-        Ledgers,
-        Backfills,
-        RunRoutes,
-        Logs,
-        ScheduleRoutes,
-        CalendarRoutes,
-        SemaphoreRoutes,
-        QueueRoutes,
-        Sets,
-        NodeRoutes,
-        TokenRoutes,
-    ),
-    *(SecretRoutes, AuditRoutes, TaskRoutes, Alarms, ChannelRoutes, OrderRoutes, Notifiers, BulkRoutes),
+PARTS: Sequence[type[Routes]] = (
+    *(JobRoutes, Occurrences, RunRoutes, Logs, ScheduleRoutes, CalendarRoutes, SemaphoreRoutes, QueueRoutes, Sets),
+    *(NodeRoutes, TokenRoutes, SecretRoutes, AuditRoutes, TaskRoutes, Alarms, ChannelRoutes, Notifiers, BulkRoutes),
 )
 """The parts of the API; each has its own operations."""
 
@@ -161,11 +144,11 @@ def create_app(
 def _probes(health: Callable[[], Health], unready: Callable[[], str | None]) -> Sequence[Operation]:
     """Return the operations of load balancers, which are open to everybody."""
 
-    async def show(_: Request) -> Response:
+    async def show(request: Request) -> Response:
         """Return whether the node works; everybody may ask."""
         return answer(state := health(), 200 if state.status == "ok" else 503)
 
-    async def show_readiness(_: Request) -> Response:
+    async def show_readiness(request: Request) -> Response:
         """Return whether the node takes part and does not stop, and so may get new requests; everybody may ask."""
         why = unready()
         return answer(Readiness(status=why or "ready"), 503 if why else 200)

@@ -7,9 +7,8 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import page_of
-from tokimori.api.operation import Operation
+from tokimori.api.operation import Operation, Routes
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.views.audit import EntryView
 
@@ -21,11 +20,8 @@ class AuditQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 100
 
 
-class AuditRoutes:
+class AuditRoutes(Routes):
     """The part of the API for the audit log."""
-
-    def __init__(self, service: ServiceFor) -> None:
-        self._service = service
 
     def operations(self) -> Sequence[Operation]:
         """Return the operations of this part."""

@@ -1,4 +1,4 @@
-"""The paths of orders for many jobs and many runs."""
+"""The paths of orders for many jobs, many runs, and all runs of a job."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -7,15 +7,18 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer
-from tokimori.api.operation import Operation
+from tokimori.api.operation import Operation, Routes
 from tokimori.api.queries import filters_of
+from tokimori.api.requests import NoRequest
+from tokimori.api.runs import CancelRequest
+from tokimori.api.turns import in_steps
 from tokimori.model.job import JobState
 from tokimori.model.transitions import RunState
 from tokimori.service.arguments import JobFilters, RunFilters
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.bulk import MOST_AT_ONCE, Bulk, JobVerb, RunVerb
+from tokimori.service.views.runs import RunView
 
 
 class Order(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,17 +64,32 @@ class RunOrder(Order, frozen=True, kw_only=True, forbid_unknown_fields=True):
     before: str | None = None
 
 
-class BulkRoutes:
-    """The part of the API for orders for many things."""
+class RunsCancelled(Struct, frozen=True, kw_only=True):
+    """Number of cancelled runs of the job. With `next` as `before` the next request goes on; null: no more are left."""
 
-    def __init__(self, service: ServiceFor) -> None:
-        self._service = service
+    job_id: str
+    cancelled: int
+    next: str | None
+
+
+class CancelAllRequest(CancelRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Reason of a cancellation of the job's runs that are older than the run `before`."""
+
+    before: str | None = None
+
+
+class BulkRoutes(Routes):
+    """The part of the API for orders for many things."""
 
     def operations(self) -> Sequence[Operation]:
         """Return the operations of this part."""
         jobs = {"verb": "pause", "prefix": "nightly-", "reason": "repairs", "dry_run": True}
         runs = {"verb": "retry", "cause": "exit 3", "dry_run": True}
+        job = "/api/v2/jobs/{job_id}"
+        why = {"reason": "wrong data"}
         return [
+            Operation("job_cancel", "POST", f"{job}/cancel", self.cancel, RunsCancelled, example=why),
+            Operation("job_restart", "POST", f"{job}/restart", self.restart, list[RunView], example={}),
             Operation("job_bulk", "POST", "/api/v2/bulk/jobs", self.jobs, Bulk, large=True, example=jobs),
             Operation("run_bulk", "POST", "/api/v2/bulk/runs", self.runs, Bulk, large=True, example=runs),
         ]
@@ -97,6 +115,19 @@ class BulkRoutes:
         """
         filters = filters_of(body, RunFilters)
         return answer(await self._service(request).runs.bulk(body.verb, **_said(body), **filters))
+
+    async def cancel(self, request: Request, job_id: str, body: CancelAllRequest) -> Response:
+        """Cancel the newest unfinished runs of a job on every node, at most 100; go on with `next`.
+
+        The job itself goes on.
+        """
+        done = await self._service(request).jobs.cancel_some(job_id, body.reason, body.before)
+        return answer(RunsCancelled(job_id=job_id, cancelled=done.cancelled, next=done.next))
+
+    async def restart(self, request: Request, job_id: str, body: NoRequest) -> Response:
+        """End the running attempts of a job, at most 1,000; their runs begin anew. Those runs."""
+        found = await self._service(request).jobs.restart(job_id)
+        return answer(await in_steps(RunView.made, found))
 
 
 def _said(body: Order) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer
-from tokimori.api.operation import Fields, Operation
+from tokimori.api.operation import Fields, Operation, Routes
+from tokimori.api.requests import NamedDeleted
 from tokimori.errors import InvalidInput
 from tokimori.service.views.schedules import CalendarView
 
@@ -28,18 +28,8 @@ class NewCalendar(CalendarChanges, frozen=True, kw_only=True, forbid_unknown_fie
     name: str
 
 
-class CalendarDeleted(Struct, frozen=True, kw_only=True):
-    """The calendar that was deleted."""
-
-    name: str
-    deleted: bool
-
-
-class CalendarRoutes:
+class CalendarRoutes(Routes):
     """The part of the API for calendars."""
-
-    def __init__(self, service: ServiceFor) -> None:
-        self._service = service
 
     def operations(self) -> Sequence[Operation]:
         """Return the operations of this part."""
@@ -66,7 +56,7 @@ class CalendarRoutes:
                 sent=CalendarChanges,
                 example={"weekdays": ["sat", "sun"]},
             ),
-            Operation("calendar_delete", "DELETE", one, self.delete, CalendarDeleted),
+            Operation("calendar_delete", "DELETE", one, self.delete, NamedDeleted),
         ]
 
     async def list(self, request: Request) -> Response:
@@ -81,22 +71,16 @@ class CalendarRoutes:
         calendar = await self._service(request).calendars.add(name, **body)
         return answer(CalendarView.made(calendar), 201, location=f"/api/v2/calendars/{quote(name, safe='')}")
 
-    async def show(self, request: Request) -> Response:
+    async def show(self, request: Request, name: str) -> Response:
         """Return a calendar, and the jobs that use it."""
-        name, calendars = _name(request), self._service(request).calendars
+        calendars = self._service(request).calendars
         return answer(CalendarView.made(await calendars.get(name), jobs=await calendars.jobs(name)))
 
-    async def update(self, request: Request, body: Fields) -> Response:
+    async def update(self, request: Request, name: str, body: Fields) -> Response:
         """Change fields of a calendar; null empties a field. The jobs that use it take over its days."""
-        return answer(CalendarView.made(await self._service(request).calendars.update(_name(request), **body)))
+        return answer(CalendarView.made(await self._service(request).calendars.update(name, **body)))
 
-    async def delete(self, request: Request) -> Response:
+    async def delete(self, request: Request, name: str) -> Response:
         """Delete a calendar that no job uses."""
-        name = _name(request)
         await self._service(request).calendars.delete(name)
-        return answer(CalendarDeleted(name=name, deleted=True))
-
-
-def _name(request: Request) -> str:
-    name: str = request.path_params["name"]
-    return name
+        return answer(NamedDeleted(name=name, deleted=True))

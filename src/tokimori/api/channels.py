@@ -7,9 +7,8 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer
-from tokimori.api.operation import Operation
+from tokimori.api.operation import Operation, Routes
 from tokimori.model.stream import LARGEST_NUMBER
 from tokimori.service.channels import LONGEST_WAIT, MOST_READ
 from tokimori.service.views.channels import MessagesView, MessageView, SubscriberView
@@ -50,11 +49,8 @@ class SubscriberForgotten(Struct, frozen=True, kw_only=True):
     forgotten: bool
 
 
-class ChannelRoutes:
+class ChannelRoutes(Routes):
     """The part of the API for channels."""
-
-    def __init__(self, service: ServiceFor) -> None:
-        self._service = service
 
     def operations(self) -> Sequence[Operation]:
         """Return the operations of this part."""
@@ -75,30 +71,23 @@ class ChannelRoutes:
             Operation("channel_unsubscribe", "DELETE", subscriber, self.unsubscribe, SubscriberForgotten),
         ]
 
-    async def list(self, request: Request, query: MessageQuery) -> Response:
+    async def list(self, request: Request, topic: str, query: MessageQuery) -> Response:
         """Return the messages of a topic in order, at most 50; `after` in the answer is where the next ones begin."""
         channels = self._service(request).channels
-        found = await channels.read(_topic(request), query.after, query.name, query.wait, query.limit)
+        found = await channels.read(topic, query.after, query.name, query.wait, query.limit)
         return answer(MessagesView.made(found))
 
-    async def publish(self, request: Request, body: PublishRequest) -> Response:
+    async def publish(self, request: Request, topic: str, body: PublishRequest) -> Response:
         """Publish a message to a topic. It is kept once this is answered, behind all that was published before."""
-        message = await self._service(request).channels.publish(_topic(request), body.data, body.key)
+        message = await self._service(request).channels.publish(topic, body.data, body.key)
         return answer(MessageView.made(message), 201)
 
-    async def acknowledge(self, request: Request, body: AcknowledgeRequest) -> Response:
+    async def acknowledge(self, request: Request, topic: str, name: str, body: AcknowledgeRequest) -> Response:
         """Acknowledge messages: the subscriber gets those behind them from now on."""
-        topic, name = _topic(request), request.path_params["name"]
         number = await self._service(request).channels.acknowledge(topic, name, body.number)
         return answer(SubscriberView(topic=topic, name=name, number=number))
 
-    async def unsubscribe(self, request: Request) -> Response:
+    async def unsubscribe(self, request: Request, topic: str, name: str) -> Response:
         """Delete a subscriber with its position. An unknown one is no error."""
-        topic, name = _topic(request), request.path_params["name"]
         await self._service(request).channels.unsubscribe(topic, name)
         return answer(SubscriberForgotten(topic=topic, name=name, forgotten=True))
-
-
-def _topic(request: Request) -> str:
-    topic: str = request.path_params["topic"]
-    return topic

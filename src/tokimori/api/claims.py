@@ -138,39 +138,36 @@ class ClaimPaths:
             return answer([ClaimView.made(run) for run in await asked])
         return answer([ClaimView.made(run) for run in await while_it_waits(request, claims, asked)])
 
-    async def heartbeat(self, request: Request, body: HeartbeatRequest) -> Response:
+    async def heartbeat(self, request: Request, run_id: str, body: HeartbeatRequest) -> Response:
         """Receive the heartbeat of a worker. The answer says whether to go on."""
-        return answer(await self._claims(request).heartbeat(_run_id(request), body.token, alive_time=body.alive_time))
+        return answer(await self._claims(request).heartbeat(run_id, body.token, alive_time=body.alive_time))
 
-    async def finish(self, request: Request, body: FinishRequest) -> Response:
+    async def finish(self, request: Request, run_id: str, body: FinishRequest) -> Response:
         """End a claimed run as succeeded."""
-        run, spawn = _run_id(request), [to_builtins(each) for each in body.spawn]
+        spawn = [to_builtins(each) for each in body.spawn]
         claims = self._claims(request)
-        state = await claims.finish(run, body.token, result=body.result, output=body.output, spawn=spawn)
-        return answer(told_view(run, state))
+        state = await claims.finish(run_id, body.token, result=body.result, output=body.output, spawn=spawn)
+        return answer(told_view(run_id, state))
 
-    async def fail(self, request: Request, body: FailRequest) -> Response:
+    async def fail(self, request: Request, run_id: str, body: FailRequest) -> Response:
         """End a claimed run as failed."""
-        run, claims = _run_id(request), self._claims(request)
-        state = await claims.fail(run, body.token, error=body.error, retry=body.retry, output=body.output)
-        return answer(told_view(run, state))
+        claims = self._claims(request)
+        state = await claims.fail(run_id, body.token, error=body.error, retry=body.retry, output=body.output)
+        return answer(told_view(run_id, state))
 
-    async def retry(self, request: Request, body: RetryRequest) -> Response:
+    async def retry(self, request: Request, run_id: str, body: RetryRequest) -> Response:
         """Ask for a retry of a claimed run."""
-        run = _run_id(request)
-        state = await self._claims(request).retry(run, body.token, after=body.after, at=body.at, output=body.output)
-        return answer(told_view(run, state))
+        state = await self._claims(request).retry(run_id, body.token, after=body.after, at=body.at, output=body.output)
+        return answer(told_view(run_id, state))
 
-    async def release(self, request: Request, body: TokenRequest) -> Response:
+    async def release(self, request: Request, run_id: str, body: TokenRequest) -> Response:
         """Release the run for another worker."""
-        run = _run_id(request)
-        return answer(told_view(run, await self._claims(request).release(run, body.token)))
+        return answer(told_view(run_id, await self._claims(request).release(run_id, body.token)))
 
-    async def hold(self, request: Request, body: HandBackRequest) -> Response:
+    async def hold(self, request: Request, run_id: str, body: HandBackRequest) -> Response:
         """Ask for a person to look at a claimed run."""
-        run = _run_id(request)
         said = {} if body.reason is UNSET else {"reason": body.reason}
-        return answer(told_view(run, await self._claims(request).hold(run, body.token, **said)))
+        return answer(told_view(run_id, await self._claims(request).hold(run_id, body.token, **said)))
 
 
 async def while_it_waits(
@@ -196,8 +193,3 @@ async def _left(request: Request) -> None:
     """Wait until the client has gone: its body is read by now."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-def _run_id(request: Request) -> str:
-    run_id: str = request.path_params["run_id"]
-    return run_id

@@ -11,9 +11,8 @@ from msgspec.structs import asdict
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, page_of, written
-from tokimori.api.operation import Fields, Handler, Operation
+from tokimori.api.operation import Fields, Handler, Operation, Routes
 from tokimori.api.queries import filters_of, members_of
 from tokimori.api.requests import NoRequest, PauseRequest, TriggerRequest, ask, made_once
 from tokimori.api.turns import in_steps
@@ -129,11 +128,8 @@ class AllDeleted(Struct, frozen=True, kw_only=True):
     next: str | None
 
 
-class JobRoutes:
+class JobRoutes(Routes):
     """The part of the API for jobs."""
-
-    def __init__(self, service: ServiceFor) -> None:
-        self._service = service
 
     def operations(self) -> Sequence[Operation]:
         """Return the operations of this part."""
@@ -243,22 +239,22 @@ class JobRoutes:
                     return _tagged(job)
             raise
 
-    async def show(self, request: Request) -> Response:
+    async def show(self, request: Request, job_id: str) -> Response:
         """Return a job, its next moments (none while it is stopped), its edges, and why its runs do not start."""
-        found = await self._service(request).jobs.shown(job_id_of(request), SHOWN_TIMES)
+        found = await self._service(request).jobs.shown(job_id, SHOWN_TIMES)
         return written(_shown(found), _etag(found.facts.job))
 
-    async def update(self, request: Request, body: Fields) -> Response:
+    async def update(self, request: Request, job_id: str, body: Fields) -> Response:
         """Change fields of a job: a JSON merge patch (RFC 7396); a null brings the default of a field back."""
-        changed = await self._service(request).jobs.edit(job_id_of(request), body, tags=_tags(request))
+        changed = await self._service(request).jobs.edit(job_id, body, tags=_tags(request))
         return _tagged(changed)
 
-    async def put(self, request: Request, body: Fields) -> Response:
+    async def put(self, request: Request, job_id: str, body: Fields) -> Response:
         """Define a job: fields that are not said get their defaults, and its runs stay. One that is missing is added.
 
         With `If-Match` no job is added, and with `If-None-Match: *` none is changed.
         """
-        job_id, service, tags = job_id_of(request), self._service(request), _tags(request)
+        service, tags = self._service(request), _tags(request)
         if _only_new(request):
             return await _added(service, job_id, body, is_known="if-match" in request.headers)
         for _ in range(MOST_TRIES):
@@ -271,9 +267,9 @@ class JobRoutes:
                 return _tagged(await service.jobs.add(job_id, **body), 201)
         raise Conflict(f"the job {job_id!r} is added and deleted all the time", field="id", value=job_id)
 
-    async def delete(self, request: Request, query: DeleteQuery) -> Response:
+    async def delete(self, request: Request, job_id: str, query: DeleteQuery) -> Response:
         """Delete a job. Its runs that have not started are cancelled."""
-        job_id, service, tags = job_id_of(request), self._service(request), _tags(request)
+        service, tags = self._service(request), _tags(request)
         if tags is not None:
             check_tag(await service.jobs.get(job_id), tags)
         await service.jobs.delete(job_id, **asdict(query))
@@ -285,41 +281,33 @@ class JobRoutes:
         deleted = tuple(job.id for job in done.jobs)
         return answer(AllDeleted(deleted=deleted, kept=done.kept, until=format_moment(done.until), next=done.next))
 
-    async def pause(self, request: Request, body: PauseRequest) -> Response:
+    async def pause(self, request: Request, job_id: str, body: PauseRequest) -> Response:
         """Pause a job: none of its runs starts until it is resumed."""
-        return answer(
-            JobView.made(await self._service(request).jobs.pause(job_id_of(request), body.reason, now=body.now))
-        )
+        return answer(JobView.made(await self._service(request).jobs.pause(job_id, body.reason, now=body.now)))
 
-    async def resume(self, request: Request, body: NoRequest) -> Response:
+    async def resume(self, request: Request, job_id: str, body: NoRequest) -> Response:
         """Resume a job. Missed occurrences are skipped."""
-        return answer(JobView.made(await self._service(request).jobs.resume(job_id_of(request))))
+        return answer(JobView.made(await self._service(request).jobs.resume(job_id)))
 
-    async def resolve(self, request: Request, body: NoRequest) -> Response:
+    async def resolve(self, request: Request, job_id: str, body: NoRequest) -> Response:
         """Enable a job that a failure has parked."""
-        return answer(JobView.made(await self._service(request).jobs.resolve(job_id_of(request))))
+        return answer(JobView.made(await self._service(request).jobs.resolve(job_id)))
 
-    async def rewind(self, request: Request, body: NoRequest) -> Response:
+    async def rewind(self, request: Request, job_id: str, body: NoRequest) -> Response:
         """Reset a job to now that a fast clock has moved into the future. Moments without a known run come again."""
-        return answer(JobView.made(await self._service(request).jobs.rewind(job_id_of(request))))
+        return answer(JobView.made(await self._service(request).jobs.rewind(job_id)))
 
-    async def copy(self, request: Request, body: NewId) -> Response:
+    async def copy(self, request: Request, job_id: str, body: NewId) -> Response:
         """Add a job like this one under another id; it is paused if this one is stopped."""
-        return _tagged(await self._service(request).jobs.copy(job_id_of(request), body.id), 201)
+        return _tagged(await self._service(request).jobs.copy(job_id, body.id), 201)
 
-    async def rename(self, request: Request, body: NewId) -> Response:
+    async def rename(self, request: Request, job_id: str, body: NewId) -> Response:
         """Give a job another id. Its runs so far keep the old one; jobs that name it name the new one then."""
-        return _tagged(await self._service(request).jobs.rename(job_id_of(request), body.id))
+        return _tagged(await self._service(request).jobs.rename(job_id, body.id))
 
-    async def trigger(self, request: Request, body: TriggerRequest) -> Response:
+    async def trigger(self, request: Request, job_id: str, body: TriggerRequest) -> Response:
         """Ask for a run, now or at a moment."""
-        return await ask(request, self._service(request), job_id_of(request), body)
-
-
-def job_id_of(request: Request) -> str:
-    """Return the id of the job that the path names."""
-    job_id: str = request.path_params["job_id"]
-    return job_id
+        return await ask(request, self._service(request), job_id, body)
 
 
 async def _last_runs(service: Service, jobs: Sequence[Job], limit: int) -> dict[JobId, list[Run]]:

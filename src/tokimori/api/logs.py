@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from tokimori.api.acting import ServiceFor, run_id_of
 from tokimori.api.answers import refusal
-from tokimori.api.operation import Operation
+from tokimori.api.operation import Operation, Routes
 from tokimori.errors import Refused
 from tokimori.service.outputs import part_of
 from tokimori.service.runs import MOST_ATTEMPTS
@@ -42,11 +42,11 @@ class LogQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     timestamps: bool = False
 
 
-class Logs:
+class Logs(Routes):
     """The part of the API for what runs write."""
 
     def __init__(self, service: ServiceFor) -> None:
-        self._service = service
+        super().__init__(service)
         self._following = 0
 
     def operations(self) -> Sequence[Operation]:

@@ -7,9 +7,8 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer
-from tokimori.api.operation import Handler, Operation
+from tokimori.api.operation import Handler, Operation, Routes
 from tokimori.api.requests import NoRequest
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import NodeRecord
@@ -44,11 +43,8 @@ class StopRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     now: bool = False
 
 
-class NodeRoutes:
+class NodeRoutes(Routes):
     """The part of the API for nodes, and for the cluster as a whole."""
-
-    def __init__(self, service: ServiceFor) -> None:
-        self._service = service
 
     def operations(self) -> Sequence[Operation]:
         """Return the operations of this part."""
@@ -77,17 +73,17 @@ class NodeRoutes:
         """List nodes and programs: the living ones first, then those that left or died, at most a thousand."""
         return answer([NodeView.made(node) for node in await self._service(request).nodes.list()])
 
-    async def drain(self, request: Request, body: NoRequest) -> Response:
+    async def drain(self, request: Request, node_id: str | None, body: NoRequest) -> Response:
         """Stop a node, or all living nodes, from taking new runs until `resume`. Their runs go on."""
-        return _told(await self._service(request).nodes.drain(_node(request)))
+        return _told(await self._service(request).nodes.drain(node_id))
 
-    async def resume(self, request: Request, body: NoRequest) -> Response:
+    async def resume(self, request: Request, node_id: str | None, body: NoRequest) -> Response:
         """Let a node, or all that live now, take runs again."""
-        return _told(await self._service(request).nodes.resume(_node(request)))
+        return _told(await self._service(request).nodes.resume(node_id))
 
-    async def stop(self, request: Request, body: StopRequest) -> Response:
+    async def stop(self, request: Request, node_id: str | None, body: StopRequest) -> Response:
         """Shut down a node, or all that live now: its runs get its grace to finish, or (`now`) begin anew elsewhere."""
-        return _told(await self._service(request).nodes.stop(_node(request), now=body.now))
+        return _told(await self._service(request).nodes.stop(node_id, now=body.now))
 
     async def stats(self, request: Request) -> Response:
         """Return the number of nodes and live runs, by state, and of pauses."""
@@ -120,11 +116,6 @@ async def live_runs(service: Service) -> dict[str, Number]:
         found = await service.runs.list(state=state, limit=MOST_COUNTED, longest=0)
         runs[state.value] = Number(count=len(found), more=found.next is not None)
     return runs
-
-
-def _node(request: Request) -> str | None:
-    node: str | None = request.path_params.get("node_id")
-    return node
 
 
 def _told(nodes: Sequence[NodeRecord]) -> Response:

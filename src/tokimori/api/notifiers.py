@@ -6,10 +6,9 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer
-from tokimori.api.operation import Fields, Operation
-from tokimori.api.requests import NoRequest, requested
+from tokimori.api.operation import Fields, Operation, Routes
+from tokimori.api.requests import NamedDeleted, NoRequest, requested
 from tokimori.model.ids import JobId
 from tokimori.model.notifier import PREFIX, name_of
 from tokimori.service.definitions import JobFields
@@ -30,18 +29,8 @@ class DeleteNotifierQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     force: bool = False
 
 
-class NotifierDeleted(Struct, frozen=True, kw_only=True):
-    """The notifier that was deleted."""
-
-    name: str
-    deleted: bool
-
-
-class Notifiers:
+class Notifiers(Routes):
     """The part of the API for notifiers."""
-
-    def __init__(self, service: ServiceFor) -> None:
-        self._service = service
 
     def operations(self) -> Sequence[Operation]:
         """Return the operations of this part."""
@@ -60,7 +49,7 @@ class Notifiers:
                 example={"name": "ops", "url": "https://example.org/hook", "notifier": {"bundle": 60}},
             ),
             Operation("notifier_show", "GET", one, self.show, JobView),
-            Operation("notifier_delete", "DELETE", one, self.delete, NotifierDeleted),
+            Operation("notifier_delete", "DELETE", one, self.delete, NamedDeleted),
             Operation(
                 "notifier_test",
                 "POST",
@@ -92,7 +81,7 @@ class Notifiers:
         """Delete a notifier that no job names, or any with `force`: jobs that name it then no longer notify by it."""
         job_id = _id(request)
         await self._service(request).jobs.delete(job_id, force=query.force)
-        return answer(NotifierDeleted(name=name_of(job_id), deleted=True))
+        return answer(NamedDeleted(name=name_of(job_id), deleted=True))
 
     async def test(self, request: Request, body: NoRequest) -> Response:
         """Send a trial notification by the notifier."""

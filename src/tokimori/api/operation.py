@@ -1,21 +1,25 @@
 """An operation of the API: it is said once, and both its route and its place in the document come from there."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, get_origin
+from typing import Any, Final, get_origin
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import JSON, read_body
 from tokimori.api.queries import read_query
 from tokimori.api.turns import line_of
 
 Handler = Callable[..., Awaitable[Response]]
-"""Answers a request. An argument `query` or `body` gets what its annotation says, read and checked."""
+"""Answers a request. An argument `query` or `body` gets what its annotation says, read and checked; others get what
+the path says under their names, or None.
+"""
 Fields = dict[str, Any]
 """A body that the service itself checks, because it names faults better; `Operation.sent` says what it holds."""
+_NOT_IN_PATHS: Final = {"request", "query", "body", "return"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,7 @@ class Operation:
         return Route(self.path, self._answer, methods=[self.method])
 
     async def _answer(self, request: Request) -> Response:
-        given: dict[str, object] = {}
+        given = {name: request.path_params.get(name) for name in self.handler.__annotations__.keys() - _NOT_IN_PATHS}
         if self.query is not None:
             given["query"] = read_query(request, self.query)
         if self.body is not None:
@@ -69,3 +73,14 @@ class Operation:
             return await self.handler(request, **given)
         async with line_of(request):
             return await self.handler(request, **given)
+
+
+class Routes:
+    """A part of the API: handlers of requests, each with the service as its sender may use it."""
+
+    def __init__(self, service: ServiceFor) -> None:
+        self._service = service
+
+    def operations(self) -> Sequence[Operation]:
+        """Return the operations of this part."""
+        raise NotImplementedError

@@ -7,9 +7,8 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, page_of
-from tokimori.api.operation import Operation
+from tokimori.api.operation import Operation, Routes
 from tokimori.api.requests import NoRequest, PauseRequest
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.views.queues import PauseView, QueueView
@@ -35,11 +34,8 @@ class ResumedView(Struct, frozen=True, kw_only=True):
     resumed: bool
 
 
-class QueueRoutes:
+class QueueRoutes(Routes):
     """The part of the API for queues."""
-
-    def __init__(self, service: ServiceFor) -> None:
-        self._service = service
 
     def operations(self) -> Sequence[Operation]:
         """Return the operations of this part; those without a queue concern everything."""
@@ -66,31 +62,25 @@ class QueueRoutes:
         views = [QueueView.made(queue) for queue in found]
         return page_of(request, views, more=len(found) == query.limit, after=found[-1].name if found else None)
 
-    async def show(self, request: Request) -> Response:
+    async def show(self, request: Request, queue: str) -> Response:
         """Return one queue: the number of its jobs, and the reasons that keep its runs from starting."""
-        return answer(QueueView.made(await self._service(request).queues.get(request.path_params["queue"])))
+        return answer(QueueView.made(await self._service(request).queues.get(queue)))
 
-    async def put(self, request: Request, body: RateRequest) -> Response:
+    async def put(self, request: Request, queue: str, body: RateRequest) -> Response:
         """Set how many runs of a queue are claimed in any period."""
         queues = self._service(request).queues
-        return answer(QueueView.made(await queues.set(request.path_params["queue"], body.rate)))
+        return answer(QueueView.made(await queues.set(queue, body.rate)))
 
     async def pauses(self, request: Request) -> Response:
         """Return all pauses; the pause of everything comes first."""
         return answer([PauseView.made(pause) for pause in await self._service(request).queues.pauses()])
 
-    async def pause(self, request: Request, body: PauseRequest) -> Response:
+    async def pause(self, request: Request, queue: str | None, body: PauseRequest) -> Response:
         """Pause a queue or everything: no run starts until it is resumed. A pause that exists stays as it is."""
         queues = self._service(request).queues
-        return answer(PauseView.made(await queues.pause(_queue(request), body.reason, now=body.now)))
+        return answer(PauseView.made(await queues.pause(queue, body.reason, now=body.now)))
 
-    async def resume(self, request: Request, body: NoRequest) -> Response:
+    async def resume(self, request: Request, queue: str | None, body: NoRequest) -> Response:
         """Resume a queue or everything."""
-        queue = _queue(request)
         was = await self._service(request).queues.resume(queue)
         return answer(ResumedView(queue="*" if queue is None else queue, resumed=was is not None))
-
-
-def _queue(request: Request) -> str | None:
-    queue: str | None = request.path_params.get("queue")
-    return queue

@@ -1,4 +1,4 @@
-"""Requests of several parts of the API: for runs, for pauses, or without words."""
+"""Requests and answers of several parts of the API: for runs, for pauses, without words, and of deletions."""
 
 from typing import Any
 
@@ -20,6 +20,13 @@ IDEMPOTENCY_KEY = "idempotency-key"
 
 class NoRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A body without fields."""
+
+
+class NamedDeleted(Struct, frozen=True, kw_only=True):
+    """The thing of this name that was deleted."""
+
+    name: str
+    deleted: bool
 
 
 class PauseRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -7,9 +7,9 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tokimori.api.acting import ServiceFor, run_id_of
+from tokimori.api.acting import run_id_of
 from tokimori.api.answers import answer, page_of
-from tokimori.api.operation import Operation
+from tokimori.api.operation import Operation, Routes
 from tokimori.api.queries import filters_of, members_of
 from tokimori.api.requests import NoRequest, RunRequest, ask, key_of, requested
 from tokimori.api.turns import in_steps
@@ -153,11 +153,8 @@ class RetryFamilyRequest(Struct, frozen=True, kw_only=True, forbid_unknown_field
     force: bool = False
 
 
-class RunRoutes:
+class RunRoutes(Routes):
     """The part of the API for runs."""
-
-    def __init__(self, service: ServiceFor) -> None:
-        self._service = service
 
     def operations(self) -> Sequence[Operation]:
         """Return the operations of this part."""
@@ -243,14 +240,14 @@ class RunRoutes:
         """Return the causes of failures that are muted."""
         return answer([MuteView.made(each) for each in await self._service(request).runs.mutes()])
 
-    async def mute(self, request: Request, body: MuteRequest) -> Response:
+    async def mute(self, request: Request, cause: str, body: MuteRequest) -> Response:
         """Mute a cause of failures, by its id, for everybody and for a while."""
         runs = self._service(request).runs
-        return answer(MuteView.made(await runs.mute(request.path_params["cause"], body.lasts, body.reason)))
+        return answer(MuteView.made(await runs.mute(cause, body.lasts, body.reason)))
 
-    async def unmute(self, request: Request, body: NoRequest) -> Response:
+    async def unmute(self, request: Request, cause: str, body: NoRequest) -> Response:
         """Mute a cause no longer; what was muted, or null."""
-        found = await self._service(request).runs.unmute(request.path_params["cause"])
+        found = await self._service(request).runs.unmute(cause)
         return answer(None if found is None else MuteView.made(found))
 
     async def add(self, request: Request, body: RunRequest) -> Response:
@@ -298,14 +295,13 @@ class RunRoutes:
         earlier = bool(view.attempts_left_out)
         return page_of(request, attempts, more=earlier, before=str(attempts[0].number) if earlier else None)
 
-    async def attempt(self, request: Request) -> Response:
+    async def attempt(self, request: Request, attempt: int) -> Response:
         """Return one attempt of a run."""
-        number = request.path_params["attempt"]
-        view = RunDetailsView.made(await self._service(request).runs.get(await self._id(request), number + 1))
+        view = RunDetailsView.made(await self._service(request).runs.get(await self._id(request), attempt + 1))
         for each in view.attempts:
-            if each.number == number:
+            if each.number == attempt:
                 return answer(each)
-        raise NotFound(f"the run {view.id} has no attempt {number}", field="attempt", value=number)
+        raise NotFound(f"the run {view.id} has no attempt {attempt}", field="attempt", value=attempt)
 
     async def output(self, request: Request, query: OutputQuery) -> Response:
         """Return the output of an attempt, as far as it is known; null if nothing is."""

@@ -7,9 +7,8 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer
-from tokimori.api.operation import Operation
+from tokimori.api.operation import Operation, Routes
 from tokimori.clock import parse_moment
 from tokimori.schedules.business_days import Shift
 from tokimori.schedules.schedule import Fold, Gap
@@ -40,11 +39,8 @@ class UpcomingQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     after: str | None = None
 
 
-class ScheduleRoutes:
+class ScheduleRoutes(Routes):
     """The part of the API for schedules that no job has yet, and for those of all jobs together."""
-
-    def __init__(self, service: ServiceFor) -> None:
-        self._service = service
 
     def operations(self) -> Sequence[Operation]:
         """Return the operations of this part."""

@@ -7,9 +7,9 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, page_of
-from tokimori.api.operation import Operation
+from tokimori.api.operation import Operation, Routes
+from tokimori.api.requests import NamedDeleted
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.views.semaphores import SemaphoreView
 
@@ -28,18 +28,8 @@ class LimitRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     rate: str | None = None
 
 
-class SemaphoreDeleted(Struct, frozen=True, kw_only=True):
-    """The semaphore that was deleted."""
-
-    name: str
-    deleted: bool
-
-
-class SemaphoreRoutes:
+class SemaphoreRoutes(Routes):
     """The part of the API for semaphores."""
-
-    def __init__(self, service: ServiceFor) -> None:
-        self._service = service
 
     def operations(self) -> Sequence[Operation]:
         """Return the operations of this part."""
@@ -48,7 +38,7 @@ class SemaphoreRoutes:
             Operation("semaphore_list", "GET", every, self.list, list[SemaphoreView]),
             Operation("semaphore_show", "GET", one, self.show, SemaphoreView),
             Operation("semaphore_set", "PUT", one, self.put, SemaphoreView, example={"limit": 3, "rate": "100/1m"}),
-            Operation("semaphore_delete", "DELETE", one, self.delete, SemaphoreDeleted),
+            Operation("semaphore_delete", "DELETE", one, self.delete, NamedDeleted),
         ]
 
     async def list(self, request: Request, query: SemaphoreQuery) -> Response:
@@ -57,22 +47,16 @@ class SemaphoreRoutes:
         views = [SemaphoreView.made(each) for each in found]
         return page_of(request, views, more=len(found) == query.limit, after=found[-1].name if found else None)
 
-    async def show(self, request: Request) -> Response:
+    async def show(self, request: Request, name: str) -> Response:
         """Return one semaphore."""
-        return answer(SemaphoreView.made(await self._service(request).semaphores.get(_name(request))))
+        return answer(SemaphoreView.made(await self._service(request).semaphores.get(name)))
 
-    async def put(self, request: Request, body: LimitRequest) -> Response:
+    async def put(self, request: Request, name: str, body: LimitRequest) -> Response:
         """Make a semaphore, or change its limit and its rate."""
-        found = await self._service(request).semaphores.set(_name(request), body.limit, body.rate)
+        found = await self._service(request).semaphores.set(name, body.limit, body.rate)
         return answer(SemaphoreView.made(found))
 
-    async def delete(self, request: Request) -> Response:
+    async def delete(self, request: Request, name: str) -> Response:
         """Delete a semaphore without holders and waiters."""
-        name = _name(request)
         await self._service(request).semaphores.delete(name)
-        return answer(SemaphoreDeleted(name=name, deleted=True))
-
-
-def _name(request: Request) -> str:
-    name: str = request.path_params["name"]
-    return name
+        return answer(NamedDeleted(name=name, deleted=True))

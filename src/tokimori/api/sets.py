@@ -7,11 +7,10 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer
 from tokimori.api.calendars import CalendarChanges
 from tokimori.api.jobs import EXAMPLE, NewJob
-from tokimori.api.operation import Operation
+from tokimori.api.operation import Operation, Routes
 from tokimori.api.semaphores import LimitRequest
 from tokimori.errors import InvalidInput
 from tokimori.service.asking import MOST_LISTED
@@ -57,11 +56,8 @@ class WholeSet(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     dry_run: bool = False
 
 
-class Sets:
+class Sets(Routes):
     """The part of the API for sets of jobs."""
-
-    def __init__(self, service: ServiceFor) -> None:
-        self._service = service
 
     def operations(self) -> Sequence[Operation]:
         """Return the operations of this part."""
@@ -77,12 +73,12 @@ class Sets:
         """Return the sets and the apps that declare jobs, with the author of the last apply and if it was finished."""
         return answer([SetView.made(each) for each in await self._service(request).sets.list()])
 
-    async def show(self, request: Request) -> Response:
+    async def show(self, request: Request, name: str) -> Response:
         """Return one set."""
-        (found,) = await self._service(request).sets.list(request.path_params["name"])
+        (found,) = await self._service(request).sets.list(name)
         return answer(SetView.made(found))
 
-    async def apply(self, request: Request, body: SetRequest) -> Response:
+    async def apply(self, request: Request, name: str, body: SetRequest) -> Response:
         """Make a set equal to the body: jobs, calendars, pauses, limits. All is checked before the first change."""
         jobs: dict[str, Any] = {}
         for place, fields in enumerate(body.jobs):
@@ -91,6 +87,5 @@ class Sets:
                 message = f"{field}: each job needs an id of its own"
                 raise InvalidInput(message, field=field, value=job_id, allowed="a text that no other job has")
             jobs[job_id] = {name: value for name, value in fields.items() if name != "id"}
-        name = request.path_params["name"]
         rest: dict[str, Any] = {each: getattr(body, each) for each in SetRequest.__struct_fields__ if each != "jobs"}
         return answer(await self._service(request).sets.apply(name, jobs, **rest))

@@ -7,10 +7,9 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, page_of
-from tokimori.api.operation import Handler, Operation
-from tokimori.api.requests import NoRequest
+from tokimori.api.operation import Handler, Operation, Routes
+from tokimori.api.requests import NamedDeleted, NoRequest
 from tokimori.errors import InvalidInput
 from tokimori.model.build import LARGEST, MAIN, MOST_PIECES, Manifest, digest_of, frozen, pieces_of
 from tokimori.model.task import BuildRecord
@@ -85,18 +84,8 @@ class TaskDeletion(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     now: bool = False
 
 
-class TaskDeleted(Struct, frozen=True, kw_only=True):
-    """The task that was deleted."""
-
-    name: str
-    deleted: bool
-
-
-class TaskRoutes:
+class TaskRoutes(Routes):
     """The part of the API for tasks as code."""
-
-    def __init__(self, service: ServiceFor) -> None:
-        self._service = service
 
     def operations(self) -> Sequence[Operation]:
         """Return the operations of this part."""
@@ -111,7 +100,7 @@ class TaskRoutes:
         return [
             Operation("task_list", "GET", every, self.list, list[TaskView], asked={"limit": 20}),
             Operation("task_show", "GET", one, self.show, TaskStateView),
-            Operation("task_delete", "DELETE", one, self.delete, TaskDeleted),
+            Operation("task_delete", "DELETE", one, self.delete, NamedDeleted),
             Operation("task_builds", "GET", f"{one}/builds", self.builds, list[BuildView]),
             Operation("task_build", "POST", f"{one}/builds", self.build, TaskView, example=made),
             Operation(
@@ -132,57 +121,56 @@ class TaskRoutes:
         last = found[-1].record.name if found else None
         return page_of(request, [TaskView.made(each) for each in found], more=more, after=last)
 
-    async def show(self, request: Request) -> Response:
+    async def show(self, request: Request, name: str) -> Response:
         """Return a task with its builds, its job and its newest runs."""
-        return answer(TaskStateView.made(await self._service(request).tasks.state(_name(request))))
+        return answer(TaskStateView.made(await self._service(request).tasks.state(name)))
 
-    async def delete(self, request: Request, query: TaskDeletion) -> Response:
+    async def delete(self, request: Request, name: str, query: TaskDeletion) -> Response:
         """Delete a task with its job and its builds. Running runs go on, or are cancelled with `now`."""
-        await self._service(request).tasks.delete(_name(request), now=query.now)
-        return answer(TaskDeleted(name=_name(request), deleted=True))
+        await self._service(request).tasks.delete(name, now=query.now)
+        return answer(NamedDeleted(name=name, deleted=True))
 
-    async def builds(self, request: Request) -> Response:
+    async def builds(self, request: Request, name: str) -> Response:
         """Return the builds of a task that are kept, the newest first."""
-        return answer([BuildView.made(each) for each in await self._service(request).tasks.builds(_name(request))])
+        return answer([BuildView.made(each) for each in await self._service(request).tasks.builds(name)])
 
-    async def put_piece(self, request: Request, body: Piece) -> Response:
+    async def put_piece(self, request: Request, name: str, digest: str, number: str, body: Piece) -> Response:
         """Store a piece of a future build, by number from 0. When all are there, `task_build` lets the task run it."""
-        digest, number = request.path_params["digest"], request.path_params["number"]
         if not (number.isascii() and number.isdecimal() and len(number) < 9):
             message = f"number: {number!r} is no number"
             raise InvalidInput(message, field="number", value=number, allowed=f"0..{MOST_PIECES - 1}")
-        await self._service(request).tasks.put_piece(_name(request), digest, int(number), body.piece)
+        await self._service(request).tasks.put_piece(name, digest, int(number), body.piece)
         return answer(PieceKept(digest=digest, number=int(number)))
 
-    async def build(self, request: Request, body: NewBuild) -> Response:
+    async def build(self, request: Request, name: str, body: NewBuild) -> Response:
         """Let the task run this build from now on. A missing job is made; fields that the build does not set stay."""
         tasks = self._service(request).tasks
-        return answer(TaskView.made(await tasks.build(_name(request), body.record(), restart=body.restart)))
+        return answer(TaskView.made(await tasks.build(name, body.record(), restart=body.restart)))
 
-    async def rollback(self, request: Request, body: Rollback) -> Response:
+    async def rollback(self, request: Request, name: str, body: Rollback) -> Response:
         """Let the task run an earlier build again, with the schedule that it had."""
-        return answer(TaskView.made(await self._service(request).tasks.rollback(_name(request), body.digest)))
+        return answer(TaskView.made(await self._service(request).tasks.rollback(name, body.digest)))
 
-    async def logs(self, request: Request, query: TaskLogQuery) -> Response:
+    async def logs(self, request: Request, name: str, query: TaskLogQuery) -> Response:
         """Return the last lines of the task's log: what its newest runs wrote, and what happened to it."""
-        found = await self._service(request).tasks.logs(_name(request), query.lines)
+        found = await self._service(request).tasks.logs(name, query.lines)
         return answer([LogLineView.made(line) for line in found])
 
-    async def pause(self, request: Request, body: NoRequest) -> Response:
+    async def pause(self, request: Request, name: str, body: NoRequest) -> Response:
         """Pause a task: none of its runs starts, and running ones go on."""
-        return answer(TaskView.made(await self._service(request).tasks.pause(_name(request))))
+        return answer(TaskView.made(await self._service(request).tasks.pause(name)))
 
-    async def resume(self, request: Request, body: NoRequest) -> Response:
+    async def resume(self, request: Request, name: str, body: NoRequest) -> Response:
         """Let the task run again."""
-        return answer(TaskView.made(await self._service(request).tasks.resume(_name(request))))
+        return answer(TaskView.made(await self._service(request).tasks.resume(name)))
 
-    async def resolve(self, request: Request, body: NoRequest) -> Response:
+    async def resolve(self, request: Request, name: str, body: NoRequest) -> Response:
         """Let a task run again that a failure has parked."""
-        return answer(TaskView.made(await self._service(request).tasks.resolve(_name(request))))
+        return answer(TaskView.made(await self._service(request).tasks.resolve(name)))
 
-    async def restart(self, request: Request, body: NoRequest) -> Response:
+    async def restart(self, request: Request, name: str, body: NoRequest) -> Response:
         """Cancel the running runs of the task, and trigger one in their place."""
-        return answer(TaskView.made(await self._service(request).tasks.restart(_name(request))))
+        return answer(TaskView.made(await self._service(request).tasks.restart(name)))
 
 
 def _example() -> tuple[dict[str, object], dict[str, object]]:
@@ -190,8 +178,3 @@ def _example() -> tuple[dict[str, object], dict[str, object]]:
     content = frozen({MAIN: b"print('hello')\n"}, Manifest(task="ping_google"))
     made = {"digest": digest_of(content), "size": len(content), "pieces": 1, "schedule": "every 10 seconds"}
     return {"piece": pieces_of(content)[0]}, made
-
-
-def _name(request: Request) -> str:
-    name: str = request.path_params["name"]
-    return name

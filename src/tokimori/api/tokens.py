@@ -7,9 +7,8 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer
-from tokimori.api.operation import Operation
+from tokimori.api.operation import Operation, Routes
 from tokimori.service.views.tokens import NewTokenView, TokenView
 
 
@@ -30,11 +29,8 @@ class TokenRevoked(Struct, frozen=True, kw_only=True):
     revoked: bool
 
 
-class TokenRoutes:
+class TokenRoutes(Routes):
     """The part of the API for tokens."""
-
-    def __init__(self, service: ServiceFor) -> None:
-        self._service = service
 
     def operations(self) -> Sequence[Operation]:
         """Return the operations of this part."""
@@ -57,8 +53,7 @@ class TokenRoutes:
         )
         return answer(NewTokenView.made(made), 201, location=f"/api/v2/tokens/{quote(body.name, safe='')}")
 
-    async def revoke(self, request: Request) -> Response:
+    async def revoke(self, request: Request, name: str) -> Response:
         """Revoke a token. Every node refuses it within two seconds."""
-        name: str = request.path_params["name"]
         await self._service(request).tokens.revoke(name)
         return answer(TokenRevoked(name=name, revoked=True))
