@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := bin/python -m pip --quiet --disable-pip-version-check install
 SOURCES := src tests benchmarks docs
 
-# The workers read the tests' bytecode, which is made once: on CI's machine too, where no bytecode is to be written.
+# Programs that tests start read bytecode, which is made once: on CI's machine too, where none is to be written.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: release help run test unit prove soak mutants bench limits lint coverage format docs manual pictures film promises lock clean
@@ -16,31 +16,18 @@ help:  ## list the targets
 run: .venv/.installed  ## start a node on ./.tokimori/ with example jobs and the page
 	@exec sh examples/demo.sh
 
-# Every check runs, so that one failure does not hide another. Collecting costs each worker a millisecond a test, so the
-# unit tests, two thirds of all, are halved: two processes each find their own. The others mostly wait for other
-# processes: three workers more than there are cores keep the cores at work, and files are given to them in the order of
-# tests/conftest.py. What ends before them is shown as a whole when it has ended; their summary stays the last line.
+# Every check runs, so that one failure does not hide another. The tests mostly wait for other processes: five more at a
+# time than there are cores keep the cores at work. One process finds them all and forks (tests/forks.py); it gives their
+# files away in the order of tests/conftest.py. What ends before them is shown as a whole when it has ended.
 test: .venv/.installed-dev  ## lint, then every test but the long proofs
 	@failed=0; \
 	$(MAKE) --no-print-directory --jobs --output-sync --keep-going lint coverage & others=$$!; \
-	$(MAKE) --no-print-directory .venv/.bytecode || failed=1; \
-	$(MAKE) --no-print-directory --jobs --output-sync $(UNITS) & units=$$!; \
-	$(BIN)/pytest -q -n $$(($$(nproc) + 3)) --dist loadfile --no-loadscope-reorder -m "not prove" --ignore tests/unit || failed=1; \
-	wait $$units || { echo 'A unit test has failed: see above.'; failed=1; }; \
+	$(BIN)/pytest -q --forks $$(($$(nproc) + 5)) -m "not prove" --ignore tests/unit/model || failed=1; \
 	wait $$others || { echo 'A linter, or the coverage of the rules, has failed: see above.'; failed=1; }; \
 	exit $$failed
 
-UNITS := unit-doors unit-others
-DOORS := $(addprefix tests/unit/,api apps cli client web)
-.PHONY: $(UNITS)
 unit: .venv/.installed-dev  ## the tests of single modules; those of the rules of a run are run by `make coverage`
-	@$(MAKE) --no-print-directory --jobs --output-sync $(UNITS)
-
-unit-doors: .venv/.installed-dev
-	@$(BIN)/pytest -q -m "not prove" $(DOORS)
-
-unit-others: .venv/.installed-dev
-	@$(BIN)/pytest -q -m "not prove" tests/unit --ignore tests/unit/model $(addprefix --ignore ,$(DOORS))
+	@$(BIN)/pytest -q --forks $$(nproc) -m "not prove" tests/unit --ignore tests/unit/model
 
 # Some proofs only compute, for the better part of an hour; others have bounds of seconds, and fail beside those.
 COMPUTED := tests/simulation tests/prove tests/unit
@@ -77,6 +64,19 @@ lint-check: .venv/.installed-dev
 	$(BIN)/ruff check --quiet $(SOURCES)
 
 lint-format: .venv/.installed-dev
+	$(BIN)/ruff format --check --quiet $(SOURCES)
+
+lint-types: .venv/.installed-dev
+	$(BIN)/mypy --no-error-summary
+
+lint-floors: .venv/.installed-dev
+	$(BIN)/lint-imports --no-logo
+
+coverage: .venv/.installed-dev  ## every branch of the rules of a run is taken by a test
+	$(BIN)/coverage run -m pytest -q tests/unit/model
+	$(BIN)/coverage report
+
+format: .venv/.installed-dev
 	$(BIN)/ruff format --check --quiet $(SOURCES)
 
 lint-types: .venv/.installed-dev

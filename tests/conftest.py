@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forks import pytest_addoption, pytest_runtestloop  # noqa: F401  # hooks are found here
 from tests.laws import register_profiles
 from tests.servers import mariadb, postgres, redis
 from tests.watchdog import Watchdog
@@ -42,7 +43,10 @@ ALWAYS: dict[str, frozenset[str]] = {
 }
 """Of these tests, which take long, only those on these stores belong to `make test`; all of them to `make prove`."""
 TESTS = Path(__file__).parent
-LONG = ("three_nodes", "readme", "exclusion", "suspects", "functions", "running", "tasks")
+LONG = (
+    *("three_nodes", "readme", "exclusion", "suspects", "unready", "browser", "functions", "silent_processes"),
+    *("running", "drained", "tasks", "messages", "site", "deaths", "workers"),
+)
 EARLY = {f"test_{name}": n / 2 / len(LONG) for n, name in enumerate(LONG)}
 """Where the files that take longest stand, from 0 to 1: in the first half, not all at once, since they mostly wait."""
 STORES = frozenset({"memory", "sqlite", "postgres", "mariadb", "redis"})
