@@ -36,7 +36,8 @@ def compile_at_once() -> None:
     compile_once()
     clock = SystemClock()
     console = page.Page(lambda _: None, clock)  # type: ignore[arg-type, return-value]
-    console._compile()
+    for name in console._templates.list_templates():
+        console._templates.get_template(name)
     console.routes()
     for each in operations(lambda _: None, None, formats(clock)):  # type: ignore[arg-type, return-value]
         each.route()

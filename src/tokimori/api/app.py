@@ -88,7 +88,7 @@ def create_app(
     health: Callable[[], Health],
     unready: Callable[[], str | None] = lambda: None,
     pages: Sequence[BaseRoute] = (),
-    lost: Callable[[Request], Response] | None = None,
+    lost: Callable[[Request], Awaitable[Response]] | None = None,
     closed: RefusalPage | None = None,
     host_name: str | None = None,
     public_url: str | None = None,
@@ -181,12 +181,12 @@ async def _on_error(request: Request, error: Exception) -> Response:
 
 
 def _on_http_errors(
-    lost: Callable[[Request], Response] | None,
+    lost: Callable[[Request], Awaitable[Response]] | None,
 ) -> Callable[[Request, Exception], Awaitable[Response]]:
     async def on_http_error(request: Request, error: Exception) -> Response:
         is_lost = isinstance(error, HTTPException) and error.status_code == HTTPStatus.NOT_FOUND
         if lost is not None and is_lost and is_browser(request):
-            return lost(request)
+            return await lost(request)
         return await _on_http_error(request, error)
 
     return on_http_error

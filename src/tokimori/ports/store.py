@@ -129,6 +129,10 @@ class Jobs(Protocol):
         """Return the job of that id. Raises `NotFound`."""
         ...
 
+    async def get_jobs(self, job_ids: Sequence[JobId]) -> list[Job]:
+        """Return those of these jobs that are there, in any order."""
+        ...
+
     async def list_jobs(
         self,
         *,

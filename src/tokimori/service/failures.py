@@ -121,13 +121,15 @@ class RunFailures(RunMutes[M]):
         """Return the failures by cause, how many failed runs were read, and where to go on, if that was not all."""
         causes = dict[str, _Gathering]()
         before, looked = min([first_id_at(wanted.until), *([wanted.before] if wanted.before else [])]), 0
-        oldest, jobs = first_id_at(Moment(max(0, wanted.since - _LONGEST_RUN))), JobsOfRuns(job_of, wanted, sees)
+        oldest = first_id_at(Moment(max(0, wanted.since - _LONGEST_RUN)))
+        jobs = JobsOfRuns(job_of, wanted, sees, self._store.get_jobs)
         asked = RunFilter(job_id=wanted.job_id, states=frozenset({RunState.FAILED}), limit=_PAGE, longest=_SHORT)
         is_all = False
         while not is_all and looked < MOST_FAILURES and jobs.asked < MOST_JOBS:
             page = await self._store.list_runs(replace(asked, before=before))
             near = [run for run in page if run.id >= oldest]
             is_all = len(page) < _PAGE or len(near) < len(page)
+            await jobs.learn(near)
             for run in near:
                 before, looked = run.id, looked + 1
                 if _is_of(run, wanted) and await jobs.admit(run):

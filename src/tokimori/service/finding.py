@@ -29,11 +29,12 @@ MOST_PAGES = 20
 MOST_LOOKED_AT = 20_000
 """So many jobs or runs are looked at for one answer."""
 MOST_JOBS = 1_000
-"""The jobs of so many runs are looked at for one answer: each is asked for by itself."""
+"""So many jobs of runs are looked at for one answer."""
 _LABEL = "KEY=VALUE, or KEY for any value"
 
 ListRuns = Callable[[RunFilter], Awaitable[Sequence[Run]]]
 JobOf = Callable[[str], Awaitable[Job]]
+JobsOf = Callable[[Sequence[JobId]], Awaitable[Sequence[Job]]]
 Sees = Callable[[Job], bool]
 SeesRun = Callable[[Run | EndedRun], Awaitable[bool]]
 _L = TypeVar("_L")
@@ -175,8 +176,8 @@ async def find_jobs(
 class JobsOfRuns:
     """The jobs of the runs that are looked at: each is asked for once."""
 
-    def __init__(self, job_of: JobOf, wanted: Traits, sees: SeesRun | None) -> None:
-        self._job_of = job_of
+    def __init__(self, job_of: JobOf, wanted: Traits, sees: SeesRun | None, jobs_of: JobsOf | None = None) -> None:
+        self._job_of, self._jobs_of = job_of, jobs_of
         self._wanted = wanted
         self._sees = sees
         self._known: dict[tuple[JobId, Incarnation], bool] = {}
@@ -185,6 +186,14 @@ class JobsOfRuns:
     def asked(self) -> int:
         """Return the number of jobs that were requested."""
         return len(self._known)
+
+    async def learn(self, runs: Sequence[Run]) -> None:
+        """Ask for the jobs of these runs together. Within a scope each is asked for when it is needed."""
+        if self._jobs_of is None or self._sees is not None or not self._wanted.asks_for_jobs:
+            return
+        new = {key: run for run in runs if (key := (run.job_id, run.incarnation)) not in self._known}
+        jobs = {job.id: job for job in await self._jobs_of(list({job_id for job_id, _ in new}))}
+        self._known |= {key: key[0] in jobs and self._suits(jobs[key[0]], run) for key, run in new.items()}
 
     async def admit(self, run: Run | EndedRun) -> bool:
         """Return whether the job of the run is wanted."""
@@ -197,10 +206,12 @@ class JobsOfRuns:
 
     async def _has_traits(self, run: Run | EndedRun) -> bool:
         with suppress(NotFound):
-            job = await self._job_of(run.job_id)
-            is_its_own = job.incarnation == run.incarnation and job.state is not JobState.DELETED
-            return is_its_own and self._wanted.are_of(job)
+            return self._suits(await self._job_of(run.job_id), run)
         return False
+
+    def _suits(self, job: Job, run: Run | EndedRun) -> bool:
+        is_its_own = job.incarnation == run.incarnation and job.state is not JobState.DELETED
+        return is_its_own and self._wanted.are_of(job)
 
 
 async def _named(job_of: JobOf, wanted: JobSearch) -> list[Job]:

@@ -27,6 +27,7 @@ from tokimori.service.finding import (
     MOST_JOBS,
     PAGE,
     JobOf,
+    JobsOf,
     JobsOfRuns,
     ListRuns,
     Paged,
@@ -95,11 +96,12 @@ OutputsWith = Callable[[bytes, Mapping[RunId, int]], Awaitable[Sequence[RunId]]]
 class RunSources(Struct, frozen=True, kw_only=True):
     """Further inputs of a search, beside runs and jobs. `nodes`: the ids of the wanted node; None: any.
 
-    `now` is that of the search.
+    `now` is that of the search. `jobs_of`: finds many jobs at once.
     """
 
     outputs_with: OutputsWith | None = None
     nodes: Set[str] | None = None
+    jobs_of: JobsOf | None = None
     now: Moment = Moment(0)
 
 
@@ -111,7 +113,8 @@ async def find_runs(
     sources: RunSources = RunSources(),  # noqa: B008 it is frozen
 ) -> FoundRuns:
     """Return the matching runs, of jobs that the caller may see (None: all)."""
-    matching, clock = _Matching(list_runs, wanted, JobsOfRuns(job_of, wanted, sees), sources), _clock()
+    jobs = JobsOfRuns(job_of, wanted, sees, sources.jobs_of)
+    matching, clock = _Matching(list_runs, wanted, jobs, sources), _clock()
     oldest, before = None if wanted.since is None else first_id_at(wanted.since), _newest(wanted)
     is_search, states = wanted.text is not None, wanted.state
     asked = RunFilter(job_id=wanted.job_id, states=states, longest=matching.longest)
@@ -121,17 +124,18 @@ async def find_runs(
     for _ in range((MOST_SEARCHED if is_search else MOST_LOOKED_AT) // PAGE):
         page = await list_runs(structs.replace(asked, before=before, limit=size))
         ahead = page if oldest is None else [run for run in page if run.id >= oldest]
+        await jobs.learn(ahead)
         texts = await matching.with_text(ahead) if is_search else None
         for run in ahead:
             before, looked = run.id, looked + 1
             is_one = run.id in texts if texts is not None else await matching.admits(run)
             found += [await matching.shown(run)] if is_one else []
             written += _size_of(found[-1]) if is_one else 0 if is_search else _size_of(run)
-            if len(found) == wanted.limit or matching.jobs.asked >= MOST_JOBS or written >= MOST_TEXT:
+            if len(found) == wanted.limit or written >= MOST_TEXT:
                 return FoundRuns(runs=found, next=before, looked=looked)
         if len(page) < size or len(ahead) < len(page):
             return FoundRuns(runs=found, looked=looked)
-        if is_search and _clock() >= clock + LONGEST_SEARCH:
+        if jobs.asked >= MOST_JOBS or (is_search and _clock() >= clock + LONGEST_SEARCH):
             break
         size = PAGE
     return FoundRuns(runs=found, next=before, looked=looked)

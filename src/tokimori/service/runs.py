@@ -174,7 +174,7 @@ class Runs(RunFailures[M], RunFamilies[M], RunApprovals[M]):
     async def _sources(self, wanted: RunSearch) -> RunSources:
         nodes = None if wanted.node is None else await nodes_named(self._store.list_nodes, wanted.node)
         now = Moment(0) if wanted.duration_over is None else await self._now()
-        return RunSources(outputs_with=self._store.outputs_with, nodes=nodes, now=now)
+        return RunSources(outputs_with=self._store.outputs_with, nodes=nodes, jobs_of=self._store.get_jobs, now=now)
 
     async def _job_of(self, job_id: str) -> Job:
         return await known_job(self._store, job_id)
@@ -248,10 +248,11 @@ class Runs(RunFailures[M], RunFamilies[M], RunApprovals[M]):
 
     async def _jobs_of(self, runs: Iterable[Run]) -> dict[JobId, Job]:
         """Return the jobs of these runs, by id. A deleted job is known as long as one of its runs still runs."""
-        found = {}
-        for job_id in {run.job_id for run in runs}:
+        ids = {run.job_id for run in runs}
+        found = {job.id: job for job in await self._store.get_jobs(list(ids))}
+        for job_id in ids - found.keys():
             with suppress(NotFound):
-                found[job_id] = await self._job_of(job_id)
+                found[job_id] = await self._store.deleted_job(job_id)
         return found
 
     def _zone_of(self, job: Job | None) -> str:

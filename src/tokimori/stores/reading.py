@@ -64,6 +64,7 @@ WHERE id = %s AND state = 'waiting' AND due = %s"""
 HELD = "SELECT 1 FROM tokimori_documents WHERE kind = %s AND name = %s AND version = %s"
 """Condition that a document has this version."""
 _ENDS = RowSource(rows.ENDED, "tokimori_history /*! FORCE INDEX (tokimori_history_written) */", ("written", "id"))
+_JOBS_AT_ONCE = 50
 
 
 class TableReader:
@@ -106,6 +107,14 @@ class TableReader:
     async def get_job(self, job_id: JobId) -> Job:
         found = await self._row(f"SELECT {JOB} FROM tokimori_jobs WHERE id = %s", job_id)
         return job_of(existing(found, no_job(job_id)))
+
+    async def get_jobs(self, job_ids: Sequence[JobId]) -> list[Job]:
+        """See `Jobs.get_jobs`. The last id fills up a statement, so that two texts are prepared for any number."""
+        size = 1 if len(job_ids) == 1 else _JOBS_AT_ONCE
+        wanted = f"SELECT {JOB} FROM tokimori_jobs WHERE id IN ({', '.join(['%s'] * size)})"
+        parts = [job_ids[first : first + size] for first in range(0, len(job_ids), size)]
+        filled = [[*part, *[part[-1]] * (size - len(part))] for part in parts]
+        return [job_of(row) for part in filled for row in await self._select(wanted, *part)]
 
     async def list_jobs(
         self,

@@ -97,17 +97,10 @@ class Page:
             **{"tone": lambda word: TONES.get(word, ""), "acts": ACTS, "rail": _rail(), "ask": _ask},
             **{"badges": MappingProxyType(dict[str, int]()), "of": ""},
         }
-        self._compiled: asyncio.Future[None] | None = None
 
-    def _compile(self) -> None:
-        for name in self._templates.list_templates():
-            self._templates.get_template(name)
-
-    def _ready(self) -> "asyncio.Future[None]":
-        """Compile the templates in a thread, for they would block the loop. Most nodes serve no page."""
-        if self._compiled is None or (self._compiled.done() and self._compiled.exception() is not None):
-            self._compiled = asyncio.ensure_future(asyncio.to_thread(self._compile))
-        return asyncio.shield(self._compiled)
+    async def _rendered(self, template: str, values: Mapping[str, object]) -> str:
+        """Render a template in a thread: its first reader has to wait until it is compiled, and the loop must not."""
+        return await asyncio.to_thread(lambda: self._templates.get_template(template).render(values))
 
     def routes(self) -> Sequence[Route]:
         """Return the paths of the screens, of their acts, and of the files."""
@@ -132,7 +125,6 @@ class Page:
         return show
 
     async def _show(self, screen: Screen, request: Request) -> Response:
-        await self._ready()
         began = self._clock.monotonic()
         visit = self._visit(request)
         values: Mapping[str, object] = {"visit": visit, "here": screen.place, "of": shows(screen, visit)}
@@ -173,7 +165,7 @@ class Page:
         """Return a screen, drawn in a thread, with the toast of the act before it."""
         told = request.cookies.get(toasts.COOKIE)
         toast = None if told is None else toasts.opened(told, self._key().encode())
-        text = await asyncio.to_thread(self._templates.get_template(template).render, values, toast=toast)
+        text = await self._rendered(template, {**values, "toast": toast})
         response = HTMLResponse(text, status)
         if told is not None:
             response.delete_cookie(toasts.COOKIE, path="/", httponly=True, samesite="strict")
@@ -226,8 +218,7 @@ class Page:
             "given": {**{field.name: "" for field in act.fields}, **typed},
         }
         name, status = ("once.html", 200) if told.once is not None else ("ask.html", 422)
-        await self._ready()
-        text = await asyncio.to_thread(self._templates.get_template(name).render, values)
+        text = await self._rendered(name, values)
         return HTMLResponse(text, status, headers={"cache-control": "no-store"})
 
     async def calendar(self, request: Request) -> Response:
@@ -244,16 +235,19 @@ class Page:
         response.set_cookie(ZONE, zone if _is_zone(zone) else "", path="/", httponly=True, samesite="strict")
         return response
 
-    def lost(self, request: Request) -> Response:
+    async def lost(self, request: Request) -> Response:
         """Return the page for an unknown path."""
         error = NotFound(
             f"there is no page at {self._root}{request.url.path}", allowed=f"{self._root}/, or what its menu leads to"
         )
         values = {"visit": self._visit(request), "here": "", "toast": None, "error": error}
-        return HTMLResponse(self._templates.get_template("error.html").render(values), 404)
+        return HTMLResponse(await self._rendered("error.html", values), 404)
 
     def closed(self, status: int, message: str, wanted: str = "/") -> Response:
-        """Return the page for a browser that is not let in, and `wanted` an address."""
+        """Return the page for a browser that is not let in, and `wanted` an address.
+
+        It is rendered in the loop: its template is small, and imports no other.
+        """
         template = self._templates.get_template("closed.html")
         is_foreign = status == HTTPStatus.FORBIDDEN
         text = template.render(message=message, has_come_from_elsewhere=is_foreign, wanted=own_address(wanted) or "/")

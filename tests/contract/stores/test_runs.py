@@ -110,6 +110,15 @@ async def test_the_last_runs_of_jobs_are_listed_together(store: Store, worker: W
     assert await last(1, "idle") == await last(1) == []
 
 
+async def test_jobs_are_read_together(store: Store) -> None:
+    """However many are asked for: those that are there, each once."""
+    jobs = [await add_job(store, f"job-{number:03}") for number in range(60)]
+    for asked in (jobs, jobs[:51], jobs[:50], jobs[:1], []):
+        found = await store.get_jobs([*(job.id for job in asked), JobId("nobody")])
+        assert sorted(found, key=lambda job: job.id) == asked
+    assert await store.get_jobs([]) == await store.get_jobs([JobId("nobody")]) == []
+
+
 async def test_a_run_that_is_not_there_is_not_found(store: Store) -> None:
     """A run id that nobody has is said to be unknown."""
     with pytest.raises(NotFound, match=NOBODY):

@@ -151,8 +151,18 @@ async def test_a_search_looks_at_a_bounded_number(jobs: World, monkeypatch: pyte
 async def test_a_search_of_runs_asks_for_a_bounded_number_of_jobs(jobs: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs of many jobs would cost a question for each."""
     monkeypatch.setattr(finding_runs, "MOST_JOBS", 2)
+    monkeypatch.setattr(finding_runs, "PAGE", 2)
     runs = await jobs.service.runs.list(owner="ada")
     assert ([run.job_id for run in runs.runs], runs.next) == (["other", "mailing"], runs.runs[-1].id)
+
+
+async def test_a_search_of_runs_asks_for_their_jobs_together(jobs: World) -> None:
+    """A page of runs is one question for their jobs, and a list of runs as it is shown is another."""
+    one, many = jobs.count("get_job"), jobs.count("get_jobs")
+    found = await jobs.service.runs.list(owner="ada")
+    assert len(found.runs) == 4
+    assert not any(each.is_job_deleted for each in await jobs.service.runs.summaries(found.runs))
+    assert (len(one), len(many)) == (0, 2)
 
 
 async def test_runs_of_a_job_that_is_gone_have_nothing_said_of_them(jobs: World) -> None:

@@ -5,6 +5,8 @@ from importlib.resources import files
 from urllib.parse import parse_qs
 
 import pytest
+from jinja2 import Environment
+from jinja2.meta import find_referenced_templates
 from msgspec.structs import replace
 
 from tests.unit.service.world import World
@@ -270,3 +272,9 @@ def test_bars_are_drawn_in_narrow_windows() -> None:
     """A column that leaves where there is no room names its cells: strokes of pictures have the same class."""
     style = files("tokimori.web").joinpath("static", "console.css").read_text()
     assert ":is(td, th).w5 { display: none; }" in style and not re.search(r"[{}\s]\.w5 \{ display", style)
+
+
+def test_the_login_needs_no_other_template() -> None:
+    """It is rendered in the loop, for whoever is not let in: the macros of the screens take long to be compiled."""
+    source = files("tokimori.web").joinpath("templates", "closed.html").read_text()
+    assert list(find_referenced_templates(Environment(autoescape=True).parse(source))) == []

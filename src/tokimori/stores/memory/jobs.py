@@ -43,6 +43,10 @@ def get_job(tables: Tables, job_id: JobId) -> Job:
     return tables.job(job_id)
 
 
+def get_jobs(tables: Tables, job_ids: Sequence[JobId]) -> list[Job]:
+    return [job for job_id in job_ids if (job := tables.jobs.get(job_id)) is not None]
+
+
 def list_jobs(
     tables: Tables,
     *,

@@ -88,6 +88,7 @@ class MemoryStore(Guarded):
 
     add_jobs, add_runs = telling(forwarded(jobs.add_jobs)), telling(forwarded(runs.add_runs))
     family, get_job, list_jobs = forwarded(jobs.family), forwarded(jobs.get_job), forwarded(jobs.list_jobs)
+    get_jobs = forwarded(jobs.get_jobs)
     list_queues, register = forwarded(jobs.list_queues), forwarded(nodes.register)
     replace_job, delete_job = telling(forwarded(jobs.replace_job)), telling(forwarded(jobs.delete_job))
     deleted_job, get_due, skips = forwarded(jobs.deleted_job), forwarded(jobs.get_due), forwarded(jobs.skips)

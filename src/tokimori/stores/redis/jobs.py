@@ -1,5 +1,6 @@
 """Definitions: calls of scripts on jobs and skips."""
 
+from asyncio import gather
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from itertools import chain, count
@@ -62,6 +63,11 @@ def _edge_of(text: str) -> Edge:
 
 async def get_job(db: RedisConnections, job_id: JobId) -> Job:
     return job_of(existing(await db.run("get_job", id=job_id), no_job(job_id)))
+
+
+async def get_jobs(db: RedisConnections, job_ids: Sequence[JobId]) -> list[Job]:
+    found = await gather(*(db.run("get_job", id=job_id) for job_id in job_ids))
+    return [job_of(flat) for flat in found if flat]
 
 
 async def list_jobs(

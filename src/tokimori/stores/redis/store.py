@@ -35,6 +35,7 @@ class RedisStore(NotifyingStore[RedisConnections]):
 
     add_jobs, add_runs = telling(forwarded(jobs.add_jobs)), telling(forwarded(runs.add_runs))
     family, get_job, list_jobs = forwarded(jobs.family), forwarded(jobs.get_job), forwarded(jobs.list_jobs)
+    get_jobs = forwarded(jobs.get_jobs)
     list_queues, finish_moves = forwarded(jobs.list_queues), forwarded(jobs.finish_moves)
     replace_job, delete_job = telling(forwarded(jobs.replace_job)), telling(forwarded(jobs.delete_job))
     deleted_job, get_due, skips = forwarded(jobs.deleted_job), forwarded(jobs.get_due), forwarded(jobs.skips)
