@@ -48,7 +48,7 @@ from tokimori.ports.outside import Outside
 from tokimori.service.arguments import JobArguments
 from tokimori.service.declared import check_vanished
 from tokimori.service.declaring import AppVersion, app_version
-from tokimori.service.definitions import definition_from, fields_of
+from tokimori.service.definitions import definition_from, fields_of, no_such_term, term_meant
 from tokimori.service.given import Ahead, Span, job_fields
 from tokimori.service.views.runs import RunView
 
@@ -148,15 +148,15 @@ class App(AppFunctions):
             self._client = self._made.setdefault(self.url, open_client(self.url, author=f"app {self.name}"))
         return self._client
 
-    def transaction(self) -> object:
+    def _transaction(self) -> object:
         """Return a connection in whose transaction its requests are to be made; None: they are none of any."""
         return None
 
-    def reads(self) -> Reads:
+    def _reads(self) -> Reads:
         """Return the way by which functions read of the parents of their runs."""
         return self.ways
 
-    def take_places(self, number: int) -> None:
+    def _take_places(self, number: int) -> None:
         """Note that this process runs so many functions at a time: those that wait for others leave one of them."""
         self.ways.places = Places(number)
 
@@ -222,11 +222,11 @@ class App(AppFunctions):
                     allowed=f"at most {MOST_JOBS} jobs of an app; `tokimori apply FILE` puts others in the store",
                 )
             handler = f"{self.name}.{job_id}"
-            terms: dict[str, Any] = {**fields}
+            terms: dict[str, Any] = _checked_terms(fields)
             made = (AsyncJobFunction if is_awaited(function) else JobFunction)(function, job_id, self, terms)
             rule = rule_of(terms)
             said = {**spread(terms), "function": handler}
-            said |= {"payload": made.check_payload(fields.get("payload"), is_scheduled=schedule is not None)}
+            said |= {"payload": made._check_payload(fields.get("payload"), is_scheduled=schedule is not None)}
             if schedule is not None:
                 said["schedule"] = schedule
             definition = definition_from(job_fields(cast("Any", said)))
@@ -332,7 +332,7 @@ class App(AppFunctions):
         """
         become_node(self, self.url, options)
 
-    async def ask(self, way: Way, job_id: JobId, ask: Callable[[Way], Awaitable[_T]], connection: object = None) -> _T:
+    async def _ask(self, way: Way, job_id: JobId, ask: Callable[[Way], Awaitable[_T]], connection: object = None) -> _T:
         """Return the result of `ask`. A job that no node has declared yet is stored first; its runs wait for a node."""
         try:
             return await ask(way)
@@ -371,6 +371,15 @@ async def _outside_of(client: AsyncClient) -> Outside:
 
 async def _declare(client: AsyncClient, *, each: Declared, owner: str) -> None:
     await client.jobs.add(each.id, **cast("Any", {"owner": owner, **each.fields}))
+
+
+def _checked_terms(fields: Mapping[str, object]) -> dict[str, object]:
+    """Return the terms of a function's job. Raises `InvalidInput` for one that there is not."""
+    known = DeclaredArguments.__annotations__
+    for name, value in fields.items():
+        if name not in known:
+            raise no_such_term(name, value, term_meant(name, known), known, "fn.asked({}=…)")
+    return {**fields}
 
 
 def spread(fields: Mapping[str, object]) -> dict[str, object]:

@@ -105,7 +105,7 @@ class RunningAttempt:
         self._untold: TaskNotes | None = None
         self._acts: SignalThread | None = None
         self._acting: set[asyncio.Future[object]] | None = None
-        self.task = Task(begin, self.write, self._tell, hand=self._hand, reads=None if app is None else app.reads())
+        self.task = Task(begin, self.write, self._tell, hand=self._hand, reads=None if app is None else app._reads())
 
     # The work
 

@@ -35,7 +35,7 @@ class Requested(Protocol):
     job_id: JobId
 
     @property
-    def ways(self) -> Ways:
+    def _ways(self) -> Ways:
         """Return the ways to the client of its app."""
         ...
 
@@ -43,15 +43,15 @@ class Requested(Protocol):
         """Return the result of a run."""
         ...
 
-    def check_request(self, number: int, request: object) -> None:
+    def _check_request(self, number: int, request: object) -> None:
         """Refuse a request with arguments that the function would not take."""
         ...
 
-    def transaction(self) -> object:
+    def _transaction(self) -> object:
         """Return a connection in whose transaction it is to be requested; None: in none."""
         ...
 
-    async def known(self, way: Way, job_id: str) -> None:
+    async def _known(self, way: Way, job_id: str) -> None:
         """Declare the job, if no node has done so yet."""
         ...
 
@@ -137,7 +137,7 @@ class RunFamily(Member[_T]):
 
     @property
     def _ways(self) -> Ways:
-        return self._requests[0].function.ways
+        return self._requests[0].function._ways
 
     def _first(self) -> list[int]:
         after = {edge.after for edge in self._edges}
@@ -168,13 +168,13 @@ class RunFamily(Member[_T]):
         return tuple(steps)
 
     async def _enqueue(self, way: Way) -> "Handles[_T]":
-        if self._requests[0].function.transaction() is not None:
+        if self._requests[0].function._transaction() is not None:
             message = "a family can't be requested in a transaction of your own"
             raise Refused(message, allowed="a request behind its end, such as `transaction.on_commit(family.enqueue)`")
         first = self._first()
         later = [each for each in range(self._size) if each not in first]
         for number in first:
-            self._requests[number].function.check_request(number, self._requests[number])
+            self._requests[number].function._check_request(number, self._requests[number])
         for number in later:
             self._requests[number].check_alone()
         ids = dict[int, RunId]()
@@ -214,7 +214,7 @@ class RunFamily(Member[_T]):
             except NotFound as missing:
                 if (function := jobs.pop(str(missing.value), None)) is None:
                     raise
-                await function.known(way, function.job_id)
+                await function._known(way, function.job_id)
         raise NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
 
 
@@ -310,7 +310,7 @@ def spawn(requests: Iterable[FunctionRequest[_T]]) -> list[_T]:
         if not isinstance(each, FunctionRequest):
             message, allowed = f"requests: {each!r} can't be spawned", "single requests, such as `fn.request(1)`"
             raise InvalidInput(message, field="requests", value=each, allowed=allowed)
-        each.function.check_request(number, each)
+        each.function._check_request(number, each)
         each.check_alone()
         given.append((each.function.job_id, each.payload))
     return cast("list[_T]", spawns_of(given) if given else [])

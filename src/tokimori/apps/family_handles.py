@@ -138,7 +138,7 @@ class StepHandle(Handle[_T]):
 
 def _following(function: Any, run_id: RunId, before: Sequence[tuple[Handle[Any], bool]]) -> StepHandle[Any]:
     """Return a handle that was pickled, or copied."""
-    return StepHandle(function.ways, run_id, function.result_of, before)
+    return StepHandle(function._ways, run_id, function.result_of, before)
 
 
 def _left_out(run_id: RunId, before: Handle[Any]) -> RunFailed:

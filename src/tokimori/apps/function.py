@@ -24,6 +24,7 @@ from tokimori.model.ids import JobId
 from tokimori.service.arguments import Payload, PlainRequest, RequestArguments
 from tokimori.service.given import Ahead, Span, moment_ahead, payload_of, seconds_of
 from tokimori.service.requesting import numbered
+from tokimori.service.requests import check_names
 from tokimori.service.views.runs import RunView
 
 _P = ParamSpec("_P")
@@ -42,6 +43,7 @@ class AskArguments(RequestArguments, total=False):
 
 
 _OWN = ("key", "connection")
+_ASKED = AskArguments.__annotations__
 
 
 class Asks(Protocol):
@@ -49,11 +51,11 @@ class Asks(Protocol):
 
     ways: Ways
 
-    def transaction(self) -> object:
+    def _transaction(self) -> object:
         """Return a connection in whose transaction requests are made that name none; None: in no transaction."""
         ...
 
-    async def ask(self, way: Way, job_id: JobId, ask: Callable[[Way], Awaitable[_T]], connection: object = None) -> _T:
+    async def _ask(self, way: Way, job_id: JobId, ask: Callable[[Way], Awaitable[_T]], connection: object = None) -> _T:
         """Return or raise what `ask` does. The job is declared first if no node has done so yet."""
         ...
 
@@ -90,7 +92,7 @@ class Requestable(Generic[_P, _R, _T]):
     def __reduce__(self) -> str:
         return self._arguments.name  # as a function: by its module and name
 
-    def check_payload(self, payload: Payload | None, *, is_scheduled: bool) -> str | None:
+    def _check_payload(self, payload: Payload | None, *, is_scheduled: bool) -> str | None:
         """Return the payload of the job as JSON. Raises `InvalidInput` if it does not fit, or a schedule needs one."""
         self._has_payload = payload is not None
         if payload is not None:
@@ -111,7 +113,7 @@ class Requestable(Generic[_P, _R, _T]):
         return await self._asked({}).aenqueue(*args, **kwargs)
 
     @property
-    def ways(self) -> Ways:
+    def _ways(self) -> Ways:
         """Return the ways to the client of its app."""
         return self._asks.ways
 
@@ -126,13 +128,13 @@ class Requestable(Generic[_P, _R, _T]):
         """
         return self._asked({}).request(*args, **kwargs)
 
-    def transaction(self) -> object:
+    def _transaction(self) -> object:
         """Return a connection in whose transaction its requests are to be made; None: in none."""
-        return self._asks.transaction()
+        return self._asks._transaction()
 
-    async def known(self, way: Way, job_id: str) -> None:
+    async def _known(self, way: Way, job_id: str) -> None:
         """Declare the job, if no node has done so yet."""
-        await self._asks.ask(way, JobId(job_id), lambda way: way(lambda client: client.jobs.get(job_id)))
+        await self._asks._ask(way, JobId(job_id), lambda way: way(lambda client: client.jobs.get(job_id)))
 
     def enqueue_many(self, requests: Iterable[PlainRequest | FunctionRequest[Any]]) -> list[Handle[_T]]:
         """Request many runs at once: `fn.enqueue_many(fn.request(n) for n in numbers)`. See `jobs.trigger_many`."""
@@ -147,8 +149,8 @@ class Requestable(Generic[_P, _R, _T]):
     ) -> list[Handle[_T]]:
         task, wanted = task_in_hand(), cast("list[PlainRequest]", list(requests))
         for number, each in enumerate(wanted):
-            self.check_request(number, each)
-        parent, connection = None if task is None else task.run_id, self._asks.transaction()
+            self._check_request(number, each)
+        parent, connection = None if task is None else task.run_id, self._asks._transaction()
 
         async def ask(way: Way) -> list[Handle[_T]]:
             if connection is not None:
@@ -156,7 +158,7 @@ class Requestable(Generic[_P, _R, _T]):
             runs = await way(lambda client: client.jobs.trigger_many(self.job_id, wanted, parent=parent))
             return [self.handle(run) for run in runs]
 
-        return await self._asks.ask(way, self.job_id, ask, connection)
+        return await self._asks._ask(way, self.job_id, ask, connection)
 
     async def _within(self, way: Way, connection: object, said: PlainRequest) -> RunView:
         rest = {name: value for name, value in said.items() if name not in ("key", "payload")}
@@ -171,7 +173,7 @@ class Requestable(Generic[_P, _R, _T]):
         """Return the result of a run, of the type that the function's annotation says. Raises `InvalidInput`."""
         return self._arguments.result_of(run.result)
 
-    def check_request(self, number: int, request: object) -> None:
+    def _check_request(self, number: int, request: object) -> None:
         """Refuse a request with arguments that the function would not take, such as one of another function."""
         payload = request.get("payload") if isinstance(request, Mapping) else None
         if payload is None and (self._has_payload or not isinstance(request, Mapping)):
@@ -218,6 +220,7 @@ class Asking(Generic[_P, _T]):
             moment_ahead("at", at, "UTC", Moment(0))
         if "payload" in how:
             raise InvalidInput("payload: the arguments are the payload", field="payload", allowed="enqueue(arguments)")
+        check_names(how, _ASKED)
         self._how = how
 
     def asked(self, **how: Unpack[AskArguments]) -> "Asking[_P, _T]":
@@ -275,7 +278,7 @@ class Asking(Generic[_P, _T]):
         if (task := task_in_hand()) is not None:
             rest.setdefault("parent", task.run_id)
         job_id, key, connection = self._of.job_id, terms.get("key"), terms.get("connection")
-        connection = self._asks.transaction() if connection is None else connection
+        connection = self._asks._transaction() if connection is None else connection
 
         async def ask(way: Way) -> RunView:
             if connection is None and merge is not None and self._of.unique.merges(terms):
@@ -286,7 +289,7 @@ class Asking(Generic[_P, _T]):
             check_connection(connection)
             return await trigger_within(way, connection, wants(job_id, key, payload, rest))
 
-        return self._of.handle(await self._asks.ask(way, job_id, ask, connection))
+        return self._of.handle(await self._asks._ask(way, job_id, ask, connection))
 
     def _payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
         if self._arguments.wants_task:

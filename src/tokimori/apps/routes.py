@@ -284,21 +284,21 @@ class AppFunctions:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
 
-    def reads(self) -> Reads | None:
+    def _reads(self) -> Reads | None:
         """Return the way by which functions read of the parents of their runs; None: they can't."""
         return None
 
-    def take_places(self, number: int) -> None:
+    def _take_places(self, number: int) -> None:
         """Set the number of functions that this process runs at a time."""
 
-    def allow_stored(self, patterns: Sequence[str]) -> None:
+    def _allow_stored(self, patterns: Sequence[str]) -> None:
         """Let jobs name undeclared functions, if one of these patterns fits (`app.stored`).
 
         Raises `InvalidInput`.
         """
         self._stored = StoredFunctions(patterns)
 
-    def act_of(self, name: str) -> Act:
+    def _act_of(self, name: str) -> Act:
         """Return the code for jobs whose `function` is this name: a handler, or else a stored function.
 
         Raises `InvalidInput`, and `Refused` for a stored function that is not allowed.
@@ -306,7 +306,7 @@ class AppFunctions:
         routes = self.routes if self.routes.has(name) or not how_to_allow(name) else self._stored
         return self.hooks.around(routes.find(name))
 
-    def hello(self, number: int, pid: int) -> Hello:
+    def _hello(self, number: int, pid: int) -> Hello:
         """Return the hello of a worker process about the app."""
         return Hello(
             number=number,

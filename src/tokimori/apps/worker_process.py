@@ -87,8 +87,8 @@ class WorkerProcess(asyncio.Protocol):
         self._stacks = stacks
         self._told = told
         self._app = app
-        app.allow_stored(told.stored)
-        app.take_places(told.places or told.concurrency)
+        app._allow_stored(told.stored)
+        app._take_places(told.places or told.concurrency)
         self._runs_dir = Path(told.runs_dir)
         self._known = lru_cache(maxsize=1024)(self._act_of)  # asked once a run, it is a tenth of a no-op
         self._tracer = lru_cache(maxsize=1)(tracer_here)  # once the app is loaded, which may set up OpenTelemetry
@@ -116,7 +116,7 @@ class WorkerProcess(asyncio.Protocol):
         """Handle an event of asyncio."""
         self._transport = cast("asyncio.WriteTransport", transport)
         self._transport.set_write_buffer_limits(0)
-        hello = self._app.hello(self._told.number, os.getpid())
+        hello = self._app._hello(self._told.number, os.getpid())
         self._transport.write(frame([hello if self._stacks is None else replace(hello, stacks=self._stacks.file)]))
 
     def data_received(self, data: bytes) -> None:
@@ -175,9 +175,9 @@ class WorkerProcess(asyncio.Protocol):
     # Attempts
 
     def _act_of(self, handler: str) -> tuple[Act, bool]:
-        """Return the code, and whether it waits on the loop. Raises what `App.act_of` does."""
+        """Return the code, and whether it waits on the loop. Raises what `App._act_of` does."""
         self._threads.begin_missing()  # what came before waits no longer than it must: a module may be imported now
-        return (act := self._app.act_of(handler)), iscoroutinefunction(act)
+        return (act := self._app._act_of(handler)), iscoroutinefunction(act)
 
     def _begin(self, begin: Begin) -> None:
         try:

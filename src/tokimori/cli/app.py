@@ -34,7 +34,7 @@ def check_app(*, name: str, include: tuple[str, ...], require: tuple[str, ...]) 
         from tokimori.service.declared import foretell
         from tokimori.service.service import service_for
 
-        return await foretell(service_for(service._ground, service._caller).jobs, declared_in(found.hello(0, 0)))
+        return await foretell(service_for(service._ground, service._caller).jobs, declared_in(found._hello(0, 0)))
 
     told = in_own_service(act)
     if options().output in ("json", "jsonl"):

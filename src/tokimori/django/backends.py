@@ -60,14 +60,14 @@ class TokimoriBackend(_backends.BaseTaskBackend):  # type: ignore[misc,name-defi
         terms = {"backend": self.alias, "queue_name": task.queue_name, "priority": task.priority}
         terms |= {"run_after": None if after is None else after.isoformat(), "enqueued": datetime.now(UTC).isoformat()}
         given = {"args": _normalized(list(args)), "kwargs": _normalized(dict(kwargs))}
-        payload, connection = json.dumps({"path": task.module_path, **given, "terms": terms}), app.transaction()
+        payload, connection = json.dumps({"path": task.module_path, **given, "terms": terms}), app._transaction()
 
         async def ask(way: Way) -> RunView:
             if connection is not None:
                 return await trigger_within(way, connection, wants(job_id, None, payload, cast("Any", asked)))
             return await way(lambda client: client.jobs.trigger(job_id, None, payload, **cast("Any", asked)))
 
-        run = done(app.ask(app.ways.blocking("`await task.aenqueue(…)`"), job_id, ask, connection))
+        run = done(app._ask(app.ways.blocking("`await task.aenqueue(…)`"), job_id, ask, connection))
         result = _result_of(run, None, task)
         _signals.task_enqueued.send(type(self), task_result=result)
         return result

@@ -40,7 +40,7 @@ class DjangoApp(App):
             self.url = environment().get(f"{PREFIX}STORE")
         return super().client
 
-    def transaction(self) -> object:
+    def _transaction(self) -> object:
         """Return the connection to the store's database if a transaction has begun on it, else None."""
         if self._database is None or self.ways.pass_time is not None:  # a rehearsal has a store of its own
             return None

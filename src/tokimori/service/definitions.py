@@ -1,7 +1,7 @@
 """Jobs in the flat form that all doors use, and its conversion to a definition and back. Pure."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Literal, cast, get_args, get_origin, get_type_hints
 
@@ -18,7 +18,7 @@ from tokimori.model.job_fields import FIELDS, LONGEST, OF_RETRY
 from tokimori.model.target import Build, Command, Function, Http, Noop, Target, Unreadable
 from tokimori.model.words import check_text, texts_in
 from tokimori.schedules.stamp import iso_text, seconds_in
-from tokimori.service.arguments import ELSEWHERE, JobArguments
+from tokimori.service.arguments import ELSEWHERE, JobArguments, RequestArguments
 from tokimori.service.given import seconds_of
 from tokimori.spelling import hint, nearest
 
@@ -294,12 +294,25 @@ def _check_names(fields: Mapping[str, object]) -> None:
     known = JobFields.__struct_fields__
     for name in fields:
         if name not in known:
-            word = "schedule" if (word := ELSEWHERE.get(name, name)) == "at" else word
-            meant = nearest(word, (*known, *OF_RETRY)) or ""
-            meant = f"retry.{OF_RETRY[meant]}" if meant in OF_RETRY else meant
-            message = f"{name}: a job has no such field{meant and f'; did you mean {meant}?'}"
-            allowed = f"one of {', '.join(sorted(known))}"
-            raise InvalidInput(message, field=name, value=fields[name], allowed=allowed)
+            meant = term_meant(name, known)
+            meant = f'retry={{"{OF_RETRY[meant]}": …}}' if meant in OF_RETRY else meant
+            raise no_such_term(name, fields[name], meant, known, "jobs.trigger(…, {}=…)")
+
+
+def term_meant(name: str, known: Iterable[str]) -> str:
+    """Return the term of a job that was probably meant by a name; empty if none is near."""
+    word = "schedule" if (word := ELSEWHERE.get(name, name)) == "at" else word
+    return nearest(word, (*known, *OF_RETRY)) or ""
+
+
+def no_such_term(name: str, value: object, meant: str, known: Iterable[str], asked: str) -> InvalidInput:
+    """Return the error for a name that no term of a job has; `asked` is how a request says its own terms."""
+    hint = f"; did you mean {meant}?" if meant else ""
+    if not hint and (name == "key" or name in RequestArguments.__annotations__):
+        hint = f"; a request has it: {asked.format(name)}"
+    return InvalidInput(
+        f"{name}: a job has no such field{hint}", field=name, value=value, allowed=f"one of {', '.join(sorted(known))}"
+    )
 
 
 def _convert(fields: Mapping[str, object]) -> JobFields:

@@ -1,5 +1,6 @@
 """Requests for runs: they are checked, and become the values that the store needs. Pure."""
 
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import Any, assert_never
 
@@ -10,6 +11,7 @@ from tokimori.errors import Duplicate, InvalidInput
 from tokimori.model.cause import check_traceparent
 from tokimori.model.ids import RunId, check_uuid
 from tokimori.model.job import Job
+from tokimori.model.job_fields import FIELDS, OF_RETRY
 from tokimori.model.lanes import lane_of, rank_of
 from tokimori.model.request import InPlaceOf, Manner, Unique, key_of_payload, shared_origin
 from tokimori.model.run import Details, Run, Step, manual_origin
@@ -97,14 +99,21 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 def read_request(key: str | None, payload: Payload | None, fields: RequestArguments) -> Request:
     """Return the request that these arguments say. Raises `InvalidInput`."""
-    for name, value in fields.items():
-        if name not in _FIELDS:
-            allowed = f"one of {', '.join(_FIELDS)}"
-            message = f"{name}: a request has no such field{hint(ELSEWHERE.get(name, name), _FIELDS)}"
-            raise InvalidInput(message, field=name, value=value, allowed=allowed)
+    check_names(fields)
     said = Request(key=key, payload=payload_of(payload), **{name: _read(name, value) for name, value in fields.items()})
     _check(said)
     return said
+
+
+def check_names(fields: Mapping[str, object], known: Collection[str] = _FIELDS) -> None:
+    """Refuse what is no term of a request. Raises `InvalidInput`."""
+    for name, value in fields.items():
+        if name not in known:
+            meant = hint("at" if name in ("delay", "after") else ELSEWHERE.get(name, name), known)
+            if name in FIELDS or name in OF_RETRY:
+                meant = meant or "; it is a term of the job, for all its requests"
+            message = f"{name}: a request has no such field{meant}"
+            raise InvalidInput(message, field=name, value=value, allowed=f"one of {', '.join(sorted(known))}")
 
 
 def _read(name: str, value: object) -> Any:

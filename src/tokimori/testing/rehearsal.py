@@ -107,7 +107,7 @@ class Rehearsal:
         self._stack.close()
 
     async def _join(self) -> None:
-        hello, store = self.app.hello(0, os.getpid()), self.node.store
+        hello, store = self.app._hello(0, os.getpid()), self.node.store
         await self.node.join()
         service = service_on(store, self.node.clock, os.urandom, time_zone=self._time_zone)
         said = Declared(app=self.app.name, jobs={job.id: job.fields for job in hello.jobs})

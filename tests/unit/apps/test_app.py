@@ -28,7 +28,7 @@ def test_a_function_is_declared_as_a_job() -> None:
     def nightly(day: int = 1) -> int:
         return day + 1
 
-    hello = app.hello(1, 2)
+    hello = app._hello(1, 2)
     assert [(job.id, job.fields) for job in hello.jobs] == [
         (
             "nightly",
@@ -55,7 +55,7 @@ def test_a_zone_that_is_not_said_is_that_of_the_node() -> None:
     def job() -> None:
         pass
 
-    assert app.hello(1, 2).jobs[0].fields == {"function": "a.job", "schedule": "@daily", "runs_remaining": 3}
+    assert app._hello(1, 2).jobs[0].fields == {"function": "a.job", "schedule": "@daily", "runs_remaining": 3}
 
 
 def test_an_app_declares_so_many_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +81,7 @@ def test_handlers_are_names_and_patterns() -> None:
     def imports(**data: Any) -> None:
         pass
 
-    hello = app.hello(1, 2)
+    hello = app._hello(1, 2)
     assert (hello.handlers, hello.patterns, hello.vanished) == (["lazy"], ["import-.*"], "pause")
 
 
@@ -107,11 +107,11 @@ def test_a_payload_is_checked_against_the_function() -> None:
     def job(day: date, names: list[str]) -> None:
         pass
 
-    assert app.hello(1, 2).jobs[0].fields["payload"] == '{"day":"2030-01-02","names":["x"]}'
+    assert app._hello(1, 2).jobs[0].fields["payload"] == '{"day":"2030-01-02","names":["x"]}'
     for payload in ({"day": 1, "names": []}, {"day": date(2030, 1, 2)}, {"dya": 1}, "no JSON", {"day": object()}, "17"):
         with pytest.raises(InvalidInput, match="payload"):
             app.job(id="other", payload=payload)(job)
-    assert [each.id for each in app.hello(1, 2).jobs] == ["job"]
+    assert [each.id for each in app._hello(1, 2).jobs] == ["job"]
 
 
 def test_a_scheduled_function_needs_its_arguments() -> None:

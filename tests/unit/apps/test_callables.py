@@ -191,7 +191,7 @@ def test_what_would_do_nothing_is_refused_where_it_is_declared(declare: str, fun
     with pytest.raises(InvalidInput, match=why) as found:
         eval(declare, {"app": app})(function)  # noqa: S307  our own
     assert found.value.allowed
-    assert app.hello(1, 2).jobs == []
+    assert app._hello(1, 2).jobs == []
 
 
 @pytest.mark.parametrize("function", [lambda: None, Adder(), partial(lambda: None)])
@@ -215,7 +215,7 @@ def test_decorators_need_no_parentheses() -> None:
     @app.handler
     def resize() -> None: ...
 
-    assert [job.id for job in app.hello(1, 2).jobs] == ["nightly"]
+    assert [job.id for job in app._hello(1, 2).jobs] == ["nightly"]
     assert app.routes.names() == ["a.nightly", "resize"]
     assert nightly(3) == 3
     assert nightly.request(2)["payload"] == '{"number":2}'

@@ -27,7 +27,7 @@ def outcome(error: BaseException, tmp_path: Path, attempt: int = 1, *, waits: bo
 
     app.job(id="it", attempts=5, **terms)(fails_async if waits else fails)
     beginning = begin(handler="shop.it", attempt=attempt)
-    running = RunningAttempt(beginning, app.act_of("shop.it"), tmp_path, lambda _: None, app=app)
+    running = RunningAttempt(beginning, app._act_of("shop.it"), tmp_path, lambda _: None, app=app)
     ended = asyncio.run(running.run_async()) if waits else running.run()
     assert ended is not None
     return outcome_of(ended, None, None)
@@ -121,7 +121,7 @@ def test_a_task_fails_for_good(tmp_path: Path) -> None:
     def it() -> None:
         tokimori.current_task().fail("bad card", retry=False)
 
-    running = RunningAttempt(begin(handler="shop.it"), app.act_of("shop.it"), tmp_path, lambda _: None)
+    running = RunningAttempt(begin(handler="shop.it"), app._act_of("shop.it"), tmp_path, lambda _: None)
     ended = running.run()
     assert ended is not None
     assert ended.end == wire.FINAL

@@ -17,7 +17,7 @@ from tokimori.testing import Rehearsal
 
 def run(app: tokimori.App, tmp_path: Path, name: str) -> wire.FunctionEnded:
     """The end of an attempt at a function of the app."""
-    running = RunningAttempt(begin(handler=f"shop.{name}"), app.act_of(f"shop.{name}"), tmp_path, lambda _: None)
+    running = RunningAttempt(begin(handler=f"shop.{name}"), app._act_of(f"shop.{name}"), tmp_path, lambda _: None)
     return running.run() or asyncio.run(running.run_async())
 
 
@@ -131,7 +131,7 @@ def test_starts_and_stops_are_called_in_order(capfd: pytest.CaptureFixture[str])
     asyncio.run(scenario())
     assert said == ["opens", "second", "closes", "first"]
     assert "OSError: broken" in capfd.readouterr().err
-    assert app.hello(1, 2).stops
+    assert app._hello(1, 2).stops
 
 
 @pytest.mark.parametrize("hook", [3, lambda: 1, lambda task: task, lambda a, b, c: a])

@@ -90,6 +90,18 @@ def test_help_shows_the_names() -> None:
         assert name in ended.stdout
 
 
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        (tokimori.App, "around client handle handler job on_failure on_start on_stop run running"),
+        (tokimori.JobFunction, "aenqueue aenqueue_many after asked at enqueue enqueue_many handle request result_of"),
+    ],
+)
+def test_the_help_of_a_class_has_nothing_of_what_is_inside(kind: type, names: str) -> None:
+    """What programs call, and no way by which a worker process or a node speaks to it."""
+    assert [name for name in dir(kind) if not name.startswith("_")] == names.split()
+
+
 def blocks(page: str) -> list[str]:
     """The examples of a page: what stands four spaces further in than its text."""
     found: list[list[str]] = [[]]

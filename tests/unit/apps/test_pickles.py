@@ -40,7 +40,7 @@ def test_functions_and_their_handles_travel() -> None:
 def test_handles_of_a_family_travel_together() -> None:
     """What is still to be made knows what it waits for, and each run has one handle."""
     first = charge.handle(RUN)
-    step: StepHandle[int] = StepHandle(charge.ways, SECOND, charge.result_of, [(first, False)])
+    step: StepHandle[int] = StepHandle(charge._ways, SECOND, charge.result_of, [(first, False)])
     family: Handles[int] = Handles([first, step], [step])
     copies: list[Any] = [pickle.loads(pickle.dumps(family)), copy.deepcopy(family)]  # noqa: S301  our own
     for each in copies:
@@ -63,4 +63,4 @@ def test_a_shell_shows_names() -> None:
 def test_a_value_is_that_of_the_only_argument_without_a_default() -> None:
     """So the result of a run fits the function behind it."""
     assert charge._arguments.decode("7") == {"order": 7, "currency": "EUR"}
-    assert charge.check_payload("7", is_scheduled=False) == "7"
+    assert charge._check_payload("7", is_scheduled=False) == "7"

@@ -90,10 +90,10 @@ def test_names_of_handlers_are_no_stored_functions() -> None:
 def test_what_an_app_declares_comes_first() -> None:
     """A handler may have such a name; the node says what it allows beside its handlers."""
     app = App("a")
-    app.allow_stored([f"{HERE}:*"])
+    app._allow_stored([f"{HERE}:*"])
     app.handler(f"{HERE}:plain")(lambda: "declared")
-    assert app.act_of(f"{HERE}:plain")(a_task()) == "declared"
-    assert app.act_of(f"{HERE}:Worker.still")(a_task("1")) == 1
-    assert app.hello(1, 2).patterns == [r"tests\.unit\.apps\.test_stored:[\w.]*"]
+    assert app._act_of(f"{HERE}:plain")(a_task()) == "declared"
+    assert app._act_of(f"{HERE}:Worker.still")(a_task("1")) == 1
+    assert app._hello(1, 2).patterns == [r"tests\.unit\.apps\.test_stored:[\w.]*"]
     with pytest.raises(InvalidInput, match="has no handler in this app"):
-        app.act_of("other")
+        app._act_of("other")

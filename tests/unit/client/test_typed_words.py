@@ -5,6 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import PurePosixPath
+from re import escape
 from typing import Any, cast, get_type_hints
 
 import pytest
@@ -86,7 +87,7 @@ def test_a_function_is_asked_for_at_a_moment_to_come() -> None:
     @app.job(every(10).seconds, timeout="5m", retry_delay="1m")
     def fn(number: int = 1) -> None: ...
 
-    fields = app.hello(1, 2).jobs[0].fields
+    fields = app._hello(1, 2).jobs[0].fields
     assert (fields["schedule"], fields["timeout"], fields["retry"]) == ("every 10 seconds", 300.0, {"delay": 60.0})
     for wrong in (5, 0, 5.0, 1_893_456_000_000_000, "soon", timedelta(-1)):
         with pytest.raises(InvalidInput, match="at: "):
@@ -103,10 +104,10 @@ def test_a_function_is_asked_for_at_a_moment_to_come() -> None:
 @pytest.mark.parametrize(
     ("word", "meant"),
     [
-        ("retries", "retry.attempts"),
-        ("max_retries", "retry.attempts"),
-        ("attemps", "retry.attempts"),
-        ("default_retry_delay", "retry.delay"),
+        ("retries", ("attempts", 'retry={"attempts": …}')),
+        ("max_retries", ("attempts", 'retry={"attempts": …}')),
+        ("attemps", ("attempts", 'retry={"attempts": …}')),
+        ("default_retry_delay", ("retry_delay", 'retry={"delay": …}')),
         ("cron", "schedule"),
         ("rate", "rate_limit"),
         ("max_instances", "max_running"),
@@ -122,14 +123,44 @@ def test_a_function_is_asked_for_at_a_moment_to_come() -> None:
         ("every", "schedule"),
         ("at", "schedule"),
         ("countdown", "schedule"),
-        ("max_backoff", "retry.cap"),
+        ("max_backoff", ("retry_cap", 'retry={"cap": …}')),
     ],
 )
-def test_words_of_other_schedulers_are_known(word: str, meant: str) -> None:
-    """What stands for them here is named, for functions and for jobs of any kind."""
-    with pytest.raises(InvalidInput, match=f"no such field; did you mean {meant}\\?"):
+def test_words_of_other_schedulers_are_known(word: str, meant: str | tuple[str, str]) -> None:
+    """What stands for them here is named as it has to be written, for functions and for jobs of any kind."""
+    of_function, of_job = (meant, meant) if isinstance(meant, str) else meant
+    with pytest.raises(InvalidInput, match=f"no such field; did you mean {of_function}\\?"):
         App("a").job(id="x", **{word: 3})(lambda: None)  # type: ignore[call-overload]
-    with open_client("memory:") as client, pytest.raises(InvalidInput, match=f"did you mean {meant}\\?"):
+    with open_client("memory:") as client, pytest.raises(InvalidInput, match=f"did you mean {escape(of_job)}\\?"):
+        client.jobs.add("one", **cast("Any", {word: 3}))
+
+
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        ("queue", "; it is a term of the job, for all its requests"),
+        ("attempts", "; it is a term of the job, for all its requests"),
+        ("delay", "; did you mean at?"),
+        ("countdown", "; did you mean at?"),
+        ("job_id", "; did you mean key?"),
+        ("priorty", "; did you mean priority?"),
+        ("foo", "\nallowed: one of at"),
+    ],
+)
+def test_a_term_that_is_none_of_a_request_is_refused_at_once(word: str, says: str) -> None:
+    """Where it is said, and not only when the run is asked for; a term of the job is called one."""
+    function = App("a").job(id="x")(lambda: None)
+    with pytest.raises(InvalidInput, match=f"{word}: a request has no such field{says.replace('?', chr(92) + '?')}"):
+        function.asked(**cast("Any", {word: 3}))
+
+
+@pytest.mark.parametrize("word", ["key", "debounce", "unique", "then"])
+def test_a_term_of_a_request_is_no_term_of_a_job(word: str) -> None:
+    """How it is said is told, as a function has it and as any job."""
+    if word != "unique":
+        with pytest.raises(InvalidInput, match=rf"a request has it: fn.asked\({word}=…\)"):
+            App("a").job(id="x", **{word: 3})(lambda: None)  # type: ignore[call-overload]
+    with open_client("memory:") as client, pytest.raises(InvalidInput, match=rf"jobs.trigger\(…, {word}=…\)"):
         client.jobs.add("one", **cast("Any", {word: 3}))
 
 
@@ -150,7 +181,7 @@ def test_none_is_the_default_of_each_term() -> None:
     """Of those of `retry`, too."""
     app = App("a")
     app.job(id="x", retry={"delay": None}, lost_attempts=None, retry_wait=None, timeout=None)(lambda: None)
-    assert "retry" not in app.hello(1, 2).jobs[0].fields
+    assert "retry" not in app._hello(1, 2).jobs[0].fields
     with open_client("memory:") as client:
         bare = client.jobs.add("one", noop=True)
         assert client.jobs.add("two", noop=True, retry={"delay": None, "attempts": None}).retry == bare.retry
