@@ -78,13 +78,14 @@ def announce(line: str) -> None:
 def is_for_one_reader(descriptor: int) -> bool:
     """Return whether the output goes to the user who has started this: to a terminal, or a program that reads it.
 
-    Files and the system's journal have other readers, later; so have the pipes of supervisord and of containers.
+    Files and the system's journal have other readers, later; so have the pipes of supervisord and of containers,
+    whose first process may be an init with the node as its child.
     """
     try:
         mode = os.fstat(descriptor).st_mode
     except OSError:
         return False
-    kept = os.getpid() == 1 or "SUPERVISOR_ENABLED" in os.environ
+    kept = 1 in (os.getpid(), os.getppid()) or "SUPERVISOR_ENABLED" in os.environ
     return os.isatty(descriptor) or (stat.S_ISFIFO(mode) and not kept)
 
 

@@ -1,5 +1,6 @@
 """A node's door, as a client knows it: its address, its secret, and how its answers are read."""
 
+import asyncio
 import os
 from collections.abc import Callable, Iterator
 from copy import copy
@@ -19,10 +20,13 @@ if TYPE_CHECKING:
     import aiohttp
 
 SCHEMES = ("http://", "https://")
-PATH = "/api/v2/calls/"
+PATH, HEALTH = "/api/v2/calls/", "/healthz"
 _REQUESTS = ("jobs.trigger", "jobs.request", "jobs.trigger_many")
 LONGEST_CALL = 90.0
 """Seconds: a claim waits for a minute at most."""
+SILENT = 5.0
+"""Seconds without an answer, after which the node is asked if it is well: one that keeps a call waiting says so."""
+CONNECTED_WITHIN = HEALTH_WITHIN = 10.0
 _ALLOWED = "the address of a node, as `tokimori node address` prints it"
 
 
@@ -104,7 +108,7 @@ class Door:
             aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(ssl=trusted),
                 headers={"Authorization": f"Bearer {self._address.secret}", "Content-Type": "application/json"},
-                timeout=aiohttp.ClientTimeout(total=LONGEST_CALL),
+                timeout=aiohttp.ClientTimeout(total=LONGEST_CALL, sock_connect=CONNECTED_WITHIN),
             )
         )
 
@@ -127,13 +131,32 @@ class Door:
 
         if not self._sessions:
             raise Refused("this client is not open", allowed="`async with` opens it")
+        call = asyncio.ensure_future(_sent(self._sessions[0], self._address.url + path, body))
         try:
-            async with self._sessions[0].post(self._address.url + path, data=body, allow_redirects=False) as answer:
-                return answer.status, await answer.read()
+            while not (await asyncio.wait({call}, timeout=SILENT))[0]:
+                await self._check_well(self._sessions[0])
+            return call.result()
         except (aiohttp.ClientError, TimeoutError, OSError) as fault:
             why = str(fault) or type(fault).__name__
             mend = "start it there (`tokimori serve`), or name the address of another one"
             raise StoreUnavailable(f"the node at {self._address.url} does not answer: {why}: {mend}") from None
+        finally:
+            call.cancel()
+
+    async def _check_well(self, session: "aiohttp.ClientSession") -> None:
+        """Return if the node answers anything. Raises `StoreUnavailable`."""
+        import aiohttp  # noqa: PLC0415
+
+        within = aiohttp.ClientTimeout(total=HEALTH_WITHIN)
+        try:
+            async with session.get(self._address.url + HEALTH, timeout=within, allow_redirects=False):
+                pass
+        except TimeoutError:
+            silent = (
+                f"it has said nothing for {SILENT + HEALTH_WITHIN:g} s, nor of its health: it is stopped or cut off"
+            )
+            mend = "look if what you asked for was done before you ask again, or name the address of another node"
+            raise StoreUnavailable(f"the node at {self._address.url} does not answer: {silent}: {mend}") from None
 
     def _read(self, method: Method, status: int, answer: bytes) -> Any:
         if status == 200:
@@ -156,6 +179,11 @@ class Door:
             value=self._address.url,
             allowed="a node of this version",
         )
+
+
+async def _sent(session: "aiohttp.ClientSession", url: str, body: bytes) -> tuple[int, bytes]:
+    async with session.post(url, data=body, allow_redirects=False) as answer:
+        return answer.status, await answer.read()
 
 
 def _trusting(file: str) -> "SSLContext":

@@ -1,5 +1,7 @@
 """The client over the HTTP door of a real node."""
 
+import os
+import signal
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ import tokimori
 from tests.integration.cli.conftest import Program
 from tests.integration.http.site import Site, site_of
 from tokimori import perfectsched
+from tokimori.client import door
 
 
 @pytest.fixture(scope="module")
@@ -199,3 +202,22 @@ def test_handles_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             long.result(timeout=0.2)
         long.cancel()
         shop.app.client.close()
+
+
+def test_a_node_that_is_frozen_is_told_soon(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that waits long is none of that: its node says meanwhile that it is well."""
+    monkeypatch.setattr(door, "SILENT", 0.3)
+    monkeypatch.setattr(door, "HEALTH_WITHIN", 2.0)
+    with tokimori.open(site.entry) as client:
+        began = time.monotonic()
+        assert client.claims.claim(["nobody"], wait=1.5, worker="py") == []
+        assert time.monotonic() > began + 1
+        os.kill(site.node.pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(
+                tokimori.StoreUnavailable, match=r"has said nothing for 2.3 s.*it is stopped or cut off"
+            ):
+                client.jobs.list()
+        finally:
+            os.kill(site.node.pid, signal.SIGCONT)
+        assert client.jobs.list()

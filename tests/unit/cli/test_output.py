@@ -24,8 +24,9 @@ def test_no_job_writes_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_what_goes_to_a_file_is_not_for_one_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A terminal and a pipe are read by who started this, unless supervisord keeps it; a file and a journal are not."""
+    """A terminal and a pipe are read by who started this, unless supervisord or a container is that one; no file is."""
     monkeypatch.delenv("SUPERVISOR_ENABLED", raising=False)
+    monkeypatch.setattr(os, "getppid", lambda: 2)
     reading, writing = os.pipe()
     master, terminal = os.openpty()
     journal, other = socket.socketpair()
@@ -35,6 +36,9 @@ def test_what_goes_to_a_file_is_not_for_one_reader(tmp_path: Path, monkeypatch: 
         for_one = [is_for_one_reader(each) for each in (writing, terminal, file, journal.fileno(), nothing, 9_999)]
         assert for_one == [True, True, False, False, False, False]
         monkeypatch.setenv("SUPERVISOR_ENABLED", "1")
+        assert (is_for_one_reader(writing), is_for_one_reader(terminal)) == (False, True)
+        monkeypatch.delenv("SUPERVISOR_ENABLED")
+        monkeypatch.setattr(os, "getppid", lambda: 1)
         assert (is_for_one_reader(writing), is_for_one_reader(terminal)) == (False, True)
     finally:
         for each in (reading, writing, master, terminal, file, nothing):
