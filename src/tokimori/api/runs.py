@@ -231,7 +231,7 @@ class RunRoutes(Routes):
     async def failures(self, request: Request, query: FailureQuery) -> Response:
         """Return the failures of a period by cause: their number, jobs, times, and a sample run.
 
-        At most 5,000 failed runs are looked at, the newest first: go on with `next` as `before`.
+        At most 3,000 failed runs are looked at, the newest first: go on with `next` as `before`.
         """
         found = await self._service(request).runs.failures(**filters_of(query, FailureFilters))
         return answer(FailuresView.made(found))

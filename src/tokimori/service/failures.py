@@ -28,7 +28,7 @@ from tokimori.service.operation import M, operation
 from tokimori.service.sight import OPEN, Sight, jobs_within
 from tokimori.service.views.failures import FailuresView
 
-MOST_FAILURES = 5_000
+MOST_FAILURES = 3_000
 """So many failed runs are looked at for one answer."""
 _PAGE, _SHORT = 200, 4_000
 """So many runs are read at once, and of them texts of so many bytes: the facts of most, and few payloads."""
@@ -90,7 +90,7 @@ class RunFailures(RunMutes[M]):
     async def failures(self, **filters: Unpack[FailureFilters]) -> FoundFailures:
         """Return the failures of a period by cause, with all that `help(tokimori.FailureFilters)` describes.
 
-        At most 5,000 failed runs are looked at, the newest first, and 1,000 jobs: `next` says where to go on.
+        At most 3,000 failed runs are looked at, the newest first, and 1,000 jobs: `next` says where to go on.
         """
         return await self._found(filters, self._known, None)
 

@@ -1,10 +1,13 @@
 import re
 
+import pytest
+
 from tests.unit.service.world import World
 from tests.unit.web.conftest import Tab, add
 from tokimori.model.access_token import Role
 from tokimori.model.outcome import Failed
 from tokimori.web.pictures import histogram
+from tokimori.web.screens import failures
 
 
 async def _fail(world: World, job_id: str, error: str, times: int = 1) -> None:
@@ -96,3 +99,17 @@ def test_failures_are_drawn_on_one_scale() -> None:
     picture = histogram([0, 1, 100], 100, "<3>")
     assert re.findall(r'height="([\d.]+)"/>', picture) == ["3", "20"]
     assert "<3>" not in picture and "&lt;3&gt;" in picture
+
+
+async def test_rare_causes_are_shown_when_they_are_asked_for(
+    world: World, tab: Tab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many causes the most frequent are shown, and how many more there are; a link leads to all, which are read."""
+    monkeypatch.setattr(failures, "SHOWN", 2)
+    await add(world)
+    for number, error in enumerate(("no luck", "quota is exhausted", "out of paper")):
+        await _fail(world, "hello", error, 3 - number)
+    page, outputs = await tab.show("/failures"), world.count("output")
+    assert len(page.keys("cause")) == 2 and "2 causes, and 1 more" in page.text and "out of paper" not in page.text
+    every = await tab.show(next(link for link in page.links() if "all=1" in link))
+    assert len(every.keys("cause")) == 3 and "out of paper" in every.text and len(outputs) <= 1

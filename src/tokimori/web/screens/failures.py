@@ -26,6 +26,8 @@ from tokimori.web.times import Time
 from tokimori.web.visit import Visit
 
 NAMES: Final = ("job", "queue", "owner", "label")
+SHOWN: Final = 40
+"""So many causes are shown unless all are asked for."""
 NAMED: Final = 4
 """So many jobs of a cause are named in its line."""
 
@@ -79,12 +81,14 @@ async def show(visit: Visit) -> Shown:
     found = await visit.service.runs.failures(
         since=since, until=until, buckets=span.buckets, before=visit.one("before"), **_filters(visit)
     )
-    causes = [each for each in found.causes if _has(each, looked)]
+    named = sorted((each for each in found.causes if _has(each, looked)), key=lambda each: each.muted is not None)
+    causes = named if visit.one("all") else named[:SHOWN]
     most = max((number for each in causes for number in each.histogram), default=1)
     lines = {each.id: await _line(visit, each) for each in causes}
     rows = [_row(visit, each, most, span, since)._replace(line=lines[each.id]) for each in causes]
     return {
-        "causes": sorted(rows, key=lambda row: row.muted != ""),
+        "causes": rows,
+        "hidden": len(named) - len(causes),
         "found": found,
         "span": span,
         "spans": [

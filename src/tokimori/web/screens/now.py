@@ -112,7 +112,7 @@ async def show(visit: Visit) -> Shown:
     needs = await _needs(visit, standing)
     ended = await runs_in(service, *ENDS - {RunState.SKIPPED}, limit=ENDED_READ)
     ended = sorted(ended, key=lambda run: run.ended or run.due, reverse=True)[:ENDED_SHOWN]
-    coming = await visit.lately("coming", lambda: service.schedules.upcoming(MOST_LISTED))
+    coming = await visit.lately("coming", lambda: service.schedules.upcoming(MOST_LISTED), BADGE_LASTS)
     coming = [pair for pair in coming if pair[1] > visit.now]
     first = sorted({job.id: (job, at) for job, at in reversed(coming)}.values(), key=itemgetter(1))[:ENDED_SHOWN]
     return {
@@ -146,13 +146,14 @@ async def badges(visit: Visit) -> Mapping[str, int]:
 
 async def _standing(visit: Visit) -> Standing:
     service = visit.service
-    parked = await visit.lately("parked", lambda: _jobs_in(service, JobState.PARKED))
+    stopped_jobs = await visit.lately("stopped", lambda: _stopped(service))
+    parked, paused = stopped_jobs[JobState.PARKED], stopped_jobs[JobState.PAUSED]
     failed = await visit.lately("failing", lambda: failing(service))
     stopped = {job.id: failed[job.id] for job in parked if job.id in failed}
     return Standing(
         runs={state: await runs_in(service, state, limit=MOST) for state in _OPEN},
         parked=parked,
-        paused=await visit.lately("paused", lambda: _jobs_in(service, JobState.PAUSED)),
+        paused=paused,
         failed={job_id: run for job_id, run in failed.items() if job_id not in stopped},
         alarms=await service.expectations.alarms(limit=MOST),
         has_nodes=any(node.runs_jobs for node in await service.nodes.list()),
@@ -160,8 +161,13 @@ async def _standing(visit: Visit) -> Standing:
     )
 
 
-async def _jobs_in(service: Service, state: JobState) -> Sequence[Job]:
-    return (await service.jobs.list(state=state, limit=MOST)).jobs
+async def _stopped(service: Service) -> Mapping[JobState, Sequence[Job]]:
+    """Return the first parked and the first paused jobs: together, for no index finds them."""
+    states = (JobState.PARKED, JobState.PAUSED)
+    both = await service.jobs.list(state=list(map(str, states)), limit=MOST_LISTED)
+    if both.next is None:
+        return {state: [job for job in both if job.state is state][:MOST] for state in states}
+    return {state: (await service.jobs.list(state=state, limit=MOST)).jobs for state in states}
 
 
 def _counts(standing: Standing) -> Sequence[Tally]:
