@@ -103,7 +103,7 @@ class BulkRoutes(Routes):
         filters = filters_of(body, JobFilters)
         return answer(
             await self._service(request).jobs.bulk(
-                body.verb, key=body.key, payload=body.payload, **_said(body), **filters
+                body.verb, key=body.key, payload=body.payload, **_order_fields(body), **filters
             )
         )
 
@@ -114,7 +114,7 @@ class BulkRoutes(Routes):
         on with `next` as `before`.
         """
         filters = filters_of(body, RunFilters)
-        return answer(await self._service(request).runs.bulk(body.verb, **_said(body), **filters))
+        return answer(await self._service(request).runs.bulk(body.verb, **_order_fields(body), **filters))
 
     async def cancel(self, request: Request, job_id: str, body: CancelAllRequest) -> Response:
         """Cancel the newest unfinished runs of a job on every node, at most 100; go on with `next`.
@@ -130,5 +130,5 @@ class BulkRoutes(Routes):
         return answer(await in_steps(RunView.made, found))
 
 
-def _said(body: Order) -> dict[str, Any]:
+def _order_fields(body: Order) -> dict[str, Any]:
     return {name: getattr(body, name) for name in ("ids", "everything", "reason", "dry_run")}

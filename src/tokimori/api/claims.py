@@ -175,7 +175,7 @@ async def while_it_waits(
 ) -> Sequence[ClaimedRun]:
     """Return the claimed runs, as long as the client waits. What comes too late goes back: at once, or with beats."""
     taking = asyncio.ensure_future(asked)
-    leaving = asyncio.ensure_future(_left(request))
+    leaving = asyncio.ensure_future(_until_disconnect(request))
     try:
         await asyncio.wait({taking, leaving}, return_when=asyncio.FIRST_COMPLETED)
         taken = taking.result() if taking.done() else ()
@@ -189,7 +189,7 @@ async def while_it_waits(
         leaving.cancel()
 
 
-async def _left(request: Request) -> None:
+async def _until_disconnect(request: Request) -> None:
     """Wait until the client has gone: its body is read by now."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

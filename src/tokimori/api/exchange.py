@@ -129,18 +129,18 @@ class Exchange:
 
     async def as_json(self, request: Request, query: DefinitionQuery) -> Response:
         """Export as JSON what `set_apply` takes. Jobs whose definition this version can't read are left out."""
-        found, beside = await self._jobs(request, query), await self._beside(request, query)
+        found, beside = await self._jobs(request, query), await self._other_resources(request, query)
         return _page(request, found, ExportView(jobs=tuple(_fields(found.jobs, query.set)), **beside))
 
     async def as_toml(self, request: Request, query: DefinitionQuery) -> Response:
         """Return the same as TOML."""
-        found, beside = await self._jobs(request, query), await self._beside(request, query)
+        found, beside = await self._jobs(request, query), await self._other_resources(request, query)
         async with self._turn:
             top = None if query.after else query.set
             text = await asyncio.to_thread(self._formats.write_toml, _fields(found.jobs, query.set), top, beside)
         return _page(request, found, TomlView(toml=text))
 
-    async def _beside(self, request: Request, query: DefinitionQuery) -> dict[str, Any]:
+    async def _other_resources(self, request: Request, query: DefinitionQuery) -> dict[str, Any]:
         """Return the other resources; only the first page of jobs has them."""
         if query.id or query.after is not None:
             return {}

@@ -75,15 +75,15 @@ class NodeRoutes(Routes):
 
     async def drain(self, request: Request, node_id: str | None, body: NoRequest) -> Response:
         """Stop a node, or all living nodes, from taking new runs until `resume`. Their runs go on."""
-        return _told(await self._service(request).nodes.drain(node_id))
+        return _answer_with(await self._service(request).nodes.drain(node_id))
 
     async def resume(self, request: Request, node_id: str | None, body: NoRequest) -> Response:
         """Let a node, or all that live now, take runs again."""
-        return _told(await self._service(request).nodes.resume(node_id))
+        return _answer_with(await self._service(request).nodes.resume(node_id))
 
     async def stop(self, request: Request, node_id: str | None, body: StopRequest) -> Response:
         """Shut down a node, or all that live now: its runs get its grace to finish, or (`now`) begin anew elsewhere."""
-        return _told(await self._service(request).nodes.stop(node_id, now=body.now))
+        return _answer_with(await self._service(request).nodes.stop(node_id, now=body.now))
 
     async def stats(self, request: Request) -> Response:
         """Return the number of nodes and live runs, by state, and of pauses."""
@@ -118,5 +118,5 @@ async def live_runs(service: Service) -> dict[str, Number]:
     return runs
 
 
-def _told(nodes: Sequence[NodeRecord]) -> Response:
+def _answer_with(nodes: Sequence[NodeRecord]) -> Response:
     return answer([NodeView.made(node) for node in nodes])

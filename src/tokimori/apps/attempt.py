@@ -105,7 +105,7 @@ class RunningAttempt:
         self._untold: TaskNotes | None = None
         self._acts: SignalThread | None = None
         self._acting: set[asyncio.Future[object]] | None = None
-        self.task = Task(begin, self.write, self._tell, hand=self._hand, reads=None if app is None else app._reads())
+        self.task = Task(begin, self.write, self._tell, hand=self._deliver, reads=None if app is None else app._reads())
 
     # The work
 
@@ -134,7 +134,7 @@ class RunningAttempt:
                 if returned is not None and hasattr(returned, "__await__"):
                     self._act, self._begun, self._goes_on = lambda _: returned, False, True
                     return None
-                end = self._said(returned)
+                end = self._end_of(returned)
             finally:
                 with self._lock:
                     self._thread = None
@@ -159,10 +159,10 @@ class RunningAttempt:
             await self._await_hooks()
             try:
                 if self._tracer is None:
-                    end = self._said(await self._act(self.task))
+                    end = self._end_of(await self._act(self.task))
                 else:
                     with self._span(self._tracer):
-                        end = self._said(await self._act(self.task))
+                        end = self._end_of(await self._act(self.task))
             finally:
                 await self._await_hooks()
         except BaseException as fault:  # asyncio would keep it in its task, and nobody would hear of the end
@@ -221,7 +221,7 @@ class RunningAttempt:
             if self._thread is not None:
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(Interrupted))
 
-    def _said(self, returned: object) -> End:
+    def _end_of(self, returned: object) -> End:
         end = self.task.end()
         if end is not None:
             return end
@@ -259,7 +259,7 @@ class RunningAttempt:
         """Receive a signal. Called on the loop."""
         self.task.signal(name, data)
 
-    def _hand(self, act: Callable[[Any], object], data: Any) -> None:
+    def _deliver(self, act: Callable[[Any], object], data: Any) -> None:
         """Call `act` in the context of the function: a thread of its own, or its loop."""
         if self.coroutine is None:
             with self._lock:

@@ -106,11 +106,11 @@ class Requestable(Generic[_P, _R, _T]):
 
         Raises `InvalidInput`, and what `client.jobs.trigger` does. On an event loop write `await fn.aenqueue(…)`.
         """
-        return self._asked({}).enqueue(*args, **kwargs)
+        return self._asking({}).enqueue(*args, **kwargs)
 
     async def aenqueue(self, *args: _P.args, **kwargs: _P.kwargs) -> Handle[_T]:
         """Request a run with these arguments, and hold up no event loop: see `enqueue`."""
-        return await self._asked({}).aenqueue(*args, **kwargs)
+        return await self._asking({}).aenqueue(*args, **kwargs)
 
     @property
     def _ways(self) -> Ways:
@@ -126,7 +126,7 @@ class Requestable(Generic[_P, _R, _T]):
 
         Without arguments it gets the result of the run before it. Raises `InvalidInput`.
         """
-        return self._asked({}).request(*args, **kwargs)
+        return self._asking({}).request(*args, **kwargs)
 
     def _transaction(self) -> object:
         """Return a connection in whose transaction its requests are to be made; None: in none."""
@@ -185,19 +185,19 @@ class Requestable(Generic[_P, _R, _T]):
 
     def at(self, when: Ahead) -> "Asking[_P, _T]":
         """Return a request at a moment: `fn.at("2030-01-01T00:00:00Z").enqueue(…)`, `fn.at(timedelta(hours=2))`."""
-        return self._asked({"at": when})
+        return self._asking({"at": when})
 
     def after(self, delay: Span) -> "Asking[_P, _T]":
         """Return a request in a while: `fn.after("10m").enqueue(…)`, `fn.after(90)`, `fn.after(timedelta(hours=2))`."""
-        return self._asked({"at": timedelta(seconds=seconds_of("delay", delay))})
+        return self._asking({"at": timedelta(seconds=seconds_of("delay", delay))})
 
     def asked(self, **how: Unpack[AskArguments]) -> "Asking[_P, _T]":
         """Return a request with a `key`, `priority`, `debounce`, `unique`, `expires`, `connection`, …:
         `fn.asked(key="order-17").enqueue(…)`.
         """
-        return self._asked(how)
+        return self._asking(how)
 
-    def _asked(self, how: AskArguments) -> "Asking[_P, _T]":
+    def _asking(self, how: AskArguments) -> "Asking[_P, _T]":
         return Asking(self, self._arguments, self._asks, how)
 
 

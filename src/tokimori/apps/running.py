@@ -122,7 +122,7 @@ class Running:
                 if self._gives_up(fault):
                     return
             in_a_row = in_a_row + 1 if monotonic() - began < ALIVE_AND_WELL else 1
-            if await self._beside(self._leaving.wait, max(_PAUSE, pause_after(in_a_row))):
+            if await self._in_thread(self._leaving.wait, max(_PAUSE, pause_after(in_a_row))):
                 return
             log.warning("the node of the app %s has gone; another one takes its place", self._app.name)
 
@@ -134,7 +134,7 @@ class Running:
         self._ready.set_exception(fault)
         return True
 
-    async def _beside(self, act: Callable[..., _T], *args: object) -> _T:
+    async def _in_thread(self, act: Callable[..., _T], *args: object) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._aside, act, *args)
 
     async def _one_node(self) -> None:
@@ -165,7 +165,7 @@ class Running:
         try:
             await self._serve(told, node)
         finally:
-            await self._beside(_bury, node)
+            await self._in_thread(_bury, node)
 
     async def _serve(self, told: WorkerStart, node: "subprocess.Popen[str]") -> None:
         gone = asyncio.Event()
@@ -182,7 +182,7 @@ class Running:
                     message = f"the node of the app {self._app.name!r} does not start; standard error says why"
                     raise Refused(message) from None
                 await asyncio.sleep(_SOON)
-        first = await self._beside(cast("Callable[[], str]", node.stdout.readline if node.stdout else str))
+        first = await self._in_thread(cast("Callable[[], str]", node.stdout.readline if node.stdout else str))
         if not first:
             raise Refused(f"the node of the app {self._app.name!r} does not start; standard error says why")
         if not self._ready.done():

@@ -236,13 +236,13 @@ class Task(OfParents):
         nothing.
         """
         check_word("name", name)
-        self._heard().on(name, act)
+        self._made_signals().on(name, act)
 
     # For whoever runs the function
 
     def signal(self, name: str, data: str | None) -> None:
         """Receive a signal, with data as JSON."""
-        self._heard().tell(name, data)
+        self._made_signals().tell(name, data)
 
     def end_because(self, why: str, *, lost: bool) -> None:
         """Ask the function to end."""
@@ -268,7 +268,7 @@ class Task(OfParents):
             heard, self._signals = self._signals, None
         del heard  # not under the lock: its acts are the user's, and what goes with them may speak to this task
 
-    def _heard(self) -> Signals:
+    def _made_signals(self) -> Signals:
         with self._lock:
             if self._signals is None:  # made when it is needed: few functions are sent signals
                 self._signals = Signals(self._hand)

@@ -61,7 +61,7 @@ def import_settings(*, file: str, system: str | None, place: Path | None) -> Non
     from tokimori.translators.foreign_settings import recognised, translated, write_settings
 
     text, base = _text_of(file)
-    old = None if place is None else _there(place)
+    old = None if place is None else _text_at(place)
     table = {setting.name: setting for setting in settings_table()}
     try:
         system = system or recognised(text)
@@ -113,7 +113,7 @@ def _name(file: str) -> str:
     return "stdin" if file == _STDIN else file.encode(errors="backslashreplace").decode()
 
 
-def _there(place: Path) -> str | None:
+def _text_at(place: Path) -> str | None:
     """Return the text of the file; None if it does not exist."""
     try:
         return place.read_text(encoding="utf-8") if place.exists() else None

@@ -92,10 +92,10 @@ def _fields(found: "Statistics", now: Moment) -> Sequence[tuple[str, object]]:
     return (
         ("outcomes", (counts or NOTHING) + (" or more" if found.more else "")),
         ("success rate", rate),
-        ("duration", _told(found.duration)),
-        ("started late", _told(found.lateness)),
-        ("CPU", _told(found.cpu)),
-        ("memory", _told(found.memory, size)),
+        ("duration", _figures_text(found.duration)),
+        ("started late", _figures_text(found.lateness)),
+        ("CPU", _figures_text(found.cpu)),
+        ("memory", _figures_text(found.memory, size)),
         ("by hour, 0 to 23", bars(found.by_hour)),
         ("30 days, succeeded", bars([day.succeeded for day in days])),
         ("30 days, failed", bars([day.failed for day in days])),
@@ -103,7 +103,7 @@ def _fields(found: "Statistics", now: Moment) -> Sequence[tuple[str, object]]:
     )
 
 
-def _told(found: "Quantiles | Sizes | None", said: Callable[[Any], str] | None = None) -> str:
+def _figures_text(found: "Quantiles | Sizes | None", said: Callable[[Any], str] | None = None) -> str:
     from msgspec.structs import asdict
 
     from tokimori.model.statistics import seconds

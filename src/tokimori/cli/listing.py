@@ -22,9 +22,9 @@ def listing(columns: Sequence[str]) -> Callable[[_F], _F]:
 
     def add(command: _F) -> _F:
         for option in (
-            click.option("--reverse", is_flag=True, help="The other way round.", **_kept("reverse")),
-            click.option("--sort", type=click.Choice(names), help="Sort by this column.", **_kept("sort")),
-            click.option("--text", metavar="TEXT", help="Only rows that hold this text.", **_kept("text")),
+            click.option("--reverse", is_flag=True, help="The other way round.", **_store_option("reverse")),
+            click.option("--sort", type=click.Choice(names), help="Sort by this column.", **_store_option("sort")),
+            click.option("--text", metavar="TEXT", help="Only rows that hold this text.", **_store_option("text")),
         ):
             command = option(command)
         return command
@@ -70,7 +70,7 @@ def wanted(
 _KEY = "tokimori.listing."
 
 
-def _kept(name: str) -> dict[str, Any]:
+def _store_option(name: str) -> dict[str, Any]:
     def keep(ctx: click.Context, _: click.Parameter, value: object) -> None:
         if value:
             ctx.meta[_KEY + name] = value

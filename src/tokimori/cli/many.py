@@ -115,7 +115,7 @@ def _ordered(verb: str, noun: str, place: str, act: Any, *, dry_run: bool, yes: 
         if options().as_json:
             print_json(preview)
         else:
-            print_lines(_told(preview, noun), *preview.ids)
+            print_lines(_count_text(preview, noun), *preview.ids)
         return DONE
     if preview.count:
         _confirm(preview, verb, noun, yes=yes)
@@ -148,14 +148,14 @@ async def _all(service: "Service", act: Any, place: str) -> "list[Bulk]":
 def _confirm(preview: "Bulk", verb: str, noun: str, *, yes: bool) -> None:
     """Show the selection, and ask. Raises `Declined`, and `Refused` if the user can't be asked."""
     if not yes and not sys.stdin.isatty():
-        message = f"{verb}: this would {verb} {_told(preview, noun)}, and nobody can be asked here: say --yes"
+        message = f"{verb}: this would {verb} {_count_text(preview, noun)}, and nobody can be asked here: say --yes"
         raise Refused(message, field="yes", allowed="--yes, or a terminal")
     shown = preview.ids[:10]
-    print_notice(f"{_told(preview, noun)}: {', '.join(shown)}{', …' if preview.count > len(shown) else ''}")
+    print_notice(f"{_count_text(preview, noun)}: {', '.join(shown)}{', …' if preview.count > len(shown) else ''}")
     if not yes:
         agreed(f"{verb.capitalize()} {'it' if preview.count == 1 else 'all of them'}?")
 
 
-def _told(preview: "Bulk", noun: str) -> str:
+def _count_text(preview: "Bulk", noun: str) -> str:
     more = "at least " if preview.more else ""
     return f"{more}{preview.count:,} {noun}{'' if preview.count == 1 else 's'}"

@@ -67,7 +67,7 @@ async def with_suggestion(service: "Service", fault: "NotFound") -> "NotFound":
     from tokimori.errors import TokimoriError
 
     try:
-        meant = await _meant(service, fault)
+        meant = await _similar_name(service, fault)
     except TokimoriError:  # who may not look at the list, or a store that is away: the fault itself is the answer
         meant = None
     if meant is None:
@@ -78,7 +78,7 @@ async def with_suggestion(service: "Service", fault: "NotFound") -> "NotFound":
     return other
 
 
-async def _meant(service: "Service", fault: "NotFound") -> str | None:
+async def _similar_name(service: "Service", fault: "NotFound") -> str | None:
     if not isinstance(fault.value, str):
         return None
     if fault.message.startswith("there is no job "):

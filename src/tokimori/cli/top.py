@@ -87,7 +87,7 @@ class Watch:
             while not self._state.over:
                 self._draw()
                 was = self._state
-                for key in keys_in(await self._heard(due)):
+                for key in keys_in(await self._next_key(due)):
                     await self._press(key)
                 is_other = any(
                     getattr(was, name) != getattr(self._state, name) for name in ("view", "filter", "followed")
@@ -105,7 +105,7 @@ class Watch:
                 with suppress(asyncio.CancelledError, TokimoriError):
                     await self._looking
 
-    async def _heard(self, due: float) -> str:
+    async def _next_key(self, due: float) -> str:
         """Return what is typed; nothing once a look has ended, or is due."""
         hearing = asyncio.ensure_future(self._typed.get())
         waits = {hearing} if self._looking is None else {hearing, self._looking}

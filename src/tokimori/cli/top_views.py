@@ -37,7 +37,7 @@ INTERVALS = {View.NOW: 2.0, View.JOBS: 5.0, View.FAILURES: 10.0, View.PLAN: 10.0
 
 async def look(service: "Service", state: State) -> Content:
     """Return what the view shows now. Raises `TokimoriError`."""
-    now, standing = await service.db.now(), await _standing(service)
+    now, standing = await service.db.now(), await _open_runs(service)
     first, facts = _facts(standing)
     if state.followed is not None:
         log = await _log(service, state.followed.run or "")
@@ -61,7 +61,7 @@ async def look(service: "Service", state: State) -> Content:
             return Content(now, first, facts, [await _plan(service, now)], view=state.view)
 
 
-async def _standing(service: "Service") -> "dict[str, Sequence[Run]]":
+async def _open_runs(service: "Service") -> "dict[str, Sequence[Run]]":
     states = ("running", "ready", "blocked", "held")
     return {state: (await service.runs.list(state=state, limit=MOST, longest=0)).runs for state in states}
 

@@ -59,11 +59,11 @@ def address_of(url: str, state_dir: Path) -> NodeAddress:
         raise InvalidInput(f"url: {shown!r} is no node's address", field="url", value=shown, allowed=_ALLOWED)
     said = parse_qs(parts.query)
     given, cacert = said.get("secret"), said.get("cacert", [os.environ.get("TOKIMORI_CACERT", "")])[-1]
-    prefix, secret = parts.path.rstrip("/"), given[-1] if given else _kept(state_dir, parts.netloc)
+    prefix, secret = parts.path.rstrip("/"), given[-1] if given else _stored_secret(state_dir, parts.netloc)
     return NodeAddress(url=f"{parts.scheme}://{parts.netloc}{prefix}", secret=secret, cacert=cacert or None)
 
 
-def _kept(state_dir: Path, where: str) -> str:
+def _stored_secret(state_dir: Path, where: str) -> str:
     file = state_dir / "secret"
     try:
         return file.read_text().strip()

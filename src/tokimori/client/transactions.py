@@ -95,13 +95,13 @@ def add_within(connection: object, run: Run, outside: Outside) -> RunId:
     where = (run.incarnation, run.job_id, run.incarnation, run.origin) if outside.checks else ()
     added = carry(outside.add, (*_birth(run), *where))
     if not added:
-        return _known(carry, run, outside)
+        return _existing_run(carry, run, outside)
     if outside.told is not None:
         carry(*outside.told)
     return run.id
 
 
-def _known(carry: Carries, run: Run, outside: Outside) -> RunId:
+def _existing_run(carry: Carries, run: Run, outside: Outside) -> RunId:
     for (known,) in carry(outside.known, 2 * (run.incarnation, run.origin)):
         return RunId(known)
     raise Refused(

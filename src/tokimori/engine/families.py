@@ -131,7 +131,7 @@ class Families:
             if spawned is None or run.state is not RunState.WAITING:  # it has not been settled yet, or is held
                 return Moment(now + SOONEST * SECOND)
             is_late = spawned.until is not None and spawned.until <= now
-            if spawned.left and not is_late and await self._bear(run, spawned, by, now):
+            if spawned.left and not is_late and await self._make_next(run, spawned, by, now):
                 return now
             if not is_late and (spawned.left or not await self._have_ended(run, spawned)):
                 wait = min(LATEST * SECOND, max(SOONEST * SECOND, now - spawned.at))
@@ -139,7 +139,7 @@ class Families:
             await self._end(run, spawned, by, now)
         return None
 
-    async def _bear(self, run: Run, spawned: Spawned, by: NodeId, now: Moment) -> bool:
+    async def _make_next(self, run: Run, spawned: Spawned, by: NodeId, now: Moment) -> bool:
         """Make the next runs of many, each once, whoever does it at the same time; return if this took effect.
 
         Each piece has a token of its own, beyond that of the end: so each settle is known again.
@@ -195,9 +195,9 @@ class Families:
 
     async def _runs(self, ids: Sequence[RunId]) -> list[Run | None]:
         """Return the runs; None for one that was not made, because its job could have none."""
-        return await asyncio.gather(*(self._found(each) for each in ids))
+        return await asyncio.gather(*(self._run_or_none(each) for each in ids))
 
-    async def _found(self, run_id: RunId) -> Run | None:
+    async def _run_or_none(self, run_id: RunId) -> Run | None:
         try:
             return await self._store.get_run(run_id)
         except NotFound:

@@ -102,7 +102,7 @@ class KnownJobs:
         if known is None or (at != known[0] and at >= known[0] + fresh):
             if len(self._jobs) >= MOST_JOBS:
                 self._jobs.clear()
-            known = self._jobs[job_id] = at, await self._found(job_id)
+            known = self._jobs[job_id] = at, await self._job_or_none(job_id)
         return known[1]
 
     async def ask(self, job_ids: Collection[JobId], at: float) -> None:
@@ -111,7 +111,7 @@ class KnownJobs:
         for start in range(0, len(wanted), _TOGETHER):
             await asyncio.gather(*(self.job(job_id, at) for job_id in wanted[start : start + _TOGETHER]))
 
-    async def _found(self, job_id: JobId) -> Job | None:
+    async def _job_or_none(self, job_id: JobId) -> Job | None:
         try:
             return await self._store.get_job(job_id)
         except NotFound:
@@ -301,7 +301,7 @@ class LastingTrouble:
             self._alarms[name] = mark
             if overdue.get(name) != mark and (name in overdue or (len(overdue) < MOST and len(name) <= room)):
                 since = _since(troubles.get(name), now)
-                occasion = Occasion(event=NotifyOn.OVERDUE, job_id=name, at=now, error=_said(alarm), since=since)
+                occasion = Occasion(event=NotifyOn.OVERDUE, job_id=name, at=now, error=_alarm_text(alarm), since=since)
                 if names := await self._names(occasion, at, elsewhere=not alarm.of_job):
                     room -= 0 if name in overdue else len(name)
                     overdue[name] = mark
@@ -310,14 +310,14 @@ class LastingTrouble:
         if len(page) < ALARMS:
             for job_id in overdue.keys() - self._alarms.keys():
                 elsewhere = overdue.pop(job_id).startswith(ELSEWHERE)
-                happened += await self._come(job_id, troubles, now, at, elsewhere=elsewhere)
+                happened += await self._recovered(job_id, troubles, now, at, elsewhere=elsewhere)
             self._alarm, self._alarms, self._next_alarms = "", {}, at + EVERY
         else:
             self._alarm = page[-1].name
         state = replace(reading.state, overdue=overdue, troubles=newest_of(troubles))
         return replace(reading, state=state, happened=[*reading.happened, *happened])
 
-    async def _come(
+    async def _recovered(
         self, job_id: JobId, troubles: dict[JobId, Trouble], now: Moment, at: float, *, elsewhere: bool
     ) -> Happened:
         """Return the end of an alarm, if a job that was reported overdue has succeeded. A failure ends none."""
@@ -344,7 +344,7 @@ class LastingTrouble:
                 held[run.id] = run.attempt
                 happened.append((occasion, names))
         if len(page) < HELD:
-            held = _still(held, self._held)
+            held = _still_seen(held, self._held)
             self._run, self._held, self._next_held = None, {}, at + EVERY
         else:
             self._run = page[-1].id
@@ -366,7 +366,7 @@ def _alarm_in(document: Document) -> Alarm | None:
         return None
 
 
-def _said(alarm: Alarm) -> str | None:
+def _alarm_text(alarm: Alarm) -> str | None:
     if alarm.log is not None:
         return shortened(alarm.log)
     if alarm.kind is AlarmKind.FAILED:
@@ -374,5 +374,5 @@ def _said(alarm: Alarm) -> str | None:
     return f"nothing has ended well since {format_moment(alarm.last_good or alarm.expected_by)}"
 
 
-def _still(held: Mapping[RunId, int], seen: Mapping[RunId, int]) -> dict[RunId, int]:
+def _still_seen(held: Mapping[RunId, int], seen: Mapping[RunId, int]) -> dict[RunId, int]:
     return {run_id: attempt for run_id, attempt in held.items() if run_id in seen}

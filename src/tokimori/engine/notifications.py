@@ -224,7 +224,7 @@ class Messenger:
     async def _taken(self, by: NodeId, now: Moment) -> Notifying | None:
         """Take over notifying; return its progress, or None if another node does it."""
         if self._state is None:
-            self._kept = await self._found()
+            self._kept = await self._stored_progress()
             self._state = Notifying(written=self._known.since) if self._kept is None else self._kept[0]
             if self._state.owner not in ("", by) and not self._is_over(self._state.beat, now):
                 self._forget()
@@ -241,7 +241,7 @@ class Messenger:
         was_ahead, self._seems_ahead = self._seems_ahead, beat >= now + SILENT
         return now >= beat + SILENT or (was_ahead and self._seems_ahead)
 
-    async def _found(self) -> tuple[Notifying, int] | None:
+    async def _stored_progress(self) -> tuple[Notifying, int] | None:
         try:
             document = await self._store.get_document(KIND, NAME)
         except NotFound:

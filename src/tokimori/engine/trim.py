@@ -108,12 +108,12 @@ class Trimmer:
         entries = [each for each in page if each is not opening]
         if not entries:
             return opening is not None and not await self._is_followed(topic) and await self._delete([opening])
-        gone = await self._gone(kept, topic, entries, now)
+        gone = await self._expired(kept, topic, entries, now)
         if not gone or not await self._open_behind(kept, topic, opening, _number(gone[-1])):
             return False
         return await self._delete(gone)
 
-    async def _gone(
+    async def _expired(
         self, kept: KeptEntries, topic: str, entries: Sequence[Document], now: Moment
     ) -> Sequence[Document]:
         """Return the first entries of a topic that are too old or too many. Unreadable entries are too old."""

@@ -67,7 +67,7 @@ class CommandExecutor:
         self._exchanges = Exchanges((state_dir / "exchange").absolute())
         self._report: Callable[[Report], None] | None = None
         self._ending = Background()
-        self._posts = KeeperPosts(self._settings, self._heard, self._died, self._ending)
+        self._posts = KeeperPosts(self._settings, self._receive_notice, self._died, self._ending)
         self._numbers: dict[tuple[RunId, Token], tuple[KeeperPost, int]] = {}
         self._lease: wire.Lease | None = None
         self._last = 0
@@ -196,7 +196,7 @@ class CommandExecutor:
 
     # From the keepers
 
-    def _heard(self, post: KeeperPost, notice: wire.Notice) -> None:
+    def _receive_notice(self, post: KeeperPost, notice: wire.Notice) -> None:
         match notice:
             case wire.ProcessStarted():
                 self._started(post, notice)

@@ -168,7 +168,7 @@ class SecretExecutor:
 
     async def _start_with_secrets(self, tasks: Sequence[AttemptTask]) -> None:
         names = sorted(frozenset[str]().union(*(secrets_in(task.target.texts()) for task in tasks)))
-        found = dict(zip(names, await asyncio.gather(*map(self._asked, names)), strict=True))
+        found = dict(zip(names, await asyncio.gather(*map(self._opened, names)), strict=True))
         ready, away = [], []
         for task, parents in zip(tasks, await asyncio.gather(*map(self._parents_of, tasks)), strict=True):
             fault = _fault(task, found) or (parents if isinstance(parents, TokimoriError) else None)
@@ -196,7 +196,7 @@ class SecretExecutor:
             log.exception("the results of the parents of run %s could not be read", task.run_id)
             return StoreError(f"they can't be read: {type(fault).__name__}; the log of the node says more")
 
-    async def _asked(self, name: str) -> OpenSecret | TokimoriError:
+    async def _opened(self, name: str) -> OpenSecret | TokimoriError:
         try:
             return await self._vault.open(name)
         except TokimoriError as fault:

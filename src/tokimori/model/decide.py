@@ -250,11 +250,11 @@ def has_ended(schedule: Schedule, upcoming: Moment | None) -> bool:
 
 def _draft(due: Due, schedule: Schedule, now: Moment) -> _Draft:
     cursor = due.job.fired_through
-    asked = _asked(due.job.definition, schedule, cursor)
+    asked = _schedule_to_decide(due.job.definition, schedule, cursor)
     return _Draft(due=due, asked=asked, until=decidable(due.job.definition, now), cursor=cursor, tail=due.tail)
 
 
-def _asked(definition: Definition, schedule: Schedule, cursor: Moment) -> Schedule:
+def _schedule_to_decide(definition: Definition, schedule: Schedule, cursor: Moment) -> Schedule:
     """Return the schedule to decide. An interval that counts from the last run has only one moment until it fires."""
     on_grid = definition.anchored_on is AnchoredOn.GRID
     return schedule if on_grid else Bounded(schedule, None, schedule.next_after(cursor))

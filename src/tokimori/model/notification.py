@@ -188,7 +188,7 @@ def payload_of(gathered: Gathered, new_id: str, notifier: Notifier) -> str:
         job_id=gathered.job_id,
         run_id=first.run_id,
         error=first.error,
-        runs=tuple(map(_told, gathered.shown)),
+        runs=tuple(map(_notified_occasion, gathered.shown)),
         **_threads(gathered),
     )
     return msgspec.json.encode(told).decode()
@@ -239,7 +239,7 @@ def _line(occasion: Occasion) -> str:
     return "  ".join(each for each in said if each)
 
 
-def _told(occasion: Occasion) -> NotifiedOccasion:
+def _notified_occasion(occasion: Occasion) -> NotifiedOccasion:
     return NotifiedOccasion(
         job_id=occasion.job_id, run_id=occasion.run_id, at=format_moment(occasion.at), error=occasion.error
     )

@@ -66,7 +66,7 @@ def check_reason(field: str, reason: object) -> None:
 
 def check_sizes(definition: Definition, known: Definition | None = None) -> None:
     """Check the sizes of a job's texts, unless it has them already (`known`). Raises `InvalidInput`."""
-    said, before = _said(definition), {} if known is None else _said(known)
+    said, before = _fields_of(definition), {} if known is None else _fields_of(known)
     for field, most in MOST_OF.items():
         value = said.get(field)
         if value is not None and value != before.get(field):
@@ -75,7 +75,7 @@ def check_sizes(definition: Definition, known: Definition | None = None) -> None
         _check("definition", _size(definition), MOST_DEFINITION)
 
 
-def _said(definition: Definition) -> dict[str, object]:
+def _fields_of(definition: Definition) -> dict[str, object]:
     """Return the fields of the job, target and terms side by side."""
     plain = msgspec.to_builtins(definition)
     target = {_CALLED.get(name, name): value for name, value in plain.pop("target").items()}

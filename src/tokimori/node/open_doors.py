@@ -103,14 +103,14 @@ def _door(file: Path) -> Door | None:
             return None
         fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return _told(os.read(opened, _MOST).decode(errors="replace"))
+        return _door_in(os.read(opened, _MOST).decode(errors="replace"))
     finally:
         os.close(opened)
     file.unlink(missing_ok=True)
     return None
 
 
-def _told(text: str) -> Door | None:
+def _door_in(text: str) -> Door | None:
     """Return the door in a locked file's text.
 
     A killed process ends before its lock does: its threads end one by one, and a child that has not called exec yet

@@ -132,7 +132,7 @@ class Stock:
     def stand_in_line(self, lane: Lane) -> None:
         """Acquire units for a run of this lane, unless there are some or soon will be."""
         if lane not in self._standing and lane not in self._in_hand:
-            self._standing[lane] = task = asyncio.get_running_loop().create_task(self._stand(lane))
+            self._standing[lane] = task = asyncio.get_running_loop().create_task(self._wait_in_line(lane))
             task.add_done_callback(lambda _: self._leave_line(lane, task))
 
     def _leave_line(self, lane: Lane, task: asyncio.Task[None]) -> None:
@@ -156,7 +156,7 @@ class Stock:
         if self._in_hand.get(units.lane) is units:
             self._wake()
 
-    async def _stand(self, lane: Lane) -> None:
+    async def _wait_in_line(self, lane: Lane) -> None:
         units = Units(lane)
         try:
             await self._fill(units)
@@ -244,7 +244,7 @@ class Stock:
 
     async def _released(self, units: Units) -> None:
         """Return units by the session, later, if the store does not answer now."""
-        while units.held:  # whoever is cancelled here leaves the rest to `_stand`
+        while units.held:  # whoever is cancelled here leaves the rest to `_wait_in_line`
             each = units.held.pop(0)
             try:
                 await self._session.release(units, each.name)

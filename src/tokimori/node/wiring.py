@@ -167,14 +167,14 @@ async def serve(
     return 0
 
 
-def _told(line: str) -> None:
+def _log_quietly(line: str) -> None:
     """Log lines that a person at the terminal sees elsewhere, or need not see."""
     log.info("%s", line, extra=NOT_ON_STDERR)
 
 
 def _told_too(announce: Announce, line: str) -> None:
     announce(line)
-    _told(line)
+    _log_quietly(line)
 
 
 def _warn(store: Store) -> None:
@@ -192,7 +192,7 @@ async def _loaded(functions: Functions) -> Hello | None:
 
 def _introduce(node: Node, functions: FunctionExecutor) -> None:
     """Connect the node with the functions' executor: it asks if they can start, and receives changes of that."""
-    _told(f"Node {node.id} starts, version {node.identity.version}.")
+    _log_quietly(f"Node {node.id} starts, version {node.identity.version}.")
 
     def able() -> None:
         unable = "" if functions.able() else functions.unable()
@@ -268,7 +268,7 @@ async def _take_part(
             told(f"Node {node.id} runs jobs on {node.identity.host}.")
             for line in lines:
                 announce(line)
-            _told("The node is ready.")
+            _log_quietly("The node is ready.")
             who = node.identity
             async with asked_beside(
                 partial(trigger_reboot, store, service, who.host, who.boot_id, who.serves, up=boottime())

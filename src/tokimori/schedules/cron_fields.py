@@ -315,11 +315,11 @@ def _star_term(kind: FieldKind, field: Field) -> str:
     return f"*/{step}" if step > 1 else "*"
 
 
-def _known(kind: FieldKind) -> dict[str, Field]:
+def _common_fields(kind: FieldKind) -> dict[str, Field]:
     every = Field(_span(kind, kind.low, _top(kind)), star=True)
     fields = {str(n): Field(1 << n - kind.zero, star=False) for n in range(kind.low, _top(kind) + 1)}
     return fields | {"*": every} | ({"?": every} if kind in (DAY, WEEKDAY) else {})
 
 
-_KNOWN = {kind: _known(kind) for kind in (SECOND, MINUTE, HOUR, DAY, MONTH, WEEKDAY, YEAR)}
+_KNOWN = {kind: _common_fields(kind) for kind in (SECOND, MINUTE, HOUR, DAY, MONTH, WEEKDAY, YEAR)}
 """The fields of one value, and `*`: nearly all that people write."""

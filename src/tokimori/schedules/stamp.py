@@ -84,15 +84,15 @@ def iso_text(seconds: float) -> str:
 
 def told_ago(field: str, text: str, now: Moment) -> str:
     """Return the text of a moment that is mostly past: a length says how long ago. Without offset it stays so."""
-    return _told(field, text, now, -1)
+    return _moment_text(field, text, now, -1)
 
 
 def told_ahead(field: str, text: str, now: Moment) -> str:
     """Return the text of a moment that is mostly to come: a length says how long from now."""
-    return _told(field, text, now, 1)
+    return _moment_text(field, text, now, 1)
 
 
-def _told(field: str, text: str, now: Moment, sign: int) -> str:
+def _moment_text(field: str, text: str, now: Moment, sign: int) -> str:
     """Return the text as every door takes it. Raises `InvalidInput`, which says what else a command line takes."""
     given = text.strip()
     allowed = f"{_ALLOWED_MOMENTS}; or {'how long ago: 7d, 1h30m' if sign < 0 else 'how long from now: 2h, 1d12h'}"

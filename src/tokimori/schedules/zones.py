@@ -55,7 +55,7 @@ class _ZoneFile(NamedTuple):
 
 def stretch_at(zone: str, moment: int) -> Stretch:
     """Return the stretch of the zone with the moment; `zone` is an IANA name or a fixed offset such as `+02:00`."""
-    known = _known(zone)
+    known = _zone_file(zone)
     if moment < known.until:
         return known.stretches[bisect_right(known.starts, moment) - 1]
     for stretch in _of_year(zone, _year_of(moment // SECOND)):
@@ -66,7 +66,7 @@ def stretch_at(zone: str, moment: int) -> Stretch:
 
 def rule_from(zone: str) -> int:
     """Return the moment from which the zone follows a rule, the same in all years of a kind; `FOREVER`: never."""
-    return _known(zone).until
+    return _zone_file(zone).until
 
 
 def stretches_between(zone: str, low: int, high: int) -> Iterator[Stretch]:
@@ -164,7 +164,7 @@ class _Change(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _known(zone: str) -> _ZoneFile:
+def _zone_file(zone: str) -> _ZoneFile:
     """Return the entries of the zone's file, the year of its last one and the next one's first change included."""
     fixed = fixed_offset(zone)
     if fixed is not None:

@@ -118,7 +118,7 @@ class Declarations:
         found = {name: _Found(name, owned.get(name), states[name], absent) for name in states}
         steps = [_declared(wish, found[name], state) for name, state in wanted.items()]
         known = [name for name in gone if wish.prune or states[name] != absent]
-        return [*steps, *(_gone(wish, found[name], owned[name], in_use.get(name)) for name in known)]
+        return [*steps, *(_undeclared_step(wish, found[name], owned[name], in_use.get(name)) for name in known)]
 
     async def states(self, set_name: str | None) -> Mapping[str, State]:
         """Return the resources that a set declares; None: all resources."""
@@ -230,7 +230,7 @@ def _why_not(set_name: str, found: _Found, wanted: State) -> str | None:
     return f"it was changed by hand since ({fields})"
 
 
-def _gone(wish: ApplyWish, found: _Found, known: Owned, in_use: str | None) -> ResourceStep:
+def _undeclared_step(wish: ApplyWish, found: _Found, known: Owned, in_use: str | None) -> ResourceStep:
     """Return the step of a resource that the set does not declare any more."""
     name, _, was, absent = found
     if was == absent:

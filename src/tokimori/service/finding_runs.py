@@ -243,12 +243,12 @@ async def parent_runs(store: Runs | WorkSource, ids: Sequence[RunId]) -> list[Pa
     """Return the runs of these ids with their results (`MOST_RESULTS`). What is not kept any more is missing."""
     found: list[Run] = []
     for first in range(0, len(ids), _AT_ONCE):
-        some = await asyncio.gather(*(_known(store, each) for each in ids[first : first + _AT_ONCE]))
+        some = await asyncio.gather(*(_run_or_none(store, each) for each in ids[first : first + _AT_ONCE]))
         found += [run for run in some if run is not None]
     return parents_in(found)
 
 
-async def _known(store: Runs | WorkSource, run_id: RunId) -> Run | None:
+async def _run_or_none(store: Runs | WorkSource, run_id: RunId) -> Run | None:
     try:
         return await store.get_run(run_id)
     except NotFound:

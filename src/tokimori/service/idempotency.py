@@ -25,14 +25,14 @@ async def made_under(service: Service, principal: str, key: str, said: object) -
         raise InvalidInput(f"Idempotency-Key: {key!r} is no key", field="Idempotency-Key", value=key, allowed=allowed)
     digest = sha256(msgspec.json.encode(said, order="deterministic")).hexdigest()
     name = sha256(msgspec.json.encode([principal, key])).hexdigest()
-    known = await retried(lambda: _known(service, name, digest), AlreadyExists, Conflict)
+    known = await retried(lambda: _keyed(service, name, digest), AlreadyExists, Conflict)
     if known.digest != digest:
         message = f"Idempotency-Key: another request was sent with the key {key!r}"
         raise InvalidInput(message, field="Idempotency-Key", value=key, allowed="a new key for a new request")
     return known.made
 
 
-async def _known(service: Service, name: str, digest: str) -> Keyed:
+async def _keyed(service: Service, name: str, digest: str) -> Keyed:
     documents, now = Documents(service._ground.store, KEYED, service._ground.random), await service._ground.now()
     fresh = Keyed(at=now, digest=digest, made=uuid7(now, service._ground.random))
     for document in await service._ground.store.list_documents(KIND, prefix=name, limit=1):

@@ -170,20 +170,20 @@ class CalendarResources:
 
         def follow(known: Calendar) -> Calendar:
             if _fields_of(known) != was:
-                raise _meanwhile("calendar", name)
+                raise _changed_meanwhile("calendar", name)
             return Calendar(name=name, **state)
 
         if not was:
             try:
                 await self._calendars.add(name, **state)
             except AlreadyExists:
-                raise _meanwhile("calendar", name) from None
+                raise _changed_meanwhile("calendar", name) from None
         elif state:
             await follow_calendar(self._calendars, name, follow)
         elif await self._state(name) == was:
             await self._calendars.delete(name)
         else:
-            raise _meanwhile("calendar", name)
+            raise _changed_meanwhile("calendar", name)
 
 
 class QueueResources:
@@ -220,13 +220,13 @@ class QueueResources:
         """Set its rate, pause or resume it."""
         queue = None if name == EVERYTHING else name
         if (await self.states([name]))[name] != was:
-            raise _meanwhile("queue", name)
+            raise _changed_meanwhile("queue", name)
         if queue is not None and state.get("rate") != was.get("rate"):
             await self._queues.set(queue, state.get("rate", NO_RATE))
         if not state["paused"]:
             await self._queues.resume(queue)
         elif (await self._queues.pause(queue, state.get("reason"))).reason != state.get("reason"):
-            raise _meanwhile("queue", name)
+            raise _changed_meanwhile("queue", name)
 
 
 class SemaphoreResources:
@@ -260,7 +260,7 @@ class SemaphoreResources:
     async def put(self, name: str, was: State, state: State) -> None:
         """Set the limit and rate of a semaphore. One of a single, free unit is deleted: its next user makes it."""
         if await self._state(name) != was:
-            raise _meanwhile("semaphore", name)
+            raise _changed_meanwhile("semaphore", name)
         await self._semaphores.set(name, state["limit"], state.get("rate", NO_RATE))
         if state == self.absent:
             with suppress(Refused, NotFound):
@@ -287,6 +287,6 @@ def state_after(was: State, wanted: State) -> State:
     return {name: value for name, value in {**was, "rate": wanted.get("rate")}.items() if value is not None}
 
 
-def _meanwhile(word: str, name: str) -> Conflict:
+def _changed_meanwhile(word: str, name: str) -> Conflict:
     message = f"{word} {name}: somebody has changed it meanwhile: apply the set again"
     return Conflict(message, field=word, value=name)

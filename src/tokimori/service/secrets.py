@@ -74,7 +74,7 @@ class Secrets(Part[M]):
         return await retried(lambda: self._set(checked, text, prefixes), Conflict)
 
     async def _set(self, name: str, value: str, jobs: tuple[str, ...] | None) -> Secret:
-        known = await self._known(name)
+        known = await self._document_or_none(name)
         if jobs is None:
             jobs = () if known is None else self._documents.value_of(known).jobs
         sealed = await self._sealed(SecretContent(name, jobs, value))
@@ -121,13 +121,13 @@ class Secrets(Part[M]):
         return len(names)
 
     async def _rotate(self, name: str) -> None:
-        known = await self._known(name)
+        known = await self._document_or_none(name)
         if known is not None:
             secret = self._documents.value_of(known)
             content = SecretContent(name, secret.jobs, await self._value_of(secret))
             await self._documents.replace(known, replace(secret, sealed=await self._sealed(content)))
 
-    async def _known(self, name: str) -> Document | None:
+    async def _document_or_none(self, name: str) -> Document | None:
         try:
             return await retried(partial(self._documents.find, name), StoreUnavailable)
         except NotFound:
@@ -155,7 +155,7 @@ class Vault:
 
     async def open(self, name: str) -> OpenSecret:
         """See `tokimori.ports.documents.Vault`."""
-        known = await self._secrets._known(name)
+        known = await self._secrets._document_or_none(name)
         if known is None:
             raise _missing(name)
         secret = self._secrets._documents.value_of(known)

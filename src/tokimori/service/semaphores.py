@@ -122,7 +122,7 @@ class Semaphores(Part[M]):
         units = None if limit is None else checked("limit", limit, MOST_UNITS)
         pace = None if rate is None or rate == NO_RATE else parse_claim_rate(rate, field="rate")
         if limit is None or rate is None:
-            known = await _known(store, named)
+            known = await _semaphore_or_none(store, named)
             if known is None and limit is None and pace is None:
                 message = "limit: a semaphore is set to a limit, a rate or both"
                 raise InvalidInput(message, field="limit", value=None, allowed=f"a number from 1 to {MOST_UNITS:,}")
@@ -140,7 +140,7 @@ class Semaphores(Part[M]):
         await retried(lambda: store.delete_semaphore(name), StoreUnavailable)
 
 
-async def _known(store: SemaphoreTable, name: str) -> Semaphore | None:
+async def _semaphore_or_none(store: SemaphoreTable, name: str) -> Semaphore | None:
     with suppress(NotFound):
         return await store.get_semaphore(name)
     return None

@@ -116,7 +116,7 @@ class SetWork(ResourceWork, frozen=True, kw_only=True):
             refused=refused,
             **{part: changes_of(each) for part, each in steps.items()},
         )
-        stale = [job_id for job_id in found if known[job_id].definition != _kept(known[job_id], wanted[job_id])]
+        stale = [job_id for job_id in found if known[job_id].definition != _following(known[job_id], wanted[job_id])]
         return SetPlan(applied=applied, steps=steps, wanted=wanted, counts=counts, stale=stale)
 
     async def _jobs_of_apps(self) -> Collection[str]:
@@ -152,7 +152,7 @@ class SetWork(ResourceWork, frozen=True, kw_only=True):
             message = f"job {job_id}: another apply, or somebody, deletes it at the same time: apply the set again"
             raise Conflict(message, field="jobs", value=job_id) from None
         definition = self.writer.placed(wanted)
-        if isinstance(due.job.definition.target, Unreadable) or due.job.definition == _kept(due.job, definition):
+        if isinstance(due.job.definition.target, Unreadable) or due.job.definition == _following(due.job, definition):
             self.writer.weights.check_lowered(due.job.definition)
             return due.job
         await self.writer.check_right(job_id, definition)
@@ -195,7 +195,7 @@ class SetWork(ResourceWork, frozen=True, kw_only=True):
             fate = _fate(job, wanted, take_over=take_over)
             if isinstance(fate, str):
                 raise Conflict(f"job {job_id}: {fate}", field="jobs", value=job_id)
-            return _kept(job, wanted)
+            return _following(job, wanted)
 
         await self.writer.rewrite(job_id, lambda job: (rewritten(job), {}))
 
@@ -289,7 +289,7 @@ def _mapping(field: str, given: object) -> Mapping[str, Any]:
     )
 
 
-def _kept(job: Job, wanted: Definition) -> Definition:
+def _following(job: Job, wanted: Definition) -> Definition:
     """Return the definition of a job that follows its declaration."""
     return replace(with_memory_of(wanted, job.definition), declared=wanted.declared)
 

@@ -26,13 +26,13 @@ class StoreTime:
         """Return the store's time now."""
         sent = self._clock.monotonic()
         if self._timeline is None or sent >= self._asked + FRESH:
-            told = await self._told()
+            told = await self._ask_again()
             answered = self._clock.monotonic()
             self._timeline = follow(self._timeline or Timeline(told, answered), told, sent, answered)
             self._asked = sent
         return self._timeline.now(self._clock.monotonic())
 
-    async def _told(self) -> Moment:
+    async def _ask_again(self) -> Moment:
         """Once more after a lost reply: who calls this may try again, too."""
         try:
             return await self._ask()

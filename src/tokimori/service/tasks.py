@@ -103,7 +103,7 @@ class Tasks(Part[M]):
         piece of a complete build, and for too many uploads at a time.
         """
         checked_place(name, digest, number, piece)
-        known = await self._known(name)
+        known = await self._record_or_none(name)
         is_known = known is not None and any(each.digest == digest for each in known.builds)
         if is_known and await is_whole(self._builds, name, digest, number, piece):
             return None
@@ -126,7 +126,7 @@ class Tasks(Part[M]):
         """
         checked_name, begins_anew = check_task_name(name), flag_of("restart", restart)
         check_build(record)
-        known = await self._known(checked_name)
+        known = await self._record_or_none(checked_name)
         try:
             await complete(self._builds, self._uploads, checked_name, record)
             made = replace(record, at=await self._now(), by=self._author)
@@ -256,21 +256,21 @@ class Tasks(Part[M]):
         """Pause a task: none of its runs starts, and running ones go on."""
         await self.get(name)
         await self._jobs.pause(name, "disabled")
-        return await self._told(name, What.DISABLED)
+        return await self._record_event(name, What.DISABLED)
 
     @operation(Role.OPERATE, TASK, audit=STATE, event="resumed", gives=TaskView.made)
     async def resume(self, name: str) -> TaskDetails:
         """Let the task run again."""
         await self.get(name)
         job = await self._jobs.resume(name)
-        return await self._told(name, What.ENABLED, picked_up(name, job))
+        return await self._record_event(name, What.ENABLED, picked_up(name, job))
 
     @operation(Role.OPERATE, TASK, audit=STATE, event="resolved", gives=TaskView.made)
     async def resolve(self, name: str) -> TaskDetails:
         """Let a task run again that a failure has parked. Raises `Refused` for one that is not parked."""
         await self.get(name)
         job = await self._jobs.resolve(name)
-        return await self._told(name, What.RESOLVED, picked_up(name, job))
+        return await self._record_event(name, What.RESOLVED, picked_up(name, job))
 
     @operation(Role.OPERATE, TASK, audit=STATE, gives=TaskView.made)
     async def restart(self, name: str) -> TaskDetails:
@@ -285,7 +285,7 @@ class Tasks(Part[M]):
             await self._runs.cancel(run.id, "its task was restarted")
         if runs and job.state is JobState.ENABLED:
             await self._jobs.trigger(name)
-        return await self._told(name, What.RESTARTED, picked_up(name, job))
+        return await self._record_event(name, What.RESTARTED, picked_up(name, job))
 
     @operation(Role.OPERATE, TASK, audit=STATE, event="deleted")
     async def delete(self, name: str, *, now: bool = False) -> None:
@@ -346,7 +346,7 @@ class Tasks(Part[M]):
 
     # What is kept
 
-    async def _told(self, name: str, what: What, detail: str | None = None) -> TaskDetails:
+    async def _record_event(self, name: str, what: What, detail: str | None = None) -> TaskDetails:
         event = await self._event(what, detail)
         await self._change(name, lambda old: with_event(old, event))
         return await self.get(name)
@@ -369,7 +369,7 @@ class Tasks(Part[M]):
             return await self._change(name, change)
         return record
 
-    async def _known(self, name: str) -> TaskRecord | None:
+    async def _record_or_none(self, name: str) -> TaskRecord | None:
         try:
             return await self._record(name)
         except NotFound:

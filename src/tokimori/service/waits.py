@@ -91,7 +91,7 @@ class Waits:
                 self._work.cancel()
                 self._work = None
 
-    def _heard(self, run_ids: Sequence[RunId]) -> None:
+    def _ring(self, run_ids: Sequence[RunId]) -> None:
         for run_id in run_ids:
             for bell in self._bells.get(run_id, ()):
                 bell.set()
@@ -102,19 +102,19 @@ class Waits:
             new = [run_id for run_id in self._new[:MOST] if run_id in self._bells]
             del self._new[:MOST]
             if new:
-                tells, keen = self._store.expect(new, self._heard), loop.time() + KEEN
+                tells, keen = self._store.expect(new, self._ring), loop.time() + KEEN
                 await asyncio.sleep(FIRST_LOOK if tells or self._store.mark() is None else 0)
             else:
                 await self._nap(min(STOPS_WITHIN, max(0.0, turn - loop.time())))
                 if self._stops():
-                    self._heard(list(self._bells))
+                    self._ring(list(self._bells))
             ids = new
             if loop.time() >= turn:
                 ids = list(dict.fromkeys(new + self._in_turn(tells=tells)))
                 turn = loop.time() + self._between(tells=tells, keen=loop.time() < keen)
             if ids:
                 with suppress(StoreError):
-                    self._heard(await self._store.ended_among(ids[:MOST]))
+                    self._ring(await self._store.ended_among(ids[:MOST]))
 
     async def _nap(self, seconds: float) -> None:
         """Sleep for `seconds`, or until another caller waits."""
@@ -139,7 +139,7 @@ class Waits:
         for run_id in ids:
             self._bells[run_id] = self._bells.pop(run_id)
         if tells:
-            self._store.expect(ids, self._heard)
+            self._store.expect(ids, self._ring)
         return ids
 
 

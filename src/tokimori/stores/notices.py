@@ -143,9 +143,9 @@ class Notices:
 
     def _listen(self) -> None:
         if self._listener is None and self._hear is not None:
-            self._listener = NoticeListener(partial(self._hear, self._heard))
+            self._listener = NoticeListener(partial(self._hear, self._receive_words))
 
-    def _heard(self, words: str) -> None:
+    def _receive_words(self, words: str) -> None:
         ids = [RunId(each) for each in words[1:].split(",")]
         if words.startswith(EXPECTED):
             self._expect(ids)

@@ -99,12 +99,12 @@ class Rotation:
         if now >= self._looked + _LOOKS_EVERY:
             self._looked = now
             try:
-                self._become(self._again() or self._url, now)
+                self._take_url(self._again() or self._url, now)
             except TokimoriError as fault:
                 log.warning("the address of the store of before goes on: %s", fault)
         return self._known if now < self._until else self._known[:1]
 
-    def _become(self, url: str, now: float) -> None:
+    def _take_url(self, url: str, now: float) -> None:
         if url == self._url:
             return
         newest = self._address_of(url)  # first: of a file that is half written there is no place

@@ -83,7 +83,7 @@ class Rehearsal:
             self._runs_dir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tokimori-rehearsal-")))
             self._threads = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="rehearsal"))
             self._runner, self._loop = asyncio.Runner(), asyncio.Runner()
-            stack.callback(self._here, self._runner.close)
+            stack.callback(self._outside_loop, self._runner.close)
             stack.callback(lambda: self._threads.submit(self._loop.close).result())
             handlers = tuple(route.handler for route in self.app.routes)
             self.node = ManualNode(
@@ -164,9 +164,9 @@ class Rehearsal:
             message = "a function that the rehearsal runs can't let time pass, nor look at its runs"
             raise Refused(message, field="app", value=self.app.name, allowed="the test itself")
         with self._turn:
-            return self._here(partial(self._runner.run, coroutine))
+            return self._outside_loop(partial(self._runner.run, coroutine))
 
-    def _here(self, act: Callable[[], _T]) -> _T:
+    def _outside_loop(self, act: Callable[[], _T]) -> _T:
         """Return what the act does, in a thread of its own if an event loop runs in this one: in a test that awaits."""
         try:
             asyncio.get_running_loop()

@@ -54,7 +54,7 @@ class TracedExecutor:
     async def open(self, report: Callable[[Report], None]) -> None:
         """See `Executor.open`."""
         self._report = report
-        await self._inner.open(self._told)
+        await self._inner.open(self._receive_report)
 
     def start(self, tasks: Sequence[AttemptTask]) -> None:
         """See `Executor.start`."""
@@ -90,7 +90,7 @@ class TracedExecutor:
             log.exception("no span was begun for the run %s", task.run_id)
             return task
 
-    def _told(self, report: Report) -> None:
+    def _receive_report(self, report: Report) -> None:
         if isinstance(report, Ended):
             self._finish(report)
         if self._report is not None:

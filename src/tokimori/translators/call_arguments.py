@@ -85,17 +85,17 @@ class _Values:
             case dict() if all(isinstance(key, str) for key in value):
                 return {key: self.plain(f"{name}.{key}", each, depth + 1) for key, each in value.items()}
             case Record(name="datetime.datetime"):
-                return self._told(name, value, read_datetime(name, value).text())
+                return self._warned(name, value, read_datetime(name, value).text())
             case Record(name="datetime.date"):
-                return self._told(name, value, read_date(name, value).isoformat())
+                return self._warned(name, value, read_date(name, value).isoformat())
             case Record(name="decimal.Decimal", arguments=(str() as number,)):
-                return self._told(name, value, number)
+                return self._warned(name, value, number)
             case Record(name="datetime.timedelta"):
                 length: timedelta = read_timedelta(name, value)
-                return self._told(name, value, length.total_seconds())
+                return self._warned(name, value, length.total_seconds())
             case _:
                 raise refusal(name, value, "JSON values: texts, numbers, lists, dicts, dates, decimals")
 
-    def _told(self, name: str, value: Record, plain: object) -> object:
+    def _warned(self, name: str, value: Record, plain: object) -> object:
         self._warnings.add(name, plain, f"it was a {value.name}, and JSON has none: the function gets this")
         return plain

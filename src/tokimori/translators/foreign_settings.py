@@ -133,7 +133,7 @@ def settings_of(found: Sequence[Became]) -> dict[str | None, dict[str, object]]:
 
 def write_settings(found: Sequence[Became], head: str) -> str:
     """Return the file of settings, with comments on keys without an equal, and on differences."""
-    told = [f"{name_of(each)} = {each.given}: {_told(each)}" for each in found]
+    told = [f"{name_of(each)} = {each.given}: {_comment_of(each)}" for each in found]
     parts = ["".join(f"# {_line(line)}\n" for line in (head, *told))]
     for env, settings in settings_of(found).items():
         prefix = "" if env is None else f"env.{write_key(env)}"
@@ -211,7 +211,7 @@ def name_of(each: Became) -> str:
     return each.key if each.env is None else f"{each.env}.{each.key}"
 
 
-def _told(each: Became) -> str:
+def _comment_of(each: Became) -> str:
     """Return the comment above the value of a setting."""
     return "; ".join(part for part in (f"became {', '.join(each.settings)}" if each.settings else "", each.why) if part)
 

@@ -93,7 +93,7 @@ def read_zone(name: str, value: object) -> str:
     """Return the name of a time zone: of pytz, of zoneinfo, or of UTC. Raises `InvalidInput`."""
     match value:
         case Record(name=found, arguments=(str() as zone, *_)) if found in _ZONES:
-            return _known(name, zone)
+            return _checked_zone(name, zone)
         case Record(name=found) if found in _UTC:
             return "UTC"
         case Record(name="datetime.timezone", arguments=(Record() as offset, *_)):
@@ -104,7 +104,7 @@ def read_zone(name: str, value: object) -> str:
     raise refusal(name, value, "a zone by name, as zoneinfo and pytz have")
 
 
-def _known(name: str, zone: str) -> str:
+def _checked_zone(name: str, zone: str) -> str:
     try:
         return check_zone(zone, field=name)
     except InvalidInput as fault:

@@ -101,7 +101,7 @@ class _PhpReader:
         self._place = min(self._place + 1, len(self._tokens) - 1)
         return token
 
-    def _comes(self, text: str) -> bool:
+    def _take_sign(self, text: str) -> bool:
         if self._tokens[self._place].text != text or self._tokens[self._place].kind != "sign":
             return False
         self._next()
@@ -121,7 +121,7 @@ class _PhpReader:
                 return PhpValue(self._class(token.text.removesuffix("::class")), token.line)
             case "word" if token.text.lower() in _CONSTANTS:
                 return PhpValue(_CONSTANTS[token.text.lower()], token.line)
-            case "word" if token.text.lower() == "array" and self._comes("("):
+            case "word" if token.text.lower() == "array" and self._take_sign("("):
                 return self._array(token.line, ")", depth)
             case "sign" if token.text == "[":
                 return self._array(token.line, "]", depth)
@@ -139,15 +139,15 @@ class _PhpReader:
 
     def _array(self, line: int, end: str, depth: int) -> PhpValue:
         members: list[tuple[str | None, PhpValue]] = []
-        while not self._comes(end):
+        while not self._take_sign(end):
             value = self.value(depth + 1)
             key = None
-            if self._comes("=>"):
+            if self._take_sign("=>"):
                 key = str(value.content)
                 value = PhpValue((inner := self.value(depth + 1)).content, value.line if key else inner.line)
             members.append((key, value))
-            if not self._comes(","):
-                if not self._comes(end):
+            if not self._take_sign(","):
+                if not self._take_sign(end):
                     raise self.fault(self._tokens[self._place].line, f"`,` or `{end}` is missing")
                 break
         return PhpValue(members, line)

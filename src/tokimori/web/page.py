@@ -139,7 +139,7 @@ class Page:
         except TokimoriError as error:
             return await self._drawn(request, {**values, "error": error}, "error.html", error.status)
         if isinstance(shown, Moved):
-            return self._told(RedirectResponse(shown.to, 303), shown.told)
+            return self._with_toast(RedirectResponse(shown.to, 303), shown.told)
         response = await self._drawn(request, {**values, **shown}, screen.template, int(str(shown.get("status", 200))))
         response.headers["server-timing"] = f"page;dur={1000 * (self._clock.monotonic() - began):.0f}"
         return response
@@ -190,9 +190,9 @@ class Page:
             return await self._answered(request, act, told, form, given)
         back = None if told.bad else act.back
         response = RedirectResponse(back or own_address(given.get("back")) or f"/{act.noun}", 303)
-        return self._told(response, told)
+        return self._with_toast(response, told)
 
-    def _told(self, response: Response, told: toasts.Toast | None) -> Response:
+    def _with_toast(self, response: Response, told: toasts.Toast | None) -> Response:
         """Return the response with the toast for the next page."""
         if told is None:
             return response

@@ -46,7 +46,7 @@ def bars(runs: Sequence[Run]) -> Markup:
         high = _height(length, usual) if length is not None else _USUAL if run.state is RunState.RUNNING else 1.5
         foot = f"M{x} 22v-2.5" if run.state is RunState.FAILED else ""
         drawn[tone] = f"{drawn.get(tone, '')}M{x} {_BASE}v-{high:g}{foot}"
-    said = _said(runs)
+    said = _states_text(runs)
     paths = "".join(f'<path class="s w5 {tone}" d="{path}"/>' for tone, path in drawn.items())
     return Markup(  # noqa: S704  made of numbers and of words of ours
         f'<svg class="bars" width="{BARS * _STEP}" height="24" role="img" aria-label="{said}">'
@@ -58,7 +58,7 @@ def _height(length: int, usual: int) -> float:
     return _USUAL if usual == 0 else min(_MOST, max(3, round(_USUAL * length / usual)))
 
 
-def _said(runs: Sequence[Run]) -> str:
+def _states_text(runs: Sequence[Run]) -> str:
     if not runs:
         return "no runs yet"
     states = [run.state for run in runs]
@@ -125,7 +125,7 @@ def strip(minutes: Sequence[Minute], now: Moment, marks: Sequence[Minute]) -> Ma
         if each.failed:
             red = round(each.failed * scale, 1)
             drawn.append(_bar("f bad", x, base - high, red))
-    drawn += list(_told(minutes, since, scale, base))
+    drawn += list(_failure_labels(minutes, since, scale, base))
     for number, each in enumerate(marks):
         x = _percent(each.at, since)
         place = f"{'m' if x > 4 else ''}{' odd' if number % 2 else ''}"  # the first one has no room at its left
@@ -138,7 +138,7 @@ def strip(minutes: Sequence[Minute], now: Moment, marks: Sequence[Minute]) -> Ma
     return Markup(f'<svg width="100%" height="94" role="img" aria-label="{said}">{"".join(drawn)}</svg>')  # noqa: S704
 
 
-def _told(minutes: Sequence[Minute], since: int, scale: float, base: int) -> Iterator[str]:
+def _failure_labels(minutes: Sequence[Minute], since: int, scale: float, base: int) -> Iterator[str]:
     """Yield how many failed in the worst minutes, none so near to another that one covers the other."""
     told, apart = list[Minute](), list[Minute]()  # the latter on phones, too
     for each in sorted((each for each in minutes if each.failed), key=lambda minute: -minute.failed):

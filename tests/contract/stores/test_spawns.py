@@ -225,7 +225,7 @@ async def test_many_are_made_in_pieces(store: Store, worker: Worker) -> None:
         await end(store, worker, new[0], result="1")
         if left == 3:
             assert stale.details.spawned is not None and stale.details.spawned.left == 8
-            assert await families._bear(stale, stale.details.spawned, other.id, later(2))
+            assert await families._make_next(stale, stale.details.spawned, other.id, later(2))
             assert await families.look(run.id, worker.id, later(2)) == later(2)
         stale = run
     assert sorted(int(each.run.payload or "") for each in found) == list(range(MANY))

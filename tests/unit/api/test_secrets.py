@@ -50,7 +50,7 @@ async def test_rotating_and_deleting(door: Asker) -> None:
     assert (await door.ask("DELETE", f"{EVERY}/DB", headers=[("host", "localhost")])).status == 404
 
 
-@pytest.mark.parametrize("call", ["secrets.open", "secrets._value_of", "secrets._known", "vault.open"])
+@pytest.mark.parametrize("call", ["secrets.open", "secrets._value_of", "secrets._document_or_none", "vault.open"])
 async def test_no_call_opens_a_secret(door: Asker, call: str) -> None:
     """What the node itself asks is no method of a door."""
     assert (await door.post(f"/api/v2/calls/{call}", {"args": ["DB"]})).status == 404

@@ -55,10 +55,10 @@ class FunctionExecutor:
         self._changed = changed or _nobody_told
         self._processes: Processes | Attached | None = None
         if app is not None and app.attached:
-            self._processes = Attached(app, heard=self._heard, ready=self._get_on, died=self._died)
+            self._processes = Attached(app, heard=self._receive_messages, ready=self._get_on, died=self._died)
         elif app is not None:
             self._processes = Processes(
-                app, heard=self._heard, ready=self._get_on, died=self._died, changed=self._take_over
+                app, heard=self._receive_messages, ready=self._get_on, died=self._died, changed=self._take_over
             )
 
     async def load(self) -> wire.Hello | None:
@@ -274,7 +274,7 @@ class FunctionExecutor:
 
     # From the processes
 
-    def _heard(self, process: WorkerProcess, messages: Sequence[wire.FromWorker]) -> None:
+    def _receive_messages(self, process: WorkerProcess, messages: Sequence[wire.FromWorker]) -> None:
         before, now = process.ended, boottime()
         boot = self._boot(now)
         for message in messages:

@@ -120,7 +120,7 @@ class WorkerConnection(asyncio.Protocol):
 
     def _read(self, piece: bytes) -> None:
         try:
-            messages = self._told(piece)
+            messages = self._messages_in(piece)
             if messages and self._number is None:
                 self._introduce(messages.pop(0))
             if messages and self._number is not None:
@@ -129,7 +129,7 @@ class WorkerConnection(asyncio.Protocol):
             log.warning("a worker process sent an unknown message, and is disconnected: %s", fault)
             self._line.abort()
 
-    def _told(self, piece: bytes) -> list[Any]:
+    def _messages_in(self, piece: bytes) -> list[Any]:
         try:
             return self._frames.feed(piece)
         except NotUnderstood as fault:

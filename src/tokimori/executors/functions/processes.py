@@ -53,7 +53,7 @@ class Processes:
         self._settings = app.keeper()
         self._heard, self._ready, self._died = heard, ready, died
         self._work, self._ending = Background(), Background()
-        self._posts = KeeperPosts(self._settings, self._told, self._keeper_died, self._work)
+        self._posts = KeeperPosts(self._settings, self._receive_notice, self._keeper_died, self._work)
         self._listener = WorkerListener(
             app.state_dir / "sockets",
             app.secret,
@@ -287,7 +287,7 @@ class Processes:
             process.phase = Phase.CUT_OFF
             self.kill(process)
 
-    def _told(self, _: KeeperPost, notice: keeper_wire.Notice) -> None:
+    def _receive_notice(self, _: KeeperPost, notice: keeper_wire.Notice) -> None:
         match notice:
             case keeper_wire.OutputGrew(number=number):
                 process = self._processes.get(number)
@@ -299,7 +299,7 @@ class Processes:
                 if process is not None:
                     unasked = notice.cause == keeper_wire.EndCause.EXIT
                     ending, words = ending_of(notice)
-                    self._exited(process, partial(self._gone, [process], ending, words, unasked=unasked))
+                    self._exited(process, partial(self._handle_ends, [process], ending, words, unasked=unasked))
             case _:
                 pass
 
@@ -312,7 +312,9 @@ class Processes:
         self._farewells[process.number] = farewell
         asyncio.get_running_loop().call_later(LAST_WORDS, self._cut_off, process.number)
 
-    def _gone(self, processes: Sequence[WorkerProcess], ending: str, words: str = "", *, unasked: bool = True) -> None:
+    def _handle_ends(
+        self, processes: Sequence[WorkerProcess], ending: str, words: str = "", *, unasked: bool = True
+    ) -> None:
         """Handle the end of processes that have ended together."""
         found = [each for each in processes if self._processes.pop(each.number, None) is not None]
         if self._closing or not found:
@@ -383,4 +385,4 @@ class Processes:
     async def _bury(self, post: KeeperPost, lost: Sequence[WorkerProcess]) -> None:
         pid, status = await post.bury()
         log.warning("a keeper of worker processes died (%s)", how(pid, status))
-        self._gone(lost, f"its keeper died: {how(pid, status)}")
+        self._handle_ends(lost, f"its keeper died: {how(pid, status)}")

@@ -81,7 +81,7 @@ class HttpExecutor(LoopExecutor[HttpAttempt]):
         timeout = TIMEOUT if task.timeout is None else task.timeout
         try:
             async with asyncio.timeout(timeout):
-                meaning = await self._asked(attempt)
+                meaning = await self._send(attempt)
         except TimeoutError:
             return TimedOut(f"it took longer than {timeout:g} s")
         except (InvalidInput, Refused) as fault:
@@ -93,7 +93,7 @@ class HttpExecutor(LoopExecutor[HttpAttempt]):
         await asyncio.sleep(within)
         return TimedOut(f"the service did not say within {within:g} s how it ended")
 
-    async def _asked(self, attempt: HttpAttempt) -> Outcome | Later:
+    async def _send(self, attempt: HttpAttempt) -> Outcome | Later:
         task, target = attempt.task, attempt.target
         callback = None
         if target.callback_within is not None:

@@ -239,7 +239,7 @@ class Body:
         last = bytes(self._tail[-KEPT:])
         missing = KEPT - len(last)
         tail = bytes(self._head[-missing:]) + last if missing else last
-        return Output(run_id=run_id, attempt=attempt, size=self.size, tail=tail, times=self._told())
+        return Output(run_id=run_id, attempt=attempt, size=self.size, tail=tail, times=self._line_times())
 
     def output(self, run_id: RunId, attempt: int) -> Output | None:
         """Return the whole output at the end; None if it is empty."""
@@ -247,9 +247,9 @@ class Body:
         if not self.size:
             return None
         head, tail = bytes(self._head), bytes(self._tail[-KEPT:])
-        return Output(run_id=run_id, attempt=attempt, size=self.size, head=head, tail=tail, times=self._told())
+        return Output(run_id=run_id, attempt=attempt, size=self.size, head=head, tail=tail, times=self._line_times())
 
-    def _told(self) -> bytes:
+    def _line_times(self) -> bytes:
         return times_since(Moment(self._clock.now() - int(boottime() * SECOND)), self._times.told())
 
     def result(self) -> str | None:

@@ -63,7 +63,7 @@ def is_short(fault: BaseException | None) -> bool:
 def see(pid: int) -> ProcessSeen | None:
     """Return the process, unless it is gone or a zombie."""
     try:
-        text = _told(f"/proc/{pid}/stat")
+        text = _read_proc(f"/proc/{pid}/stat")
     except OSError:
         return None
     state, _parent, group, session, *rest = text[text.rindex(b")") + 2 :].split(maxsplit=20)
@@ -90,7 +90,7 @@ class Use(NamedTuple):
 def use_of(pid: int) -> tuple[int, Use] | None:
     """Return the group of a process and what it uses; None if it is gone."""
     try:
-        text = _told(f"/proc/{pid}/stat")
+        text = _read_proc(f"/proc/{pid}/stat")
     except OSError:
         return None
     told = text[text.rindex(b")") + 2 :].split(maxsplit=22)
@@ -119,12 +119,12 @@ def everything() -> Iterator[ProcessSeen]:
 def environment(pid: int, most: int = -1) -> list[bytes]:
     """Return the `NAME=value` entries of a process, in the first `most` bytes; none if it can't be read."""
     try:
-        return _told(f"/proc/{pid}/environ", most).split(b"\0")
+        return _read_proc(f"/proc/{pid}/environ", most).split(b"\0")
     except OSError:
         return []
 
 
-def _told(file: str, most: int = -1) -> bytes:
+def _read_proc(file: str, most: int = -1) -> bytes:
     """Return the content of a file of /proc. Raises `OSError`."""
     with open(file, "rb", buffering=0) as opened:  # noqa: PTH123  a path and a buffer take longer than all else
         return opened.read(most) or b""
@@ -156,9 +156,9 @@ class Title:
     def __init__(self) -> None:
         self._start = self._size = 0
         try:
-            fields = _told("/proc/self/stat").rpartition(b")")[2].split()
+            fields = _read_proc("/proc/self/stat").rpartition(b")")[2].split()
             start, end = int(fields[45]), int(fields[46])  # arg_start and arg_end, proc(5)
-            if 0 < start < end and ctypes.string_at(start, end - start) == _told("/proc/self/cmdline"):
+            if 0 < start < end and ctypes.string_at(start, end - start) == _read_proc("/proc/self/cmdline"):
                 self._start, self._size = start, end - start
         except (OSError, ValueError, IndexError):
             pass

@@ -26,13 +26,13 @@ class Redaction:
     def feed(self, data: bytes) -> bytes:
         """Return the bytes that can be shown after this piece."""
         seen = self._held + data
-        return self._told(seen, min((_open_at(seen, needle) for needle in self._needles), default=len(seen)))
+        return self._redacted(seen, min((_open_at(seen, needle) for needle in self._needles), default=len(seen)))
 
     def finish(self) -> bytes:
         """Return the rest."""
-        return self._told(self._held, len(self._held))
+        return self._redacted(self._held, len(self._held))
 
-    def _told(self, seen: bytes, end: int) -> bytes:
+    def _redacted(self, seen: bytes, end: int) -> bytes:
         """Return all bytes up to `end`, behind which a needle may have begun; the rest is held."""
         told, at = bytearray(), self._covered
         for start, stop in _merged(_occurrences(seen, self._needles)):

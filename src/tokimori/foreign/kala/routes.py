@@ -185,9 +185,9 @@ class Kala:
 
     async def _run(self, job_id: JobId) -> None:
         """Run the job, and wait for its end and the ends of all runs after it."""
-        await self._ended(await self._asked(job_id))
+        await self._ended(await self._triggered(job_id))
 
-    async def _asked(self, job_id: JobId) -> Run:
+    async def _triggered(self, job_id: JobId) -> Run:
         """Return a run of the job. It waits while another one waits in line, because Kala runs them one by one."""
         while True:
             try:
@@ -236,7 +236,7 @@ def _of(job: Job, runs: Sequence[Run]) -> list[Run]:
 
 async def _while_it_waits(request: Request, work: Awaitable[None]) -> None:
     """Wait for the work while the client is connected. The work itself goes on without it."""
-    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_left(request))
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_until_disconnect(request))
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
@@ -246,7 +246,7 @@ async def _while_it_waits(request: Request, work: Awaitable[None]) -> None:
         leaving.cancel()
 
 
-async def _left(request: Request) -> None:
+async def _until_disconnect(request: Request) -> None:
     """Wait until the client has disconnected, after its body."""
     await request.body()
     while (await request.receive())["type"] != "http.disconnect":

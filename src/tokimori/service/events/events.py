@@ -220,7 +220,7 @@ class Events(Notices[M]):
         is_told = of_audit and wanted is not EventKind.DEFINITIONS
         found = await self._look(wanted, after, wait, filters, scope, of_audit=is_told)
         return FoundTold(
-            events=[_told(item, at) for item, at in found.told], after=found.after, gap=found.gap, over=found.over
+            events=[_event_of(item, at) for item, at in found.told], after=found.after, gap=found.gap, over=found.over
         )
 
     async def _look(
@@ -298,7 +298,7 @@ def _id_of(item: EndedRun | Changed) -> str:
     return f"{item.id}.{item.state}" if isinstance(item, EndedRun) else item.id
 
 
-def _told(item: EndedRun | Changed, at: str) -> AnyEvent:
+def _event_of(item: EndedRun | Changed, at: str) -> AnyEvent:
     if isinstance(item, EndedRun):
         return AnyEvent(id=_id_of(item), position=at, run=item)
     return AnyEvent(id=item.id, position=at, change=item)

@@ -235,7 +235,7 @@ class NoticeBoard:
         found = [*await self._store.list_runs(running), *await self._store.list_runs(standing)]
         live: dict[str, Run] = {run.id: run for run in found}
         before, self._live = self._live or {}, live
-        moved = [run for run in live.values() if _standing(run) != _standing(before.get(run.id))]
+        moved = [run for run in live.values() if _shown_state(run) != _shown_state(before.get(run.id))]
         gone = [run for run_id, run in before.items() if run_id not in live]
         return [item for run in (*moved, *gone) for item in _of_run(run)]
 
@@ -303,7 +303,7 @@ def _time() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _standing(run: Run | None) -> object:
+def _shown_state(run: Run | None) -> object:
     if run is None:
         return None
     far = (run.details.progress, run.details.progress_text)

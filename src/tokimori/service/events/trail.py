@@ -43,7 +43,7 @@ class Trail:
         newest = await self._newest(place, limit)
         if newest is None:
             return await self._in_spans(place, limit)
-        return await _told(newest, None, limit)
+        return await _read_trail(newest, None, limit)
 
     async def _newest(self, place: EndPlace, limit: int) -> Sequence[Document] | None:
         """Return all from there on; None: they are more than can be read at once."""
@@ -68,7 +68,7 @@ class Trail:
             found = _behind(page, place)
             if found or end >= newest:
                 self._span = max(1, span)
-                return await _told(found, None if end >= newest else EndPlace(Moment(end + 1)), limit)
+                return await _read_trail(found, None if end >= newest else EndPlace(Moment(end + 1)), limit)
             begin, span = Moment(end + 1), max(1, span) * 2
 
     async def _of_moment(self, page: Sequence[Document], place: EndPlace, most: int) -> Sequence[Document]:
@@ -89,7 +89,7 @@ def _behind(page: Sequence[Document], place: EndPlace) -> Sequence[Document]:
     return sorted(found, key=lambda each: (written_at(each.name), each.name))
 
 
-async def _told(entries: Sequence[Document], rest: EndPlace | None, limit: int) -> ChangeTrail:
+async def _read_trail(entries: Sequence[Document], rest: EndPlace | None, limit: int) -> ChangeTrail:
     """Read entry by entry, and yield to the loop: one of a large job takes a millisecond."""
     told = list[Changed]()
     for each in entries:

@@ -71,7 +71,7 @@ class WhyReader:
 
     async def of_run(self, run: Run, job: Job | None) -> WhyReading:
         """Read everything that may hold the run, in detail if it has not started."""
-        now, beside = await self._now(), await self._beside(run)
+        now, beside = await self._now(), await self._other_holder(run)
         if run.state is RunState.RUNNING:
             return WhyReading(now=now, job=job, run=run, nodes=await nodes_of(self._store), beside=beside)
         if run.state is RunState.WAITING and run.details.spawned is not None:
@@ -90,7 +90,7 @@ class WhyReader:
             live += (each for each in ids if each not in ended)
         return len(live), await parent_runs(self._store, live[:NAMED])
 
-    async def _beside(self, run: Run) -> Run | None:
+    async def _other_holder(self, run: Run) -> Run | None:
         """Return the run that held the key of a unique run meanwhile: the first one, among the job's newest."""
         if run.details.beside is not None:
             with suppress(NotFound):

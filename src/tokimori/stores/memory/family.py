@@ -30,7 +30,7 @@ def bear_children(tables: Tables, parents: Sequence[Run], steps: Mapping[RunId, 
         births += steps_after(parent, steps.get(parent.id, ()), jobs)
     for child in in_order(births):
         if (ready := _joined(tables, child)) is not None:
-            _bear(tables, ready)
+            _make_child(tables, ready)
 
 
 def _followers(tables: Tables, parent: Run) -> Iterator[Follower]:
@@ -51,7 +51,7 @@ def _joined(tables: Tables, child: Child) -> Child | None:
     return ready
 
 
-def _bear(tables: Tables, child: Child) -> None:
+def _make_child(tables: Tables, child: Child) -> None:
     job = child.follower.job
     reason = child.reason(has_room=tables.has_room(job, 1))
     if child.step is not None and (child.step.id in tables.live or child.step.id in tables.history):

@@ -123,7 +123,7 @@ def _take(tables: Tables, claim: Claim, now: Moment) -> list[RunRow]:
 def settle(tables: Tables, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
     nodes = {node.id: node.state for node in tables.nodes.values()}
     rows = {change.run_id: tables.live.get(change.run_id) or tables.history.get(change.run_id) for change in changes}
-    standings = {run_id: _standing(row) for run_id, row in rows.items() if row is not None}
+    standings = {run_id: _run_standing(row) for run_id, row in rows.items() if row is not None}
     verdicts, freed = judged(changes, standings, by, nodes), Freed()
     applied = [change for change, verdict in zip(changes, verdicts, strict=True) if verdict is Verdict.APPLIED]
     for change in applied:
@@ -146,7 +146,7 @@ def settle(tables: Tables, changes: Sequence[Change], by: NodeId, now: Moment) -
     return verdicts
 
 
-def _standing(row: RunRow) -> RunStanding:
+def _run_standing(row: RunRow) -> RunStanding:
     run = row.run
     return RunStanding(run.state, run.node_id, run.token, row.settled_by, row.settled_token)
 

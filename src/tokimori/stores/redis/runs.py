@@ -110,10 +110,10 @@ def born_map(run: Run) -> dict[str, object]:
 
 
 async def get_run(db: RedisConnections, run_id: RunId) -> Run:
-    return _known(await db.do("HGETALL", f"{db.address.prefix}run:{run_id}"), run_id)
+    return _run_in(await db.do("HGETALL", f"{db.address.prefix}run:{run_id}"), run_id)
 
 
-def _known(flat: list[str] | None, run_id: RunId) -> Run:
+def _run_in(flat: list[str] | None, run_id: RunId) -> Run:
     return run_of(existing(flat or None, no_run(run_id)))
 
 
@@ -193,11 +193,11 @@ async def output(db: RedisConnections, run_id: RunId, attempt: int) -> Output | 
 
 
 async def cancel_run(db: RedisConnections, run_id: RunId, reason: str, now: Moment, unbegun: int | None = None) -> Run:
-    return _known(await db.run("cancel_run", id=run_id, reason=reason, now=now, unbegun=unbegun), run_id)
+    return _run_in(await db.run("cancel_run", id=run_id, reason=reason, now=now, unbegun=unbegun), run_id)
 
 
 async def hold_run(db: RedisConnections, run_id: RunId, reason: str) -> Run:
-    run = _known(await db.run("hold_run", id=run_id, reason=reason), run_id)
+    run = _run_in(await db.run("hold_run", id=run_id, reason=reason), run_id)
     may_hold(run)
     return run
 
@@ -207,7 +207,7 @@ async def hasten_run(db: RedisConnections, run: Run, due: Moment, nominal: Momen
 
 
 async def resume_run(db: RedisConnections, run_id: RunId, told: tuple[Details, Details] | None = None) -> Run:
-    run = _known(await db.run("resume_run", id=run_id, told=told and list(map(encode_details, told))), run_id)
+    run = _run_in(await db.run("resume_run", id=run_id, told=told and list(map(encode_details, told))), run_id)
     may_resume(run)
     return run
 

@@ -109,7 +109,7 @@ class ConnectionThread:
             place = file_at(self._path), islink(self._path)  # noqa: PTH114  as in `file_at`
             db.set_progress_handler(self._is_late if self._reads else None, _STEPS)
         except (sqlite3.Error, StoreError) as fault:
-            self._opened.error = _told(fault, self._path)
+            self._opened.error = _as_store_error(fault, self._path)
             self._answer([self._opened, self._closed])
             return
         self._answer([self._opened])
@@ -161,7 +161,7 @@ class ConnectionThread:
             _roll_back(db)
             group = group or waiting
             for request in group:
-                request.error = _told(fault, self._path)
+                request.error = _as_store_error(fault, self._path)
         return group, waiting[len(group) :]
 
     def _check_same(self, db: sqlite3.Connection, opened: object) -> None:
@@ -189,7 +189,7 @@ class ConnectionThread:
         except Exception as fault:
             if not db.in_transaction:
                 raise
-            request.error = _told(fault, self._path)
+            request.error = _as_store_error(fault, self._path)
             if not self._reads:
                 db.execute("ROLLBACK TO request")
         finally:
@@ -213,7 +213,7 @@ def _roll_back(db: sqlite3.Connection) -> None:
         db.execute("ROLLBACK")
 
 
-def _told(fault: Exception, path: str) -> Exception:
+def _as_store_error(fault: Exception, path: str) -> Exception:
     return store_error(fault, path) if isinstance(fault, sqlite3.Error) else fault
 
 

@@ -86,7 +86,7 @@ def bear_children(
             births += steps_after(parent, steps[parent.id], jobs)
     for child in in_order(births):
         if (ready := _joined(db, child)) is not None:
-            _bear(db, ready)
+            _make_child(db, ready)
 
 
 def _joined(db: sqlite3.Connection, child: Child) -> Child | None:
@@ -101,7 +101,7 @@ def _joined(db: sqlite3.Connection, child: Child) -> Child | None:
     return ready
 
 
-def _bear(db: sqlite3.Connection, child: Child) -> None:
+def _make_child(db: sqlite3.Connection, child: Child) -> None:
     (incarnation, _), most = child.key, child.follower.most_active
     reason = child.reason(has_room=most is None or has_room(lines.count_active(db, incarnation), 1, most))
     if reason is None:

@@ -114,12 +114,12 @@ def _row(visit: Visit, each: Recorded) -> Row:
         said(entry.of, to=_place(entry.of)),
         said(entry.who or "unknown"),
         when(visit, entry.at),
-        said(_told(entry.before, entry.after), "q"),
+        said(_change_word(entry.before, entry.after), "q"),
     )
     return Row(f"entry {each.id}", cells)
 
 
-def _told(before: Any, after: Any) -> str:
+def _change_word(before: Any, after: Any) -> str:
     if before is None:
         return "" if after is None else "new"
     return "gone" if after is None else "changed"

@@ -85,7 +85,7 @@ async def _update(service: Service, name: str, given: Given) -> Receipt:
     return Receipt(f"Calendar {name} changed: its jobs keep the new days", path("calendars", name))
 
 
-async def _known(service: Service, name: str) -> Given:
+async def _current_values(service: Service, name: str) -> Given:
     each = await service.calendars.get(name)
     return {
         "dates": "\n".join(each.dates),
@@ -105,7 +105,7 @@ _FIELDS: Final = (
 )
 ACTS: Final = (
     Act("calendars.add", "Add", "added", _add, fields=_FIELDS, makes="New calendar"),
-    Act("calendars.update", "Change", "changed", _update, fields=_FIELDS, fill=_known),
+    Act("calendars.update", "Change", "changed", _update, fields=_FIELDS, fill=_current_values),
     Act("calendars.delete", "Delete", "deleted", _delete, sure="There is no undo.", back="/calendars"),
 )
 SCREENS: Final = (

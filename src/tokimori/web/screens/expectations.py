@@ -124,7 +124,7 @@ async def _set(service: Service, name: str, given: Given) -> Receipt:
     return Receipt(f"{name} is expected", path("expectations", name))
 
 
-async def _known(service: Service, name: str) -> Given:
+async def _current_values(service: Service, name: str) -> Given:
     each = await service.expectations.get(name)
     return {"within": f"{each.within:g}s", "description": each.description or ""}
 
@@ -165,7 +165,7 @@ ACTS: Final = (
             Field("description", "What it is"),
         ),
         makes="Expect something",
-        fill=_known,
+        fill=_current_values,
     ),
     Act(
         "expectations.delete",

@@ -34,7 +34,7 @@ class Clash(NamedTuple):
 async def show(visit: Visit) -> Shown:
     """Return the form with the texts of the job."""
     job = await _job(visit)
-    texts = {} if job is None else texts_of(_said(job))
+    texts = {} if job is None else texts_of(_fields_of(job))
     return await _shown(visit, job, "", texts)
 
 
@@ -45,10 +45,10 @@ async def take(visit: Visit, form: Form) -> Shown:
     job_id = _one(form, "id").strip()
     is_edit, clashes = job is not None and _is_edit(visit), list[Clash]()
     if job is not None and is_edit and _one(form, "tag") != tag_of(job):
-        typed, clashes = _merged(_texts(_one(form, "base")), texts_of(_said(job)), typed)
+        typed, clashes = _merged(_texts(_one(form, "base")), texts_of(_fields_of(job)), typed)
     fault: TokimoriError | None = None
     try:
-        said = fields_in(typed, {} if job is None else _said(job))
+        said = fields_in(typed, {} if job is None else _fields_of(job))
         definition_from(_without_count(said), time_zone=visit.service.time_zone)
         if _one(form, "do") == "save" and not clashes:
             return await _save(visit, job if is_edit else None, job_id, said)
@@ -57,7 +57,7 @@ async def take(visit: Visit, form: Form) -> Shown:
     except Outdated as late:  # between the look and the edit: the form is compared with the job as it is now
         job, fault = await _job(visit), late
         if job is not None:
-            typed, clashes = _merged(_texts(_one(form, "base")), texts_of(_said(job)), typed)
+            typed, clashes = _merged(_texts(_one(form, "base")), texts_of(_fields_of(job)), typed)
     except TokimoriError as wrong:
         fault = wrong
     return await _shown(visit, job, job_id, typed, fault=fault, clashes=clashes)
@@ -83,7 +83,7 @@ async def _shown(
     clashes: Sequence[Clash] = (),
 ) -> Shown:
     is_edit = job is not None and _is_edit(visit)
-    old = {} if job is None else texts_of(_said(job))
+    old = {} if job is None else texts_of(_fields_of(job))
     wrong = fault if isinstance(fault, InvalidInput) else None
     found = await _preview(visit, texts)
     if found is not None and found.error and place_of(wrong) is None:
@@ -142,7 +142,7 @@ def _is_edit(visit: Visit) -> bool:
     return visit.path.endswith("/edit")
 
 
-def _said(job: Job) -> Mapping[str, object]:
+def _fields_of(job: Job) -> Mapping[str, object]:
     return cast(Mapping[str, object], job_fields_of(job))
 
 

@@ -37,7 +37,7 @@ async def show(visit: Visit) -> Shown:
     rows = [_row(visit, each, taken[each.id]) for each in alive]
     tables = [Table("Nodes", _COLUMNS, rows, "No node takes part, so nothing runs. This starts one:", "tokimori serve")]
     if gone:
-        went = [_gone(visit, each) for each in gone]
+        went = [_gone_row(visit, each) for each in gone]
         tables.append(Table("Nodes that went", _GONE, went, head=f"Gone, the last {len(gone)}"))
     return {
         "noun": Noun(
@@ -82,7 +82,7 @@ def _acts(each: NodeRecord) -> Sequence[str]:
     return ("nodes.resume" if each.drained else "nodes.drain",)
 
 
-def _gone(visit: Visit, each: NodeRecord) -> Row:
+def _gone_row(visit: Visit, each: NodeRecord) -> Row:
     was = f"{'program' if each.is_program else 'node'} {each.version}, pid {each.pid}"
     lost = state("lost", "no beat") if each.state is NodeState.DEAD else state("finished", "left")
     return Row(f"node {each.id}", (lost, said(each.host, to=path("nodes", each.id)), said(was), when(visit, each.left)))

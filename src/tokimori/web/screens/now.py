@@ -108,7 +108,7 @@ async def show(visit: Visit) -> Shown:
     if (old := _moved(visit)) is not None:
         return old
     service = visit.service
-    standing = await _standing(visit)
+    standing = await _read_standing(visit)
     needs = await _needs(visit, standing)
     ended = await runs_in(service, *ENDS - {RunState.SKIPPED}, limit=ENDED_READ)
     ended = sorted(ended, key=lambda run: run.ended or run.due, reverse=True)[:ENDED_SHOWN]
@@ -139,12 +139,12 @@ def _moved(visit: Visit) -> Moved | None:
 
 async def badges(visit: Visit) -> Mapping[str, int]:
     """Return how much needs somebody, by entry of the rail; it may be some seconds old."""
-    standing = await visit.lately("standing", lambda: _standing(visit), BADGE_LASTS)
+    standing = await visit.lately("standing", lambda: _read_standing(visit), BADGE_LASTS)
     needs = len(standing.parked) + len(standing.alarms) + len(standing.failed) + len(standing.runs[RunState.HELD])
     return {"now": needs, "failures": len(standing.failed)}
 
 
-async def _standing(visit: Visit) -> Standing:
+async def _read_standing(visit: Visit) -> Standing:
     service = visit.service
     stopped_jobs = await visit.lately("stopped", lambda: _stopped(service))
     parked, paused = stopped_jobs[JobState.PARKED], stopped_jobs[JobState.PAUSED]

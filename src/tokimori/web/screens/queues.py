@@ -122,7 +122,7 @@ async def _set(service: Service, queue: str, given: Given) -> None:
     await service.queues.set(queue, given.get("rate", NO_RATE))
 
 
-async def _known(service: Service, queue: str) -> Given:
+async def _current_values(service: Service, queue: str) -> Given:
     return {"rate": (await service.queues.get(queue)).rate or ""}
 
 
@@ -136,7 +136,7 @@ async def _resume(service: Service, queue: str, given: Given) -> None:
 
 _RATE: Final = "how many of its runs start in any period, such as 100/1m; empty: any number"
 ACTS: Final = (
-    Act("queues.set", "Set rate of", "set", _set, fields=(Field("rate", "Rate", _RATE),), fill=_known),
+    Act("queues.set", "Set rate of", "set", _set, fields=(Field("rate", "Rate", _RATE),), fill=_current_values),
     Act("queues.resume", "Resume", "resumed", _resume),
     Act(
         "queues.pause",

@@ -97,7 +97,7 @@ async def _set(service: Service, name: str, given: Given) -> Receipt:
     return Receipt(f"Semaphore {name} has {_units(made)}", path("semaphores", name))
 
 
-async def _known(service: Service, name: str) -> Given:
+async def _current_values(service: Service, name: str) -> Given:
     each = await service.semaphores.get(name)
     return {"limit": "" if each.limit == MOST_UNITS else str(each.limit), "rate": each.rate or ""}
 
@@ -122,7 +122,7 @@ ACTS: Final = (
             Field("rate", "Rate", "how many are taken in any period, such as 100/1m; none takes it away"),
         ),
         makes="New semaphore",
-        fill=_known,
+        fill=_current_values,
     ),
     Act("semaphores.delete", "Delete", "deleted", _delete, sure="There is no undo.", back="/semaphores"),
 )

@@ -132,14 +132,14 @@ def _merged(visit: Visit, zone: str, lines: Sequence[LedgerLine], causes: Mappin
         yield Line(
             when=_span(visit, zone, first, last),
             state=word,
-            says=f"{count} {word}" if count > 1 else _asked(some[0]),
+            says=f"{count} {word}" if count > 1 else _origin_text(some[0]),
             why=why or causes.get(run_id or "", ""),
             to=None if run_id is None else path("runs", run_id),
             run="" if run_id is None else short(run_id),
         )
 
 
-def _asked(line: LedgerLine) -> str:
+def _origin_text(line: LedgerLine) -> str:
     return line.origin if line.origin not in (None, "schedule") and line.origin else ""
 
 

@@ -143,7 +143,9 @@ async def test_what_came_too_late_to_its_process_has_not_begun() -> None:
     pool.get_ready()
     executor.start([TASK])
     now = boottime()
-    executor._heard(pool.process, [wire.FunctionEnded(number=1, began=now, at=now, end=wire.LATE, text="late")])
+    executor._receive_messages(
+        pool.process, [wire.FunctionEnded(number=1, began=now, at=now, end=wire.LATE, text="late")]
+    )
     (ended,) = told
     assert isinstance(ended, Ended)
     assert (ended.outcome, ended.started) == (Released("late"), None)
@@ -197,7 +199,7 @@ async def test_a_start_is_told_only_of_who_still_runs_some_time_later() -> None:
     await executor.open(told.append)
     short = msgspec.structs.replace(TASK, run_id=RunId("r2"))
     executor.start([TASK, short])
-    executor._heard(pool.process, [wire.FunctionEnded(number=2, began=1.0, at=1.0, end=wire.SUCCEEDED)])
+    executor._receive_messages(pool.process, [wire.FunctionEnded(number=2, began=1.0, at=1.0, end=wire.SUCCEEDED)])
     assert [(type(each), each.run_id) for each in told] == [(Ended, "r2")]
     executor._tell_starts()
     executor._tell_starts()
@@ -219,7 +221,7 @@ async def test_what_is_said_together_is_heard_in_its_order() -> None:
         ended(number=9),
         ended(number=1),
     ]
-    executor._heard(pool.process, said)
+    executor._receive_messages(pool.process, said)
     assert [(type(each), each.run_id) for each in told] == [(Noted, "r2"), (Ended, "r2"), (Ended, "r1")]
     assert (sorted(pool.process.attempts), pool.asked) == ([3, 4], asked + 2)
 
@@ -233,7 +235,9 @@ async def test_who_has_begun_can_not_say_anew_how() -> None:
     executor.start([TASK])
     hello = wire.Hello(number=1, pid=7, app="a", handlers=[], patterns=[], jobs=[])
     said: list[wire.FromWorker] = [hello, wire.Unloadable(number=1, message="no")]
-    executor._heard(pool.process, said)
+    executor._receive_messages(pool.process, said)
     assert (told, pool.process.load) == ([], 1)
-    executor._heard(pool.process, [*said, wire.FunctionEnded(number=1, began=1.0, at=1.0, end=wire.SUCCEEDED), *said])
+    executor._receive_messages(
+        pool.process, [*said, wire.FunctionEnded(number=1, began=1.0, at=1.0, end=wire.SUCCEEDED), *said]
+    )
     assert ([type(each) for each in told], pool.process.load) == ([Ended], 0)

@@ -58,7 +58,7 @@ def test_a_process_that_exits_is_heard_to_the_end(line_ends: bool, tmp_path: Pat
         )
         process = pool._processes[1] = WorkerProcess(1, CELL, 1, 1)
         process.connect(cast(asyncio.WriteTransport, OpenLine()), 7)
-        pool._told(cast(KeeperPost, None), EXIT)
+        pool._receive_notice(cast(KeeperPost, None), EXIT)
         assert (told, process.has_room) == ([], False)
         pool._hear(1, [LAST_WORD])
         if line_ends:
@@ -182,7 +182,7 @@ class Pool:
     def ends(self, number: int) -> None:
         """The process has gone, and its line with it."""
         self.ended.add(number)
-        self.pool._told(cast(KeeperPost, None), EXIT._replace(number=number))
+        self.pool._receive_notice(cast(KeeperPost, None), EXIT._replace(number=number))
         if number in self.pool._farewells:
             self.pool._cut_off(number)
 
@@ -466,10 +466,10 @@ def test_a_start_that_is_refused_logs_nothing_of_the_other_processes(
         pool.pool._hello = asyncio.get_running_loop().create_future()
         first, second = pool.both_started()
         grew = keeper_wire.OutputGrew(second, 4, keeper_wire.to_text(b"why\n"))
-        pool.pool._told(cast(KeeperPost, None), grew)
+        pool.pool._receive_notice(cast(KeeperPost, None), grew)
         assert [record.getMessage() for record in caplog.records] == [f"worker process {second}: why"]
         pool.pool._hear(first, [wire.Unloadable(number=first, message="app: no")])
-        pool.pool._told(cast(KeeperPost, None), grew._replace(size=8))
+        pool.pool._receive_notice(cast(KeeperPost, None), grew._replace(size=8))
         assert len(caplog.records) == 1
         with pytest.raises(Refused, match="app: no"):
             await pool.pool._hello
