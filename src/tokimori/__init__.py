@@ -94,7 +94,7 @@ _NAMES = "tokimori.apps.names"
 _SCHEDULES = ("every", "on")
 """They need nothing else of all this: a file that says a schedule is read at once."""
 
-if not TYPE_CHECKING:  # who checks types sees the names themselves, and finds one that is misspelt
+if not TYPE_CHECKING:  # a type checker sees the names themselves, and finds one that is misspelt
 
     def __getattr__(name: str) -> object:
         """Import the clients when one of their names is first used; `__all__` is one of these."""

@@ -94,7 +94,7 @@ class InvalidFile(InvalidInput):
 
     code = "invalid_file"
     most_message = 1_000_000
-    """A fault has a line, and a file may have many: whoever shows the first of them counts the others."""
+    """A fault has a line, and a file may have many: a door that shows the first of them counts the others."""
 
 
 class InvalidConfig(InvalidInput):

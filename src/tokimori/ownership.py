@@ -1,4 +1,4 @@
-"""Owners of files: who but this process's user and root could change one, or put another in its place."""
+"""Owners of files: users, other than this process's and root, who could change or replace one."""
 
 import os
 import stat
@@ -81,7 +81,7 @@ def keep_private(path: str, *beside: str) -> None:
             if _mended(each) not in {owner, user_id(), 0, None}:
                 raise StoreError(f"store: {each} belongs to another user: have it removed, or name another folder")
     except OSError:
-        pass  # whoever opens it says so
+        pass  # opening it gives the error
 
 
 def _mended(path: str) -> int | None:
@@ -127,7 +127,7 @@ def _opened(path: str, how: int = 0) -> int:
 def _replace(path: str, old: int, owner: int) -> None:
     """Put a new, private file in place of this one at once: never is there none.
 
-    Whoever else of ours has locked the old one is waited for, then moves on to the new one (`still_private`).
+    This waits for a process of ours that has locked the old one; that then moves to the new one (`still_private`).
     """
     _lock_for_a_while(old)
     fresh = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
@@ -144,7 +144,7 @@ def _replace(path: str, old: int, owner: int) -> None:
 
 
 def _lock_for_a_while(descriptor: int) -> None:
-    """Lock it; but who keeps it for seconds is not one of ours."""
+    """Lock the file. Wait a few seconds at most: processes of ours hold the lock for less."""
     import fcntl  # noqa: PLC0415  clients on other systems have none
 
     deadline = time.monotonic() + _PATIENCE

@@ -15,7 +15,7 @@ _V = TypeVar("_V")
 _R = TypeVar("_R")
 
 SIDE_BY_SIDE = 2
-"""So many statements of one key are under way; whoever comes then waits for one to end."""
+"""So many statements of one key are under way at most; the next one waits for one to end."""
 MOST, MOST_CHARACTERS = 100, 2**18
 """So many calls share a statement, or those with so long values."""
 
@@ -76,7 +76,7 @@ class TurnsOfReaders:
         self._waiting: deque[WaitingReader] = deque()
 
     def begin(self, reader: WaitingReader) -> bool:
-        """Read what has come; whether some of it has to wait. Not for who waits already."""
+        """Read new items; return if some of them have to wait. It leaves out those that wait already."""
         is_first = not self._waiting
         while is_first and not self._step.is_over():
             if not reader.read_on():

@@ -89,7 +89,7 @@ def answer(connection: socket.socket, held: float) -> None:
     """Read the request, and answer that the node is not ready. Raises `OSError`."""
     asked, end = b"", monotonic() + _PATIENCE
     while b"\r\n\r\n" not in asked and len(asked) < _MOST:
-        connection.settimeout(max(0.001, end - monotonic()))  # in all: who sends byte by byte keeps nobody waiting
+        connection.settimeout(max(0.001, end - monotonic()))  # in all: a client that sends byte by byte delays no other
         if not (more := connection.recv(4096)):
             break
         asked += more
@@ -103,7 +103,7 @@ log = logging.getLogger(__name__)
 BATCH = 64
 """So many connections are taken in one step of the loop."""
 BATCH_WHEN_FULL, PAUSE = 16, 0.025
-"""So many, and seconds between such steps, while the door is full: who opens them all the time takes none from runs."""
+"""Connections closed in a step, and seconds between steps, while the door is full: runs keep their processor time."""
 NO_FILES_PAUSE = 1.0
 """Seconds after which it is tried again if this process or machine has no file descriptor or memory left."""
 SHUTDOWN_WITHIN = 2.0

@@ -18,7 +18,7 @@ from tokimori.service.service import Service
 from tokimori.service.sight import Access, owner
 
 AuthorOf = Callable[[Request], str | None]
-"""A function that tells who sent a request that brought the node's secret."""
+"""Function that returns the sender of a request with the node's secret."""
 ServiceFor = Callable[[Request], Service]
 """A function that gives the service as the author of the request may use it."""
 ClaimsFor = Callable[[Request], Claims[Inside]]
@@ -32,7 +32,7 @@ Again = Callable[[], Awaitable[Access | None]]
 
 
 AUTHOR: Final = "tokimori-author"
-"""Header in which whoever brings the node's secret says who orders."""
+"""Header in which a sender with the node's secret names the author of an order."""
 
 
 def author_said(unsaid: str = "http") -> AuthorOf:
@@ -81,7 +81,7 @@ async def run_id_of(service: Service, request: Request) -> str:
 
 
 class Acting:
-    """Gives each request the service and the claims as its sender may use them. Who was not let in gets neither.
+    """Gives each request the service and the claims as its sender may use them; a refused sender gets neither.
 
     `allowed`: what jobs may do that come so.
     """
@@ -98,7 +98,7 @@ class Acting:
         self._of_owner = lru_cache(maxsize=MOST_AUTHORS)(lambda author: permitted(service, owner(author), allowed))
 
     def service(self, request: Request) -> Service:
-        """Return the service for who sent this."""
+        """Return the service for the sender."""
         access: Access = request.scope[_ACCESS]
         service: Service = self._of_owner(self._author_of(request)) if access.is_owner else self._permitted(access)
         return service
@@ -109,5 +109,5 @@ class Acting:
         return owner(self._author_of(request)) if access.is_owner else access
 
     def claims(self, request: Request) -> Claims[Inside]:
-        """Return the claims for who sent this."""
+        """Return the claims for the sender."""
         return self.service(request).claims

@@ -73,7 +73,7 @@ def refused(
     allowed: str,
     wanted: str | None = None,
 ) -> Response:
-    """Return the refusal of a request for who sent it: a page for people, JSON for programs."""
+    """Return the refusal of a request: a page for people, JSON for programs."""
     if page is not None and is_browser(request):
         return page(status, message, wanted or wanted_by(request))
     return refusal(status, code, message, field=field, allowed=allowed)

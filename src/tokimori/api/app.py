@@ -105,8 +105,8 @@ def create_app(
 ) -> ASGIApp:
     """Return the HTTP server of a node on the interface: `/healthz`, `/readyz`, `/api/v2`, pages, foreign APIs.
 
-    All but the first two is behind all guards, for who brings the secret or a token, and callbacks (`hear`) for who
-    brings their signature; `lenient` says where less is asked for. Orders are recorded under the name of the token,
+    All paths but the first two are behind all guards: a request needs the secret or a token, a callback (`hear`) its
+    signature; `lenient` says where less is needed. Orders are recorded under the name of the token,
     or under the author that `author_of` gives. Workers elsewhere take runs if the service has a place for them;
     jobs come and go in foreign `formats`, and `figures` are told at `/metrics`. `lost` answers a browser that asks
     for a page that there is not, `closed` one that is not let in. `unready` says why nothing new should be sent

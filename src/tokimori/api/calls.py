@@ -47,7 +47,7 @@ class Calls:
             return answer(await doing)
 
     def _of(self, request: Request, call: Call) -> Service:
-        """Return the service for who calls."""
+        """Return the service for this caller."""
         service = self._service(request)
         if call.author is not None:
             service = service.acting_as(call.author)

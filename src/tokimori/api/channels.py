@@ -29,7 +29,7 @@ class MessageQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class PublishRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A message: `data` is any JSON, at most 64 KiB. Who publishes it again gives the same `key`."""
+    """A message: `data` is any JSON, at most 64 KiB. A program that publishes it again gives the same `key`."""
 
     data: Any
     key: str | None = None

@@ -1,6 +1,6 @@
 """The door's connections: how many there may be, and how much room and time each may take.
 
-Whoever can reach the door can open connections, send half of a request, or not read an answer. None of that may cost
+Anybody who can reach the door can open connections, send half of a request, or not read an answer. None of it may cost
 the node the file descriptors, the memory or the time that its runs need.
 """
 

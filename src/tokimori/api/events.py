@@ -121,9 +121,9 @@ class EventRoutes:
         It says that they changed, not what they are now: read them again. A notice without `ids` stands for any of its
         noun, and `reload` for everything: more has changed than the node remembers.
 
-        Whoever accepts `text/event-stream` gets a stream that goes on, with an event `changed` several times a second
-        at most, or `reload`; the header `Last-Event-ID` goes before `after`. It ends when its token is over, and when
-        the node stops.
+        A client that accepts `text/event-stream` gets a stream, with an event `changed` several times a second at most,
+        or `reload`; the header `Last-Event-ID` overrides `after`. It ends when its token expires, and when the node
+        stops.
         """
         service, after = self._service(request), request.headers.get("last-event-id") or query.after
         if STREAM not in request.headers.get("accept", ""):
@@ -134,11 +134,11 @@ class EventRoutes:
         """Return ends of runs, in the order in which the store got them, about 500 at most.
 
         `kind`: `definitions` are changes of jobs, tasks, expectations, calendars, queues, semaphores and nodes, `audit`
-        is whatever is in the audit log (for who may read that), and `all` are both, beside the ends of runs: about 500
+        is the whole audit log (for callers who may read it), and `all` are both, beside the ends of runs: about 500
         of each.
 
-        Whoever accepts `text/event-stream` gets a stream that goes on, of events whose ids are their positions: the
-        header `Last-Event-ID` goes before `after`. An event may come twice, with the same `id`; where some are not
+        A client that accepts `text/event-stream` gets a stream of events whose ids are their positions: the header
+        `Last-Event-ID` overrides `after`. An event may come twice, with the same `id`; where some are not
         kept any more an event `gap` says so. A stream ends when its token is over, and when the node stops.
         """
         service, after = self._service(request), request.headers.get("last-event-id") or query.after

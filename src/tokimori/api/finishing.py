@@ -39,7 +39,7 @@ Headers = dict[bytes, bytes]
 class Finished:
     """Last layer of answers: it tags, compresses and dates them, and sets the headers that restrict a browser.
 
-    Who names the tag of an answer to GET in `If-None-Match` is told 304, that it is still the same (RFC 9110 §13.1.2).
+    A client that names the tag of an answer to GET in `If-None-Match` gets 304 if it is the same (RFC 9110 §13.1.2).
     The tag is weak: the answer may be compressed for one reader and not for another. All answers of this door are
     whole; one that came in pieces would be neither tagged nor packed. A tag that an answer has already stays, as the
     beginning of its own: `If-Match` looks at that alone.

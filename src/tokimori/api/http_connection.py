@@ -27,7 +27,7 @@ MOST_PIECES = 3_000
 MOST_AHEAD = 16
 """Requests that a client may send before it has the answer to the first."""
 _GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
-"""What uvicorn writes before an answer, to who asks whether a body may come."""
+"""Bytes that uvicorn writes before an answer, to a client that asks if it may send a body."""
 PIECE = 4 * 1024
 """Bytes that are looked at together."""
 

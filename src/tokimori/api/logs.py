@@ -23,7 +23,7 @@ MEDIA = "text/plain; charset=utf-8"
 MOST_FOLLOWED = 100
 """So many may follow at a time: each keeps a connection, of which others need some."""
 LONGEST_FOLLOW = 3600.0
-"""Seconds after which it ends, though the run goes on: whoever still listens asks for what comes after."""
+"""Seconds after which it ends, though the run goes on: the client then asks for the rest."""
 FIRST_LOOK, LAST_LOOK = 0.1, 1.0
 """Seconds between two looks at a run that is followed: fewer and fewer, as long as nothing comes."""
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})\Z")
@@ -32,7 +32,7 @@ _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})\Z")
 class LogQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Query of a log: an attempt (by default the newest), the first byte, and whether to follow it to its end.
 
-    Who follows without naming an attempt gets those that come after it, too. `timestamps` begins each line with its
+    A client that follows without naming an attempt gets later ones, too. `timestamps` begins each line with its
     time; lines without one have a `~` and the start of their attempt.
     """
 

@@ -1,6 +1,6 @@
-"""The guard at the entrance: whoever brings neither the node's secret nor a token is answered nothing but health.
+"""Guard at the entrance: a request without the node's secret and without a token gets no answer but health.
 
-Programs send it as `Authorization: Bearer SECRET`. Who has the secret is the owner. People open the address
+Programs send it as `Authorization: Bearer SECRET`. The holder of the secret is the owner. People open the address
 that the node prints, which carries it: the answer is a cookie, and the same address without it. A cookie is shared by
 all ports of a host, so its name carries the port; its value is made from the secret, so that who reads a jar of cookies
 does not have the file.
@@ -70,7 +70,7 @@ log = logging.getLogger(__name__)
 PARAMETER = "secret"
 """The parameter of the page's address that carries the secret."""
 AS: Final = "as"
-"""The parameter, and the field of the login, with the name of whoever brings the secret."""
+"""Parameter, and field of the login, with the name of the person who sends the secret."""
 _OF_AUTHOR: Final = "@"
 """Before the author in a cookie of the owner: no token's name begins so."""
 COMMAND = "tokimori node address"

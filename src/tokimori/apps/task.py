@@ -238,7 +238,7 @@ class Task(OfParents):
         check_word("name", name)
         self._made_signals().on(name, act)
 
-    # For whoever runs the function
+    # For the process that runs the function
 
     def signal(self, name: str, data: str | None) -> None:
         """Receive a signal, with data as JSON."""

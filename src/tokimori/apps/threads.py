@@ -1,9 +1,9 @@
-"""Threads in which functions that do not wait are called: as many as there is work for, never more than are allowed.
+"""Threads that call functions which are no coroutines: as many as there is work for, up to a limit.
 
-`ThreadPoolExecutor` makes a future with a lock for each call, which is a quarter of what a no-op costs here; nobody
-waits for these calls, who end by telling of themselves. A `SimpleQueue` wakes idle threads in turn: for each frame of
-no-ops five were woken and waited for the lock of the interpreter, though one of them did all the work. And of threads
-that burn CPU most only wait for each other: these rest (`Contention`).
+`ThreadPoolExecutor` makes a future with a lock for each call, a quarter of the cost of a no-op here; these calls report
+their ends themselves, and need none. A `SimpleQueue` wakes idle threads in turn: each frame of no-ops woke five, which
+waited for the lock of the interpreter while one did all the work. Of threads that use much CPU most only wait for each
+other: these rest (`Contention`).
 """
 
 import threading
@@ -184,7 +184,7 @@ class Threads(Generic[_T]):
         self._given = deque[_T]()
         self._begun: list[_Thread] = []
         self._idle: list[_Thread] = []
-        """Who came last is woken first: most others need not be woken at all."""
+        """The last waiter is woken first: most others need not be woken at all."""
         self._number = 0
         """How many things were given so far."""
         self._unseen = False

@@ -100,7 +100,7 @@ class Worker:
 
     def _started(self, command: list[str], environ: Mapping[str, str]) -> "subprocess.Popen[str]":
         """Start a node in a session of its own, so that a terminal's signals reach it only through this program."""
-        with suppress(OSError, ValueError):  # whoever read it may have gone
+        with suppress(OSError, ValueError):  # the reader may have gone
             sys.stdout.flush()
         node = subprocess.Popen(
             command,
@@ -117,7 +117,7 @@ class Worker:
     def _listen(self, node: "subprocess.Popen[str]") -> None:
         assert node.stdout is not None  # noqa: S101  it is a pipe
         for number, line in enumerate(node.stdout):
-            with suppress(OSError, ValueError):  # whoever read it may have gone
+            with suppress(OSError, ValueError):  # the reader may have gone
                 sys.stdout.write(line)
                 sys.stdout.flush()
             if not number:

@@ -1,4 +1,4 @@
-"""A text in the editor of whoever sits at the terminal."""
+"""Editing of a text in the editor of the user at the terminal."""
 
 import os
 import shlex

@@ -61,7 +61,7 @@ def run(program: click.Command, arguments: list[str]) -> int:
         return DECLINED
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
-    except (BrokenPipeError, SystemExit):  # whoever read our output has had enough; click makes it an exit
+    except (BrokenPipeError, SystemExit):  # the reader of our output has closed it; click makes it an exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except TokimoriError as error:

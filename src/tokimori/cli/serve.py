@@ -171,7 +171,7 @@ def run_node(settings: "Settings", tell: Callable[[str], None], read: Callable[[
     from tokimori.node.systemd import TOO_LONG, starter_of, warn, watched
     from tokimori.node.wiring import serve as serve_node
 
-    # Whoever asks for JSON reads an error from stderr: the lines before it have to be JSON too.
+    # With --json an error on stderr is JSON: the lines before it have to be JSON too.
     form = "json" if options().as_json else settings.log.format
     said = settings.log
     log = start_logging(

@@ -68,7 +68,7 @@ async def with_suggestion(service: "Service", fault: "NotFound") -> "NotFound":
 
     try:
         meant = await _similar_name(service, fault)
-    except TokimoriError:  # who may not look at the list, or a store that is away: the fault itself is the answer
+    except TokimoriError:  # forbidden to list, or no store: the fault itself is the answer
         meant = None
     if meant is None:
         return fault

@@ -1,10 +1,10 @@
 """Families: a run that waits for the runs that its function has spawned ends when they have.
 
-Whoever settles the end of a spawned run looks. A document stands for each run that waits, under the moment of the next
-look, so that none is forgotten when its last look was lost. It is written before the run waits.
+The node that settles the end of a spawned run looks at the waiting run. A document for each waiting run, named by the
+moment of the next look, is written before the run waits: so none is forgotten if a look is lost.
 
-Of many spawned runs the first ones are made by the settle after which their run waits. All others are kept in
-documents before, so that they come all or none, and each look makes the next ones, by a settle of the run that waits.
+Of many spawned runs the settle after which their run waits makes the first ones. All others are stored in documents
+before that, so that all are made or none. Each look makes the next ones, by a settle of the waiting run.
 """
 
 import asyncio
@@ -140,7 +140,7 @@ class Families:
         return None
 
     async def _make_next(self, run: Run, spawned: Spawned, by: NodeId, now: Moment) -> bool:
-        """Make the next runs of many, each once, whoever does it at the same time; return if this took effect.
+        """Make the next runs of many, each once, even if several nodes do so at a time; return if this took effect.
 
         Each piece has a token of its own, beyond that of the end: so each settle is known again.
         """

@@ -157,9 +157,9 @@ class Trimmer:
         return page[-1].name if len(page) == BATCH else None
 
     async def _open_behind(self, kept: KeptEntries, topic: str, opening: Document | None, number: int) -> bool:
-        """Write that the topic goes on behind that number, before older entries are deleted; return if it is written.
+        """Store that the topic continues after that number, before older entries are deleted; return if it is stored.
 
-        So a reader that is up to date misses no number, and a frozen writer puts no entry in a trimmed place.
+        So a reader that is up to date misses no number, and a frozen writer puts no entry before it.
         """
         name, version, replaces = entry_name(topic, OPENING), new_version(self._random), None
         if opening is not None:

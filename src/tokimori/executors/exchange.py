@@ -296,13 +296,13 @@ class Exchanges:
         try:
             others = self._others[-1] if self._others else self._made_for_others(folder)
             name = others.add()
-        except FileNotFoundError:  # who cleans temporary folders took it
+        except FileNotFoundError:  # a cleaner of temporary folders took it
             others = self._made_for_others(folder)
             name = others.add()
         return Exchange(others.path, others.descriptor, "", task.payload, account.uid, theirs=name, parent=parent)
 
     def _made_for_others(self, folder: Path) -> OthersFolder:
-        """Return the folder for all other users, with a note of it for whoever clears up behind a dead node.
+        """Return the folder for all other users, with a note of it for the cleaning after a dead node.
 
         One that it replaces stays open: attempts may run whose files are reached by its descriptor.
         """

@@ -40,7 +40,7 @@ from tokimori.ports.secrets import OpenSecret, Vault
 def needles_of(values: Iterable[str]) -> tuple[str, ...]:
     """Return all that is to be hidden of these values: each, and the ways in which programs show it.
 
-    This hides what is shown by mistake. Whoever wants to show a value finds a form that is not here.
+    This hides what is shown by mistake. Somebody who wants to show a value finds a form that is not here.
     """
     return tuple(dict.fromkeys(form for value in values for form in _forms(value)))
 

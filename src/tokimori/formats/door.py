@@ -88,7 +88,7 @@ class ImportPaths:
 
         check_zone(body.time_zone, field="time_zone")
         async with self._turn:
-            await self._service(request).db.now()  # nothing is read for who may read nothing
+            await self._service(request).db.now()  # for callers who may read nothing, nothing is read
             found = await asyncio.to_thread(lambda: list(told_apart(form.read(body, self._clock.now()), {})))
             check_refused([each for each in found if isinstance(each, Refused)], body, "skip_refused")
             done = await bring_in(self._service(request), at_once(lambda: found), body, lambda _job, _changes: None)

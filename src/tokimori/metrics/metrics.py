@@ -1,7 +1,7 @@
 """Counters of a node's work, and figures of the store on demand, in the text that Prometheus reads.
 
-Each node counts what it does itself; whoever sums them up has the figures of all. What the store holds each node tells
-alike. Labels are bounded: words of ours, and at most `MOST_QUEUES` queues.
+Each node counts its own work: the sum over all nodes is that of the cluster. Figures of the store are the same at each
+node. Labels are bounded: words of ours, and at most `MOST_QUEUES` queues.
 """
 
 from bisect import bisect_left

@@ -51,7 +51,7 @@ class AnchoredOn(StrEnum):
 
 
 class Approver(StrEnum):
-    """Roles of whoever may approve a run, and refuse it."""
+    """Roles of people who may approve a run, and refuse it."""
 
     OPERATE = "operate"
     ADMIN = "admin"
@@ -60,8 +60,8 @@ class Approver(StrEnum):
 class Approval(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A question if a run may begin, and the answer: `approved` is None while there is none.
 
-    Whoever answers needs the role `approver`, and with `four_eyes` approves no run that he asked for. Without an answer
-    `until` then it counts as refused, `by` nobody.
+    The answer needs the role `approver`; with `four_eyes` nobody approves a run that he asked for. Without an answer
+    `until` then the run counts as refused, `by` nobody.
     """
 
     approver: Approver = Approver.OPERATE

@@ -244,7 +244,7 @@ class Stock:
 
     async def _released(self, units: Units) -> None:
         """Return units by the session, later, if the store does not answer now."""
-        while units.held:  # whoever is cancelled here leaves the rest to `_wait_in_line`
+        while units.held:  # a task that is cancelled here leaves the rest to `_wait_in_line`
             each = units.held.pop(0)
             try:
                 await self._session.release(units, each.name)

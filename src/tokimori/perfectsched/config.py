@@ -11,7 +11,7 @@ from tokimori.schedules.zones import check_zone
 
 TYPE = "rdb_compat"
 TABLE = "schedules"
-"""The table of whoever gives no more than an URL."""
+"""Table that is used if only a URL is given."""
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

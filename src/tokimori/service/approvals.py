@@ -36,7 +36,7 @@ class RunApprovals(Part[M]):
     async def approve(self, run_id: str, reason: str | None = None) -> Run:
         """Let a run begin that waits for an approval. Approving it once more changes nothing.
 
-        Raises `Forbidden` without the role of its approver, and for whoever asked for a run whose job has `four_eyes`;
+        Raises `Forbidden` without the role of its approver, and to the requester of a run whose job has `four_eyes`;
         `Refused` for a run that asks for nothing, or that somebody has refused.
         """
         return await self._answer(run_id, reason, approved=True)
@@ -76,7 +76,7 @@ class RunApprovals(Part[M]):
             raise Forbidden(message, field="role", value=role, allowed=f"a token of the role {asked.approver}")
 
     async def _check_other(self, run: Run) -> None:
-        """Refuse the approval of whoever asked for the run, or for the one from which its family descends."""
+        """Refuse the approval of the person who asked for the run, or for the first run of its family."""
         if (root := root_of(run)).startswith("s:") or self._caller.author is None:
             return
         try:

@@ -147,7 +147,7 @@ class Calendars(Part[M]):
         document = await self._documents.find(name)
         await self._check_unused(name)
         await self._documents.delete(document)
-        try:  # a job that was added meanwhile: whoever added it looks for its calendars again, too
+        try:  # a job was added meanwhile: its caller looks for the calendars again, too
             await retried(lambda: self._check_unused(name), StoreUnavailable)
         except Refused:
             await restore(self._documents, self._documents.value_of(document))

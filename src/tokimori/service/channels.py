@@ -46,7 +46,7 @@ class Topics:
     def __init__(self, store: DocumentStore, random: RandomBytes) -> None:
         self.streams = Streams(store, KIND, random)
         self._looks: dict[tuple[str, int], asyncio.Task[bool]] = {}
-        """By topic and number: who waits behind a number that was never given hinders nobody."""
+        """By topic and number: a reader who waits after a number that was never given delays no other."""
 
     async def wait(self, topic: str, after: int, seconds: float) -> None:
         """Wait for a message after that number, for `seconds` at most. May raise `StoreError`."""

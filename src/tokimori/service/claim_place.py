@@ -108,7 +108,7 @@ class ClaimPlace:
             return [await view_of(held, self._store) for held in again]
         waits = wish.wait > 0
         self._check_room(waits=waits)
-        if not waits:  # whoever does not wait is told how it is now
+        if not waits:  # a caller who does not wait gets the present state
             self._lookout.stale = True
         bell = asyncio.Event()
         self._bells.add(bell)

@@ -259,7 +259,7 @@ def _left_alone(job: Job, standing: DeclaredStanding) -> str:
 
 
 async def _vanish(at: _At, job_id: str, declared: Declared, now_known: dict[str, str]) -> str | None:
-    """See to a job that the app does not declare any more; a line for people."""
+    """Handle a job that the app does not declare any more; return a line for people."""
     try:
         job = await at.jobs.get(job_id)
     except NotFound:

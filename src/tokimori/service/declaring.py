@@ -26,7 +26,7 @@ class DeclaredStanding(Enum):
     EDITED = auto()
     """Somebody has edited it since it was declared."""
     STRANGE = auto()
-    """Who declares it now has never declared it before."""
+    """A job that its present app has not declared before."""
 
 
 class FieldChange(Struct, frozen=True, kw_only=True):

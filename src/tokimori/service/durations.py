@@ -1,4 +1,4 @@
-"""Durations of the runs of many jobs at once, for whoever shows what runs now."""
+"""Durations of the runs of many jobs at once, for doors that show the current runs."""
 
 from collections.abc import Mapping, Sequence
 

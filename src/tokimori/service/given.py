@@ -1,6 +1,6 @@
 """Arguments of programs, read as what the service works with. Pure.
 
-A type checker finds most of what is refused here. Whoever runs none gets an error that names the field, the value and
+A type checker finds most of these faults. A program without one gets an error that names the field, the value and
 what is allowed, like every other door.
 """
 

@@ -60,7 +60,7 @@ class Caller(Struct, frozen=True, kw_only=True):
     """A person or program that uses the service. `author` is recorded with every order.
 
     `parent` returns the parent of runs whose request names none, `traceparent` the program's place in a trace. `judge`
-    refuses jobs that the caller may not make, who has this `role`. `access_token` is the name of the caller's token.
+    refuses jobs that a caller of this `role` may not make. `access_token` is the name of the caller's token.
     """
 
     author: str | None = None

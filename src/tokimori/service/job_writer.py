@@ -240,12 +240,12 @@ class JobWriter(Struct, frozen=True, kw_only=True):
 
     async def delete_alone(self, checked_id: JobId, *, now: bool) -> None:
         """Delete one job without its descendants. Raises `Refused`."""
-        if now:  # paused first: nothing starts behind what is cancelled, and who dies on the way can be asked again
+        if now:  # paused first: no new run starts, and an interrupted call can be repeated
             job = await self.pause(checked_id, "to be deleted")
             await cancel_running(self.store, self.now, job, "its job was deleted")
         try:
             await self._delete(checked_id)
-        except Refused as fault:  # somebody has added a child meanwhile: it would wait in silence for a paused parent
+        except Refused as fault:  # a child was added meanwhile: it would wait for a paused parent, unnoticed
             stays = f"; it stays paused: `tokimori job resume {checked_id}` enables it" if now else ""
             raise Refused(fault.message + stays, field="id", value=checked_id, allowed=fault.allowed) from None
 
@@ -310,7 +310,7 @@ def _taken(job_id: JobId) -> AlreadyExists:
 
 
 LONGEST = 10.0
-"""Seconds: who edits a job waits so long for what is to be decided before."""
+"""Seconds for which an edit of a job waits until occurrences before it are decided."""
 
 
 def as_decided(due: Due, now: Moment) -> Due:

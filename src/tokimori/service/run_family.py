@@ -32,7 +32,7 @@ from tokimori.service.views.runs import FamilyMemberView, ParentRunView, Request
 _T = TypeVar("_T")
 
 AT_ONCE = 1_000
-"""So many runs of a family one call cancels: whoever gets so many calls again."""
+"""So many runs of a family one call cancels: a caller who gets so many calls again."""
 BY_HAND = "cancelled by hand"
 _PASSES = 3
 """A run that was about to end when its family was cancelled may have brought others."""

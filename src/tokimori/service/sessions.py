@@ -17,7 +17,7 @@ KNOWN_FOR = 1.0
 """Seconds for which a door believes what the store said."""
 MOST_KNOWN = 256
 OWNER = "*"
-"""Under this name those are kept of who has the node's secret: no token has it."""
+"""Name under which sessions with the node's secret are stored: no token has it."""
 
 
 class Ended(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""The store's time, for those who are no nodes: whoever orders goes by the clock by which nodes fire."""
+"""The store's time, for callers who are no nodes: orders follow the clock by which nodes fire."""
 
 from collections.abc import Awaitable, Callable
 
@@ -33,7 +33,7 @@ class StoreTime:
         return self._timeline.now(self._clock.monotonic())
 
     async def _ask_again(self) -> Moment:
-        """Once more after a lost reply: who calls this may try again, too."""
+        """Return the store's time; ask once more after a lost reply. Callers may try again, too."""
         try:
             return await self._ask()
         except StoreUnavailable:

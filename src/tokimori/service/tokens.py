@@ -1,4 +1,4 @@
-"""Tokens: they are created, listed and revoked here, and whoever brings one is looked up."""
+"""Tokens: creating, listing and revoking them, and looking up the holder of one."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence

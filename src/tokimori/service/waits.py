@@ -165,5 +165,5 @@ async def wait_for_end(await_end: Callable[[str, float], Awaitable[Run]], run_id
         if left == 0:
             message = f"the run {run_id} is still {run.state} after {round(seconds, 3):g} s"
             raise RunNotEnded(message, field="timeout", value=timeout, allowed="more time; the run goes on")
-        if loop.time() - asked < min(AGAIN, left):  # whoever was asked stops
+        if loop.time() - asked < min(AGAIN, left):  # the store stops
             await asyncio.sleep(min(AGAIN, left))

@@ -18,7 +18,7 @@ ALIVE_TIME = 60.0
 """Seconds for which a run stays with a worker that says nothing, unless it asks for others."""
 LONGEST_ALIVE = 86_400.0
 LONGEST_WAIT = 60.0
-"""Seconds: whoever wants to wait for longer asks again."""
+"""Seconds: a caller who wants to wait for longer asks again."""
 MOST_AT_ONCE = 100
 MOST_TYPES = 100
 MOST_NAME = 255

@@ -1,7 +1,7 @@
 """Proves, after everything has ended, that nothing was missed, doubled or early, and that no dead node was missed long.
 
 It believes nobody alone: the store's ledger and attempts are held against what jobs wrote themselves when they began
-and ended, and what was due against the clock of whoever checks. Pure.
+and ended, and what was due against the clock of the checker. Pure.
 """
 
 from collections import Counter, deque

@@ -27,7 +27,7 @@ def ambient(environment: Mapping[str, str]) -> Callable[[], str | None]:
 
 
 def _of_span() -> str | None:
-    """Return the current span. Whoever has one has loaded this module; another thread may just be loading it."""
+    """Return the current span. A program that has one has loaded this module; another thread may just be loading it."""
     current = getattr(sys.modules.get("opentelemetry.trace"), "get_current_span", None)
     if current is None:
         return None

@@ -1,4 +1,4 @@
-"""Answers that were costly to find: whoever asks soon afterwards gets them, too."""
+"""Cache of answers that were costly to find, for readers who ask soon afterwards."""
 
 import asyncio
 from collections import OrderedDict

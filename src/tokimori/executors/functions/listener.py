@@ -189,7 +189,7 @@ def _remove_dead(folder: Path) -> None:
     """Remove the sockets of killed nodes, which have no listener."""
     for file in folder.glob("[!.]*"):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking, by_descriptor(file) as path:
-            asking.setblocking(False)  # who listens and is busy is not waited for
+            asking.setblocking(False)  # a busy listener is not waited for
             try:
                 asking.connect(path)
             except ConnectionRefusedError:

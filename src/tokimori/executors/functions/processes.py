@@ -37,7 +37,7 @@ class Processes:
     `heard` is told what a process says, `ready` that there is room, or that none will be for a while, `died` which
     processes ended together, how, and whether they did so by themselves, `changed` what new code declares, as soon as
     runs go to that code alone. The keepers of these processes are their own, one for each cell: they kill them with
-    the lease, and when this process dies. Who ends a keeper takes along what is in its cell alone.
+    the lease, and when this process dies. The end of a keeper ends the processes of its cell alone.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Stacks of a process's threads, though its interpreter may be stuck: the process writes them to a file.
 
 The file is in memory. At its beginning it is noted which thread runs which attempt; behind that the handler of a signal
-writes the stacks of all threads, for which it needs no interpreter (faulthandler). Whoever asks is of the same user.
+writes the stacks of all threads, for which it needs no interpreter (faulthandler). The asking user is the same.
 """
 
 import faulthandler

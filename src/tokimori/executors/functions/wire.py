@@ -21,7 +21,7 @@ from tokimori.executors.keeper.output import EDGE
 from tokimori.executors.reported import MOST_TEXT
 
 MOST_FRAME: Final = 64 * 2**20
-"""Bytes of a frame: whoever sends a larger one is no worker of ours."""
+"""Bytes of a frame: the sender of a larger one is no worker of ours."""
 MOST_SAID, MOST_ENDED = 2**20, 8 * 2**20
 """Bytes of several messages, and of a frame behind the hello of a worker process: an end may spawn many runs.
 

@@ -198,7 +198,7 @@ def _named(status: int) -> str:
 KEPT = 64 * 1024
 """Bytes of the beginning, and of the end."""
 MOST = 10 * 2**20
-"""Bytes of a body that are read. Who sends more is not heard to the end."""
+"""Bytes of a body that are read; the rest is ignored."""
 
 
 class Body:

@@ -323,7 +323,7 @@ def _search(filters: Mapping[str, object]) -> EventSearch:
 
 
 def gone(after: str | None) -> Refused:
-    """Return the answer to who was away for too long."""
+    """Return the answer for a reader who was away for too long."""
     return Refused(
         f"after: events behind {after!r} are not kept any more",
         field="after",

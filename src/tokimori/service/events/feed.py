@@ -1,7 +1,7 @@
-"""The feed: one reader of ends, or of changes, for all who listen at this node, however many they are.
+"""Feed: one reader of ends, or of changes, for all clients that follow them at this node.
 
-It looks at the store while somebody waits, and keeps the newest ones. Whoever comes from another node, or is slow,
-finds what he lacks there, and else reads it from the store: never more than one of them at a time.
+It reads the store while a client waits, and remembers the newest ones. A client that is slow, or comes from another
+node, finds there what it has missed, or else reads it from the store: one client at a time.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ PAGES = 4
 KEPT = 10_000
 """So many of the newest ends a node keeps at least, if there were as many."""
 HINDSIGHT = 60 * SECOND
-"""A feed begins with the ends of the last minute: whoever listened at a node that died finds here what he lacks."""
+"""A feed begins with the ends of the last minute, for readers who come from a node that died."""
 REACH = DAY
 """So far back ends are told of. What lies before that is a gap."""
 EVERY, SOON = 1.0, 0.25
@@ -44,7 +44,7 @@ MOST_JOBS, FRESH = 10_000, 5.0
 
 
 Stops = Callable[[], bool]
-"""Whether the node stops: whoever listens is to go to another one."""
+"""True once the node stops: readers should go to another one."""
 
 
 class Found(Protocol[Told_co]):

@@ -46,7 +46,7 @@ ALARMS = 200
 MOST_IDS = 100
 """A notice names so many things at most; one of more names none."""
 KEPT = 20_000
-"""So many changed things are remembered: who was away for longer has to read everything again."""
+"""So many changed things are remembered: a reader who was away for longer reads everything again."""
 _OVERLAP = SECOND
 """Ends and changes may appear so late (microseconds) behind others that were written after them."""
 _WOKEN_AT_ONCE = 200

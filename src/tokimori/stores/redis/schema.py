@@ -63,7 +63,7 @@ def broken_promises(info: Mapping[str, str], settings: Mapping[str, str]) -> Seq
     return tuple(faults)
 
 
-# Whoever comes second finds it noted, and leaves it: a script is never run beside another one.
+# The second program finds it noted, and leaves it: a script is never run beside another one.
 _NOTE = """
 if tonumber(redis.call('HGET', KEYS[1], 'version') or 0) < tonumber(ARGV[1]) then
     redis.call('HSET', KEYS[1], 'version', ARGV[1], 'oldest', ARGV[2], 'migrated', ARGV[3])

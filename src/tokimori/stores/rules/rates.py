@@ -1,4 +1,4 @@
-"""Turns at a semaphore with a rate: who is woken when, and for whom units are kept."""
+"""Turns at a semaphore with a rate: which runs are woken when, and for which units are reserved."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping

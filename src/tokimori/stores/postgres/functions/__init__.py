@@ -7,7 +7,7 @@ semaphores by name, runs by id.
 - A node's row: FOR KEY SHARE by what must find it alive, FOR UPDATE by what ends it; its beats disturb neither.
 - A gate: FOR KEY SHARE by what adds or claims runs, FOR NO KEY UPDATE by what counts or moves its line, FOR UPDATE by
   pause, edit and delete.
-- A semaphore: whoever changes a run that stands in its line has locked it. Nobody counts units but under its lock.
+- A semaphore: a transaction that changes a run in its line has locked it. Units are counted under its lock alone.
 
 IS NOT DISTINCT FROM, where = would do, keeps the planner from finding each of many runs by an index of all running
 ones, of which it believes there are none.
