@@ -11,14 +11,15 @@ from typing import Any, Protocol
 from tokimori.errors import InvalidInput, Refused
 from tokimori.model.ids import RunId
 from tokimori.model.job import Job, most_active
+from tokimori.model.request import expiries_of
 from tokimori.model.run import Run
 from tokimori.ports.outside import HasOutside, Outside
 from tokimori.ports.store import Store
-from tokimori.stores.rows import BIRTH, names_of, run_values
+from tokimori.stores.rows import BIRTH, DOCUMENT, document_row, names_of, run_values
 from tokimori.stores.sqlite.connection import file_at
 
 ALLOWED = "a connection of sqlite3, psycopg, psycopg2, PyMySQL, mysqlclient, SQLAlchemy or Django, in a transaction"
-ASKED = ("force", "debounce", "throttle", "replace", "unique", "expires")
+ASKED = ("force", "debounce", "throttle", "replace", "unique")
 """What a request in a transaction can't say: for it the job, or other runs, would be locked until the commit."""
 MYSQL = "mysql"
 """How the drivers and dialects of MariaDB and MySQL are called here."""
@@ -94,8 +95,10 @@ def add_within(connection: object, run: Run, outside: Outside) -> RunId:
         )
     where = (run.incarnation, run.job_id, run.incarnation, run.origin) if outside.checks else ()
     added = carry(outside.add, (*_birth(run), *where))
-    if not added:
-        return _existing_run(carry, run, outside)
+    if not added and (known := _existing_run(carry, run, outside)) != run.id:
+        return known
+    for document in expiries_of(run):
+        carry(f"INSERT INTO tokimori_documents ({DOCUMENT}) VALUES (?, ?, ?, ?)", document_row(document))
     if outside.told is not None:
         carry(*outside.told)
     return run.id

@@ -19,6 +19,7 @@ from tokimori.apps.app import App
 from tokimori.client.client import Client, open_async
 from tokimori.client.client import open as open_client
 from tokimori.errors import InvalidInput, NotFound, Refused
+from tokimori.model.request import EXPIRY
 from tokimori.model.transitions import RunState
 
 PATIENCE = 30.0
@@ -192,11 +193,32 @@ def _promote(url: str) -> None:
         client._run(promote)
 
 
+@pytest.mark.parametrize(
+    "shop", ["sqlite3", "django-sqlite", "psycopg", "sqlalchemy-psycopg2", "pymysql"], indirect=True
+)
+def test_the_moment_of_a_run_that_expires_is_noted(shop: Shop) -> None:
+    """In the same transaction, and only if that commits."""
+    with open_client(shop.url) as client:
+        client.within(shop.connection).jobs.trigger("deliver", expires="1h")
+        shop.rollback()
+        run = client.within(shop.connection).jobs.trigger("deliver", expires="2h")
+        shop.commit()
+        assert client.runs.get(run.id).expires is not None
+        found = client._run(lambda opened: opened._ground.store.list_documents(EXPIRY, limit=9))
+        assert [each.name.partition(" ")[2] for each in found] == [run.id]
+
+
 @pytest.mark.parametrize("shop", ["sqlite3", "psycopg", "pymysql"], indirect=True)
 def test_what_needs_a_lock_is_refused(shop: Shop) -> None:
     """By the name of the field, and nothing is written."""
     with open_client(shop.url) as client:
-        for field, value in (("force", True), ("debounce", 5), ("throttle", 5), ("replace", True)):
+        for field, value in (
+            ("force", True),
+            ("debounce", 5),
+            ("throttle", 5),
+            ("replace", True),
+            ("unique", "until_end"),
+        ):
             with pytest.raises(InvalidInput) as refused:
                 client.within(shop.connection).jobs.trigger("deliver", "k", **{field: value})  # type: ignore[arg-type]
             assert refused.value.field == field
