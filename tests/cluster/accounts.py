@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from tests.cluster.checker import History, Ledger, take_overs
 from tests.cluster.fleet import SHELL, Fleet, writes_lines
 from tokimori.client.asynchronous import AsyncClient
 from tokimori.clock import Moment, SystemClock
@@ -24,7 +25,6 @@ from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import next_moments
 from tokimori.service.service import service_on
 from tokimori.stores.open import open_store
-from tokimori.testing.checker import History, Ledger, take_overs
 
 EVERY_SECOND = "* * * * * *"
 POLL = 0.5

@@ -13,9 +13,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tests.cluster import programs, shifted_node
+from tests.cluster.checker import WrittenLine
 from tokimori.clock import Moment, SystemClock, parse_moment
 from tokimori.model.ids import RunId
-from tokimori.testing.checker import WrittenLine
 
 ROOT = Path(__file__).parents[2]
 SHELL = "/bin/bash"

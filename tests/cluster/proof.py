@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.cluster.accounts import finish, prepare, read
+from tests.cluster.checker import Fault, FaultKind, History, Ledger, check, take_overs
 from tests.cluster.fleet import Fleet
 from tests.cluster.store_faults import FAULTS, place
 from tests.cluster.trouble import scene, start_nodes, suffer
 from tokimori.clock import SECOND, Moment
-from tokimori.testing.checker import Fault, FaultKind, History, Ledger, check, take_overs
 
 RECOVERY = 5.0
 """Seconds within which all is punctual again after the server is back."""

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.accounts import finish, prepare, read, report
+from tests.cluster.checker import check, take_overs
 from tests.cluster.fleet import Fleet
 from tests.servers import mariadb, redis
 from tokimori.node.node import LONGEST_SLEEP
-from tokimori.testing.checker import check, take_overs
 
 JOBS = 50
 CUTS = 3

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.accounts import finish, prepare, read
+from tests.cluster.checker import History, check
 from tests.cluster.fleet import Fleet
 from tests.servers.postgres import Server
 from tokimori.clock import SECOND, Moment, SystemClock
-from tokimori.testing.checker import History, check
 
 JOBS = 50
 HOLDS = 3 + 2

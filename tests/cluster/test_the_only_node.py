@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.accounts import finish, prepare, read, report
+from tests.cluster.checker import check
 from tests.cluster.fleet import Fleet
-from tokimori.testing.checker import check
 
 JOBS = 10
 KEEPER_GRACE = 3

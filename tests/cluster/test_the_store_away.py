@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.accounts import finish, prepare, read
+from tests.cluster.checker import check
 from tests.cluster.fleet import Fleet
 from tokimori.clock import Moment, SystemClock
 from tokimori.model.lease import DEAD_AFTER
-from tokimori.testing.checker import check
 
 JOBS = 10
 AWAY = DEAD_AFTER + 2

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.accounts import finish, prepare, read, report
+from tests.cluster.checker import check, take_overs
 from tests.cluster.fleet import Fleet
 from tests.servers import postgres
-from tokimori.testing.checker import check, take_overs
 
 JOBS = 50
 

@@ -10,10 +10,10 @@ import pytest
 
 from tests.cluster import programs
 from tests.cluster.accounts import finish, prepare, read
+from tests.cluster.checker import FaultKind, check
 from tests.cluster.fleet import Fleet
 from tests.servers import mariadb, postgres, redis
 from tokimori.model.ids import NodeId
-from tokimori.testing.checker import FaultKind, check
 
 JOBS = 10
 

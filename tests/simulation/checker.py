@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
+from tests.cluster.checker import Interval, most_held
 from tests.simulation.cluster import EVERYTHING, UNITS, Cluster
 from tests.simulation.executor import Execution
 from tests.simulation.policies import judged, ledger_of
@@ -20,7 +21,6 @@ from tokimori.model.semaphores import wanted
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
 from tokimori.schedules.schedule import next_moments
-from tokimori.testing.checker import Interval, most_held
 
 
 @dataclass(frozen=True, slots=True)

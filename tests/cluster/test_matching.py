@@ -5,8 +5,8 @@ from itertools import permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cluster.checker import match
 from tokimori.clock import Moment
-from tokimori.testing.checker import match
 
 WINDOW = 5
 moments = st.lists(st.integers(0, 20).map(Moment), max_size=5)

@@ -6,11 +6,11 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from tests.cluster.checker import FaultKind, History, Ledger, WrittenLine, check, take_overs
 from tests.unit.examples import a_run, seconds
 from tokimori.model.ids import JobId, NodeId, RunId, Token
 from tokimori.model.run import Attempt, Run, Skip, SkipReason
 from tokimori.model.transitions import RunState
-from tokimori.testing.checker import FaultKind, History, Ledger, WrittenLine, check, take_overs
 
 NODE = NodeId("node")
 FIRST, SECOND_RUN = RunId("first"), RunId("second")

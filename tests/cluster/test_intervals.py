@@ -1,6 +1,6 @@
 """How much was held at the worst moment."""
 
-from tokimori.testing.checker import Interval, Most, most_held
+from tests.cluster.checker import Interval, Most, most_held
 
 
 def test_the_most_is_found_where_intervals_overlap() -> None:
