@@ -343,11 +343,6 @@ def cookie_name(request: Request) -> str:
     return f"tokimori-{port or (443 if request.url.scheme == 'https' else 80)}"
 
 
-def cookie_value(secret: str, session: str = NO_SESSION) -> str:
-    """Return a browser's value in place of the secret: it opens the same doors, and dies with the secret."""
-    return session_value(secret, None, session)
-
-
 def given_in(query: str) -> list[str]:
     """Return the secret in an address, of all the rest only so much as it takes to find that: it may be long."""
     begins = f"{PARAMETER}="

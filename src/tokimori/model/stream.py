@@ -5,7 +5,6 @@ was forgotten with its entry 0 begins anew with greater numbers.
 """
 
 import re
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -66,11 +65,6 @@ def moment_in(text: str) -> Moment | None:
         return _dated_decoder.decode(text).at
     except ValueError:
         return None
-
-
-def encoded_body(value: Any) -> msgspec.Raw:
-    """Return a value as the body of an entry. Raises `ValueError` and `TypeError` for what JSON can't hold."""
-    return msgspec.Raw(msgspec.json.encode(value))
 
 
 def check_topic(field: str, text: object) -> str:

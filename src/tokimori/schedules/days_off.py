@@ -86,14 +86,6 @@ class DaysOff(Struct, frozen=True):
             return self.ranges[at][0] if at < len(self.ranges) and self.ranges[at][0] <= through else None
         return next((at for at in range(day, through + 1) if self.last_in_row(at) is not None), None)
 
-    def last_off(self, day: int, first: int) -> int | None:
-        """Return the last day off d with first <= d <= day."""
-        if not (self.weekdays or self.yearly):
-            at = bisect_right(self.ranges, (day, LAST_DAY))
-            found = min(day, self.ranges[at - 1][1]) if at else first - 1
-            return found if found >= first else None
-        return next((at for at in range(day, first - 1, -1) if self.last_in_row(at) is not None), None)
-
 
 def parse_days_off(dates: Iterable[str], weekdays: Iterable[str]) -> DaysOff:
     """Read days off as people type them. Raises `InvalidInput`: the field, the value and what is allowed."""

@@ -9,7 +9,21 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from enum import Enum, auto
 from functools import update_wrapper
 from types import MethodType
-from typing import Any, ClassVar, Concatenate, Final, Generic, NoReturn, ParamSpec, Protocol, Self, TypeVar, overload
+from typing import (
+    Any,
+    ClassVar,
+    Concatenate,
+    Final,
+    Generic,
+    NoReturn,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 from tokimori.model.access_token import Role
 from tokimori.service.sight import Reach, Sight
@@ -112,45 +126,8 @@ class Member(Generic[P, R, T]):
         return bound
 
 
-class Operation(Member[P, R, T]):
-    """A method that needs a role, within a scope. `twin` is the form for callers with a limited scope."""
-
-    role: Role
-    reach: Reach
-    audit: Audit | None
-    event: str | None
-    of: str | None
-    doing: str | None
-    door: bool
-    by_role: bool
-    reads_if: str | None
-    twin: Callable[..., Coroutine[Any, Any, Any]] | None = None
-
-    @overload
-    def __get__(self, part: None, owner: Any) -> Self: ...
-    @overload
-    def __get__(self, part: Part[Sync], owner: Any) -> Callable[P, T]: ...
-    @overload
-    def __get__(self, part: Part[Async], owner: Any) -> Callable[P, Coroutine[Any, Any, T]]: ...
-    @overload
-    def __get__(self, part: Part[Any], owner: Any) -> Callable[P, Coroutine[Any, Any, R]]: ...
-    def __get__(self, part: Part[Any] | None, owner: Any) -> Any:
-        """Return the operation of this part."""
-        return self if part is None else self._bound(part)
-
-    def within(
-        self, twin: Callable[Concatenate[S, Sight, P], Coroutine[Any, Any, R]]
-    ) -> Callable[Concatenate[S, Sight, P], Coroutine[Any, Any, R]]:
-        """Declare the form of the operation for callers with a limited scope.
-
-        A recorded operation passes it the recording part, which has operations and no store.
-        """
-        self.twin = twin
-        return twin
-
-
-class Composed(Member[P, R, T]):
-    """A method that is made of operations, and runs where it is called."""
+class _Awaited(Member[P, R, T]):
+    """A method that is awaited, but in parts that are `Sync`."""
 
     @overload
     def __get__(self, part: None, owner: Any) -> Self: ...
@@ -163,6 +140,35 @@ class Composed(Member[P, R, T]):
     def __get__(self, part: Part[Any] | None, owner: Any) -> Any:
         """Return the method of this part."""
         return self if part is None else self._bound(part)
+
+
+class Operation(_Awaited[P, R, T]):
+    """A method that needs a role, within a scope. `twin` is the form for callers with a limited scope."""
+
+    role: Role
+    reach: Reach
+    audit: Audit | None = None
+    event: str | None = None
+    of: str | None = None
+    doing: str | None = None
+    door: bool = True
+    by_role: bool = False
+    reads_if: str | None = None
+    twin: Callable[..., Coroutine[Any, Any, Any]] | None = None
+
+    def within(
+        self, twin: Callable[Concatenate[S, Sight, P], Coroutine[Any, Any, R]]
+    ) -> Callable[Concatenate[S, Sight, P], Coroutine[Any, Any, R]]:
+        """Declare the form of the operation for callers with a limited scope.
+
+        A recorded operation passes it the recording part, which has operations and no store.
+        """
+        self.twin = twin
+        return twin
+
+
+class Composed(_Awaited[P, R, T]):
+    """A method that is made of operations, and runs where it is called."""
 
 
 class Stream(Member[P, R, T]):
@@ -184,46 +190,25 @@ class Stream(Member[P, R, T]):
 _Coroutine = Callable[Concatenate[S, P], Coroutine[Any, Any, T]]
 
 
+class _Terms(TypedDict, total=False):
+    audit: Audit | None
+    event: str | None
+    of: str | None
+    doing: str | None
+    door: bool
+    by_role: bool
+    reads_if: str | None
+
+
 @overload
 def operation(
-    role: Role,
-    reach: Reach,
-    *,
-    gives: Callable[[Any], T],
-    audit: Audit | None = None,
-    event: str | None = None,
-    of: str | None = None,
-    doing: str | None = None,
-    door: bool = True,
-    by_role: bool = False,
-    reads_if: str | None = None,
+    role: Role, reach: Reach, *, gives: Callable[[Any], T], **terms: Unpack[_Terms]
 ) -> Callable[[_Coroutine[S, P, R]], Operation[P, R, T]]: ...
 @overload
 def operation(
-    role: Role,
-    reach: Reach,
-    *,
-    audit: Audit | None = None,
-    event: str | None = None,
-    of: str | None = None,
-    doing: str | None = None,
-    door: bool = True,
-    by_role: bool = False,
-    reads_if: str | None = None,
+    role: Role, reach: Reach, **terms: Unpack[_Terms]
 ) -> Callable[[_Coroutine[S, P, R]], Operation[P, R, R]]: ...
-def operation(
-    role: Role,
-    reach: Reach,
-    *,
-    gives: Callable[[Any], Any] | None = None,
-    audit: Audit | None = None,
-    event: str | None = None,
-    of: str | None = None,
-    doing: str | None = None,
-    door: bool = True,
-    by_role: bool = False,
-    reads_if: str | None = None,
-) -> Any:
+def operation(role: Role, reach: Reach, *, gives: Callable[[Any], Any] | None = None, **terms: Unpack[_Terms]) -> Any:
     """Declare an operation by its role and the scope of its first argument.
 
     `gives` converts its result for programs: with datetimes. `event`: the change that events report; `of`: the word for
@@ -233,8 +218,7 @@ def operation(
 
     def declared(method: Callable[..., Any]) -> Operation[Any, Any, Any]:
         made: Operation[Any, Any, Any] = Operation(method, gives)
-        made.role, made.reach, made.audit, made.event, made.of = role, reach, audit, event, of
-        made.doing, made.door, made.by_role, made.reads_if = doing, door, by_role, reads_if
+        vars(made).update(terms, role=role, reach=reach)
         return made
 
     return declared

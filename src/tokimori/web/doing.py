@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from operator import attrgetter
 from time import monotonic
 from urllib.parse import parse_qs
 
@@ -121,7 +122,7 @@ async def done(act: Act, service: Service, on: Sequence[str], given: Mapping[str
     faults: list[TokimoriError] = []
     for thing in on:
         try:
-            receipts.append((thing, await act.do(service, thing, given)))
+            receipts.append((thing, await _do(act, service, thing, given)))
         except Bug:
             raise
         except TokimoriError as fault:
@@ -131,6 +132,13 @@ async def done(act: Act, service: Service, on: Sequence[str], given: Mapping[str
     if not receipts:
         return refused(act, faults[0])
     return _receipt(act, receipts, faults, given)
+
+
+async def _do(act: Act, service: Service, thing: str, given: Mapping[str, str]) -> Receipt | None:
+    if act.do is not None:
+        return await act.do(service, thing, given)
+    await attrgetter(act.name)(service)(thing)
+    return None
 
 
 def refused(act: Act, fault: TokimoriError) -> Toast:

@@ -71,7 +71,8 @@ class Act(NamedTuple):
     name: str
     verb: str
     done: str
-    do: Callable[[Service, str, Given], Awaitable[Receipt | None]]
+    do: Callable[[Service, str, Given], Awaitable[Receipt | None]] | None = None
+    """Does it to the thing of this name; None: the operation of its name does, and needs nothing else."""
     fields: Sequence[Field] = ()
     sure: str = ""
     undo: str | None = None

@@ -13,7 +13,7 @@ from tests.unit.service.world import World
 from tokimori.api.acting import Acting
 from tokimori.api.app import operations
 from tokimori.api.docs import DOCS, OPENAPI, STYLE
-from tokimori.api.secret import LOGIN, LOGOUT, OPEN_TO_ALL, cookie_value
+from tokimori.api.secret import LOGIN, LOGOUT, NO_SESSION, OPEN_TO_ALL, session_value
 from tokimori.api.turns import Turns
 from tokimori.config.http import OWN_PATHS
 from tokimori.executors.http.callbacks import PATH
@@ -21,7 +21,7 @@ from tokimori.foreign.kala.routes import kala_routes
 from tokimori.web.page import Page
 
 PREFIX = "/tokimori"
-BROWSER, COOKIE = ("accept", "text/html"), ("cookie", f"tokimori-80={cookie_value(SECRET)}")
+BROWSER, COOKIE = ("accept", "text/html"), ("cookie", f"tokimori-80={session_value(SECRET, None, NO_SESSION)}")
 ADDRESS = re.compile(r'(?:href|src|action|formaction)="([^"]*)"')
 
 

@@ -15,12 +15,12 @@ from tests.laws import examples
 from tests.unit.api.asgi import BEARER, SECRET, Answer, Asker
 from tests.unit.api.conftest import an_app
 from tests.unit.service.world import World
-from tokimori.api.secret import COMPLAINT_EVERY, Secret, cookie_value, given_in
+from tokimori.api.secret import COMPLAINT_EVERY, NO_SESSION, Secret, given_in, session_value
 from tokimori.clock import SECOND, Moment
 from tokimori.web.page import Page
 
 HOST = ("host", "127.0.0.1:8000")
-NAME, VALUE = "tokimori-8000", cookie_value(SECRET)
+NAME, VALUE = "tokimori-8000", session_value(SECRET, None, NO_SESSION)
 BROWSER = ("accept", "text/html,application/xhtml+xml")
 
 

@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from msgspec import Raw, json
 from msgspec.structs import replace
 
 from tests.unit.examples import NEW_YEAR
@@ -16,7 +17,7 @@ from tokimori.model.message import KIND, Subscriber, encode_subscriber
 from tokimori.model.message import SUBSCRIBER_KIND as SUBSCRIBER
 from tokimori.model.request import KIND as KEYED
 from tokimori.model.request import Keyed, encode_keyed
-from tokimori.model.stream import Entry, encoded_body, entry_name, moment_in
+from tokimori.model.stream import Entry, entry_name, moment_in
 from tokimori.stores.memory.store import MemoryStore
 from tokimori.testing.manual import VirtualClock
 
@@ -28,7 +29,7 @@ async def a_topic(store: MemoryStore, topic: str, *ages: float) -> None:
     streams = Streams(store, KIND, os.urandom)
     for age in sorted(ages, reverse=True):
         at = Moment(NEW_YEAR - round(age * DAY))
-        await streams.append(topic, Entry(at=at, by=None, key=f"{age}", body=encoded_body(age)))
+        await streams.append(topic, Entry(at=at, by=None, key=f"{age}", body=Raw(json.encode(age))))
 
 
 async def a_text(store: MemoryStore, name: str, text: str) -> None:
@@ -114,7 +115,7 @@ async def test_nobody_appends_where_something_was_trimmed(known: int) -> None:
     await a_round(store)
     frozen = Streams(store, KIND, os.urandom)
     frozen._know("news", numbers[0] + known)
-    late = Entry(at=NEW_YEAR, by=None, key="late", body=encoded_body(None))
+    late = Entry(at=NEW_YEAR, by=None, key="late", body=Raw(json.encode(None)))
     assert await frozen.append("news", late) == numbers[-1] + 1
     assert await kept(store, "news") == ["0", "late"]
 

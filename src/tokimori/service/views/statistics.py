@@ -2,6 +2,7 @@
 
 from datetime import date
 
+from tokimori.model.statistics import Sizes
 from tokimori.service.views.outside import Length, Outside
 
 
@@ -12,15 +13,6 @@ class QuantilesView(Outside, frozen=True, kw_only=True):
     p95: Length
     p99: Length
     most: Length
-
-
-class SizesView(Outside, frozen=True, kw_only=True):
-    """Bytes of some runs, as in `QuantilesView`."""
-
-    p50: int
-    p95: int
-    p99: int
-    most: int
 
 
 class DayView(Outside, frozen=True, kw_only=True):
@@ -49,6 +41,6 @@ class StatisticsView(Outside, frozen=True, kw_only=True):
     duration: QuantilesView | None
     lateness: QuantilesView | None
     cpu: QuantilesView | None
-    memory: SizesView | None
+    memory: Sizes | None
     by_hour: tuple[int, ...]
     by_day: tuple[DayView, ...]

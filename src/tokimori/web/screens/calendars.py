@@ -94,10 +94,6 @@ async def _current_values(service: Service, name: str) -> Given:
     }
 
 
-async def _delete(service: Service, name: str, given: Given) -> None:
-    await service.calendars.delete(name)
-
-
 _FIELDS: Final = (
     Field("dates", "Dates", "a line each: 2026-12-25, 2026-12-24/2027-01-01, or 12-25 of each year", "area"),
     Field("weekdays", "Weekdays", "such as sat sun"),
@@ -106,7 +102,7 @@ _FIELDS: Final = (
 ACTS: Final = (
     Act("calendars.add", "Add", "added", _add, fields=_FIELDS, makes="New calendar"),
     Act("calendars.update", "Change", "changed", _update, fields=_FIELDS, fill=_current_values),
-    Act("calendars.delete", "Delete", "deleted", _delete, sure="There is no undo.", back="/calendars"),
+    Act("calendars.delete", "Delete", "deleted", sure="There is no undo.", back="/calendars"),
 )
 SCREENS: Final = (
     Screen("/calendars", "calendars", "noun.html", show, leads=True),

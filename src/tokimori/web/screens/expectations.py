@@ -134,10 +134,6 @@ async def _ping(service: Service, name: str, given: Given) -> Receipt:
     return Receipt(f"Report of {name} kept", path("expectations", name))
 
 
-async def _delete(service: Service, name: str, given: Given) -> None:
-    await service.expectations.delete(name)
-
-
 ACTS: Final = (
     Act(
         "expectations.ping",
@@ -171,7 +167,6 @@ ACTS: Final = (
         "expectations.delete",
         "Never",
         "forgotten",
-        _delete,
         sure="Nothing is expected of it any more.",
         back="/expectations",
     ),

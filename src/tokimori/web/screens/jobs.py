@@ -189,20 +189,12 @@ async def _resume(service: Service, job_id: str, given: Given) -> None:
     await service.jobs.resume(job_id, late="late" in given)
 
 
-async def _resolve(service: Service, job_id: str, given: Given) -> None:
-    await service.jobs.resolve(job_id)
-
-
 async def _trigger(service: Service, job_id: str, given: Given) -> Receipt:
     payload = given.get("payload")
     if payload is not None:
         check_json(payload)
     run = await service.jobs.trigger(job_id, payload=payload)
     return Receipt(f"Run {short(run.id)} of {job_id} started", path("runs", run.id))
-
-
-async def _delete(service: Service, job_id: str, given: Given) -> None:
-    await service.jobs.delete(job_id)
 
 
 BULK: Final = ("jobs.pause", "jobs.resume", "jobs.trigger", "jobs.delete")
@@ -224,12 +216,11 @@ _ACTS: Final = (
         undo="jobs.resume",
     ),
     Act("jobs.resume", "Resume", "resumed", _resume, undo="jobs.pause"),
-    Act("jobs.resolve", "Resolve", "resolved", _resolve),
+    Act("jobs.resolve", "Resolve", "resolved"),
     Act(
         "jobs.delete",
         "Delete",
         "deleted",
-        _delete,
         sure="Runs that have not started are cancelled; running ones go on to their end. There is no undo.",
         back="/jobs",
     ),

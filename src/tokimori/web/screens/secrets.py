@@ -58,10 +58,6 @@ async def _jobs(service: Service, name: str) -> Given:
     return {"jobs": "" if known is None else " ".join(known.jobs)}
 
 
-async def _delete(service: Service, name: str, given: Given) -> None:
-    await service.secrets.delete(name)
-
-
 async def _rotate(service: Service, name: str, given: Given) -> Receipt:
     return Receipt(f"{await service.secrets.rotate()} secrets encrypted with the first key")
 
@@ -83,7 +79,6 @@ ACTS: Final = (
         "secrets.delete",
         "Delete",
         "deleted",
-        _delete,
         sure="Runs of jobs that name it fail from now on. There is no undo.",
     ),
     Act(

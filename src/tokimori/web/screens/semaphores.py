@@ -107,10 +107,6 @@ def _units(each: SemaphoreDetails) -> str:
     return f"{count}, {each.rate}" if each.rate else count
 
 
-async def _delete(service: Service, name: str, given: Given) -> None:
-    await service.semaphores.delete(name)
-
-
 ACTS: Final = (
     Act(
         "semaphores.set",
@@ -124,7 +120,7 @@ ACTS: Final = (
         makes="New semaphore",
         fill=_current_values,
     ),
-    Act("semaphores.delete", "Delete", "deleted", _delete, sure="There is no undo.", back="/semaphores"),
+    Act("semaphores.delete", "Delete", "deleted", sure="There is no undo.", back="/semaphores"),
 )
 SCREENS: Final = (
     Screen("/semaphores", "semaphores", "noun.html", show, leads=True),

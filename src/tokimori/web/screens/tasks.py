@@ -151,22 +151,6 @@ def _acts(word: str) -> Sequence[str]:
     return (*first, "tasks.rollback", "tasks.delete")
 
 
-async def _pause(service: Service, name: str, given: Given) -> None:
-    await service.tasks.pause(name)
-
-
-async def _resume(service: Service, name: str, given: Given) -> None:
-    await service.tasks.resume(name)
-
-
-async def _resolve(service: Service, name: str, given: Given) -> None:
-    await service.tasks.resolve(name)
-
-
-async def _restart(service: Service, name: str, given: Given) -> None:
-    await service.tasks.restart(name)
-
-
 async def _rollback(service: Service, name: str, given: Given) -> Receipt:
     digest = given.get("digest")
     if digest is not None:
@@ -184,14 +168,13 @@ async def _delete(service: Service, name: str, given: Given) -> None:
 
 
 ACTS: Final = (
-    Act("tasks.pause", "Pause", "paused", _pause, undo="tasks.resume"),
-    Act("tasks.resume", "Resume", "resumed", _resume, undo="tasks.pause"),
-    Act("tasks.resolve", "Resolve", "resolved", _resolve),
+    Act("tasks.pause", "Pause", "paused", undo="tasks.resume"),
+    Act("tasks.resume", "Resume", "resumed", undo="tasks.pause"),
+    Act("tasks.resolve", "Resolve", "resolved"),
     Act(
         "tasks.restart",
         "Restart",
         "restarted",
-        _restart,
         sure="What runs of it is cancelled, and one run is asked for in its place.",
     ),
     Act(

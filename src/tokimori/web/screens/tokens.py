@@ -67,10 +67,6 @@ async def _create(service: Service, name: str, given: Given) -> Receipt:
     return Receipt(f"Token {name} made", once=made.text)
 
 
-async def _revoke(service: Service, name: str, given: Given) -> None:
-    await service.tokens.revoke(name)
-
-
 ACTS: Final = (
     Act(
         "tokens.create",
@@ -95,7 +91,6 @@ ACTS: Final = (
         "tokens.revoke",
         "Revoke",
         "revoked",
-        _revoke,
         sure="Within two seconds no node lets in who sends it. There is no undo.",
     ),
 )
