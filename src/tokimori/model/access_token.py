@@ -7,12 +7,12 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
+from tokimori.model.document import texts_of
 from tokimori.model.ids import RandomBytes
 
 KIND: Final = "token"
@@ -119,17 +119,7 @@ class AccessToken(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.expires is not None and now >= self.expires
 
 
-_decoder = msgspec.json.Decoder(AccessToken)
-
-
-def encode_token(token: AccessToken) -> str:
-    """Return the text that stores keep."""
-    return msgspec.json.encode(token).decode()
-
-
-def decode_token(text: str) -> AccessToken:
-    """Return the token in a text of `encode_token`. Raises `ValueError`."""
-    return _decoder.decode(text)
+encode_token, decode_token = texts_of(AccessToken)
 
 
 def check_token_name(name: object) -> str:

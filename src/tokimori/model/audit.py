@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct, field
 
 from tokimori.clock import Moment
+from tokimori.model.document import texts_of
 from tokimori.model.ids import RandomBytes
 
 KIND: Final = "audit"
@@ -38,17 +39,7 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     queues: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-_decoder = msgspec.json.Decoder(Entry)
-
-
-def encode_entry(entry: Entry) -> str:
-    """Return the text that stores keep."""
-    return msgspec.json.encode(entry).decode()
-
-
-def decode_entry(text: str) -> Entry:
-    """Return the entry in a text of `encode_entry`. Raises `ValueError`."""
-    return _decoder.decode(text)
+encode_entry, decode_entry = texts_of(Entry)
 
 
 def shown(value: object) -> Any:

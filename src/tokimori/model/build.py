@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from tokimori.clock import DAY, Moment
 from tokimori.errors import InvalidInput, Refused
+from tokimori.model.document import texts_of
 
 PIECE: Final = 192 * 1024
 """Bytes of a piece: as text they are as long as a document may be."""
@@ -185,17 +186,7 @@ class Upload(Struct, frozen=True, kw_only=True):
     digest: str
 
 
-_uploads = msgspec.json.Decoder(Upload)
-
-
-def encode_upload(upload: Upload) -> str:
-    """Return the text that stores keep."""
-    return msgspec.json.encode(upload).decode()
-
-
-def decode_upload(text: str) -> Upload:
-    """Return the upload in a text of `encode_upload`. Raises `ValueError`."""
-    return _uploads.decode(text)
+encode_upload, decode_upload = texts_of(Upload)
 
 
 def upload_name(by: str | None, task: str = "", digest: str = "") -> str:

@@ -6,6 +6,7 @@ from functools import lru_cache
 import msgspec
 from msgspec import Struct
 
+from tokimori.model.document import texts_of
 from tokimori.schedules.days_off import DaysOff, dates_of, parse_days_off, united, weekdays_of
 
 
@@ -29,23 +30,13 @@ class _Days(Struct, frozen=True, omit_defaults=True):
     weekdays: tuple[str, ...] = ()
 
 
-_decoder = msgspec.json.Decoder(Calendar)
+encode_calendar, decode_calendar = texts_of(Calendar)
 _days_decoder = msgspec.json.Decoder(_Days)
 
 
 def days_off_of(calendar: Calendar) -> DaysOff:
     """Return its days. Raises `InvalidInput`."""
     return parse_days_off(calendar.dates, calendar.weekdays)
-
-
-def encode_calendar(calendar: Calendar) -> str:
-    """Return the stored form: JSON, defaults left out."""
-    return msgspec.json.encode(calendar).decode()
-
-
-def decode_calendar(text: str) -> Calendar:
-    """Read the stored form."""
-    return _decoder.decode(text)
 
 
 def encode_days_off(calendars: Sequence[Calendar]) -> str | None:

@@ -1,6 +1,9 @@
 """Documents: texts that the store keeps for a service, by kind and name, and never looks into."""
 
-from msgspec import Struct
+from collections.abc import Callable
+from typing import TypeVar
+
+from msgspec import Struct, json
 
 from tokimori.errors import InvalidInput
 from tokimori.model.ids import RandomBytes
@@ -10,6 +13,16 @@ LONGEST_NAME = 255
 """Characters."""
 LARGEST_TEXT = 2**18
 """Bytes in UTF-8. A copy reads several at a time, and a database takes one statement of a few MiB."""
+_T = TypeVar("_T")
+
+
+def texts_of(kind: type[_T]) -> tuple[Callable[[_T], str], Callable[[str], _T]]:
+    """Return the functions that write values of this kind as texts for stores, and read them: that raises `ValueError`.
+
+    Fields with their defaults are left out.
+    """
+    decoder = json.Decoder(kind)
+    return lambda value: json.encode(value).decode(), decoder.decode
 
 
 class Document(Struct, frozen=True, kw_only=True):

@@ -6,11 +6,11 @@ If it does not, an alarm is raised, which a good end clears (docs/reference/alar
 from enum import StrEnum
 from typing import Final
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.clock import DAY, SECOND, Moment
+from tokimori.model.document import texts_of
 
 KIND: Final = "expectation"
 ALARM_KIND: Final = "alarm"
@@ -84,27 +84,8 @@ class Alarm(Struct, frozen=True, kw_only=True, omit_defaults=True):
     log: str | None = None
 
 
-_decoder, _alarms = msgspec.json.Decoder(Expectation), msgspec.json.Decoder(Alarm)
-
-
-def encode_expectation(expectation: Expectation) -> str:
-    """Return the text that stores keep."""
-    return msgspec.json.encode(expectation).decode()
-
-
-def decode_expectation(text: str) -> Expectation:
-    """Return the expectation in a text of `encode_expectation`. Raises `ValueError`."""
-    return _decoder.decode(text)
-
-
-def encode_alarm(alarm: Alarm) -> str:
-    """Return the text that stores keep."""
-    return msgspec.json.encode(alarm).decode()
-
-
-def decode_alarm(text: str) -> Alarm:
-    """Return the alarm in a text of `encode_alarm`. Raises `ValueError`."""
-    return _alarms.decode(text)
+encode_expectation, decode_expectation = texts_of(Expectation)
+encode_alarm, decode_alarm = texts_of(Alarm)
 
 
 def expected_by(base: Moment, within: float, due: Moment | None = None) -> Moment:

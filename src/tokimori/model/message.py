@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
+from tokimori.model.document import texts_of
 from tokimori.model.sizes import check_depth
 from tokimori.model.stream import Numbered
 from tokimori.model.words import check_text
@@ -65,17 +66,7 @@ class Subscriber(Struct, frozen=True, kw_only=True):
     at: Moment
 
 
-_decoder = msgspec.json.Decoder(Subscriber)
-
-
-def encode_subscriber(subscriber: Subscriber) -> str:
-    """Return the text that stores keep."""
-    return msgspec.json.encode(subscriber).decode()
-
-
-def decode_subscriber(text: str) -> Subscriber:
-    """Return the subscriber in a text of `encode_subscriber`. Raises `ValueError`."""
-    return _decoder.decode(text)
+encode_subscriber, decode_subscriber = texts_of(Subscriber)
 
 
 def subscriber_name(topic: str, name: str) -> str:

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-import msgspec
 from msgspec import Struct
 
 from tokimori.clock import Moment
+from tokimori.model.document import texts_of
 
 KIND: Final = "mute"
 MOST_MUTED: Final = 100
@@ -23,14 +23,4 @@ class Mute(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str | None = None
 
 
-_decoder = msgspec.json.Decoder(Mute)
-
-
-def encode_mute(mute: Mute) -> str:
-    """Return the text that stores keep."""
-    return msgspec.json.encode(mute).decode()
-
-
-def decode_mute(text: str) -> Mute:
-    """Return the mute in a text of `encode_mute`. Raises `ValueError`."""
-    return _decoder.decode(text)
+encode_mute, decode_mute = texts_of(Mute)

@@ -104,7 +104,7 @@ class Notifying(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 Tellers = Mapping[str, Teller]
-_decoder = msgspec.json.Decoder(Notifying)
+decode_notifying = msgspec.json.Decoder(Notifying).decode
 
 
 def encode_notifying(state: Notifying) -> str:
@@ -119,11 +119,6 @@ def encode_notifying(state: Notifying) -> str:
         if len(text) <= LARGEST_TEXT:
             break
     return text.decode()
-
-
-def decode_notifying(text: str) -> Notifying:
-    """Read the document."""
-    return _decoder.decode(text)
 
 
 def is_news(after: Notifying, before: Notifying, every: float) -> bool:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tokimori.clock import DAY, HOUR, MINUTE, Moment
 from tokimori.errors import Conflict
-from tokimori.model.document import Document
+from tokimori.model.document import Document, texts_of
 from tokimori.model.ids import Lane, RunId
 from tokimori.model.retention import first_id_at
 from tokimori.model.run import Run
@@ -29,17 +29,7 @@ class Keyed(Struct, frozen=True, kw_only=True):
     made: str
 
 
-_decoder = msgspec.json.Decoder(Keyed)
-
-
-def encode_keyed(keyed: Keyed) -> str:
-    """Return the text that stores keep."""
-    return msgspec.json.encode(keyed).decode()
-
-
-def decode_keyed(text: str) -> Keyed:
-    """Return the request in a text of `encode_keyed`. Raises `ValueError`."""
-    return _decoder.decode(text)
+encode_keyed, decode_keyed = texts_of(Keyed)
 
 
 REMEMBERED = HOUR

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput, Refused
+from tokimori.model.document import texts_of
 from tokimori.model.templates import SECRETS_NAME
 from tokimori.model.words import check_text
 
@@ -42,18 +43,8 @@ class SecretContent(Struct, frozen=True, array_like=True):
     value: str
 
 
-_secrets = msgspec.json.Decoder(Secret)
+encode_secret, decode_secret = texts_of(Secret)
 _contents = msgspec.json.Decoder(SecretContent)
-
-
-def encode_secret(secret: Secret) -> str:
-    """Return the text that stores keep."""
-    return msgspec.json.encode(secret).decode()
-
-
-def decode_secret(text: str) -> Secret:
-    """Return the secret in a text of `encode_secret`. Raises `ValueError`."""
-    return _secrets.decode(text)
 
 
 def encode_content(content: SecretContent) -> bytes:

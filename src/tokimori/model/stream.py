@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from tokimori.clock import MILLISECOND, Moment
 from tokimori.errors import InvalidInput
+from tokimori.model.document import texts_of
 from tokimori.model.words import DOTS
 
 OPENING = 0
@@ -45,18 +46,8 @@ class _Dated(Struct, frozen=True):
     at: Moment
 
 
-_decoder = msgspec.json.Decoder(Entry)
+encode_entry, decode_entry = texts_of(Entry)
 _dated_decoder = msgspec.json.Decoder(_Dated)
-
-
-def encode_entry(entry: Entry) -> str:
-    """Return the text that stores keep."""
-    return msgspec.json.encode(entry).decode()
-
-
-def decode_entry(text: str) -> Entry:
-    """Return the entry in a text of `encode_entry`. Raises `ValueError`."""
-    return _decoder.decode(text)
 
 
 def moment_in(text: str) -> Moment | None:

@@ -6,13 +6,13 @@ from enum import StrEnum
 from pathlib import PurePath
 from typing import Any, Final
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.errors import InvalidFile, InvalidInput, NotFound
 from tokimori.model.build import LARGEST, MOST_PIECES, check_digest
+from tokimori.model.document import texts_of
 from tokimori.model.ids import Incarnation
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import Attempt, Run
@@ -83,17 +83,7 @@ class TaskRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return next(each for each in self.builds if each.digest == self.current)
 
 
-_records = msgspec.json.Decoder(TaskRecord)
-
-
-def encode_task(record: TaskRecord) -> str:
-    """Return the text that stores keep."""
-    return msgspec.json.encode(record).decode()
-
-
-def decode_task(text: str) -> TaskRecord:
-    """Return the record in a text of `encode_task`. Raises `ValueError`."""
-    return _records.decode(text)
+encode_task, decode_task = texts_of(TaskRecord)
 
 
 def check_build(build: BuildRecord) -> None:

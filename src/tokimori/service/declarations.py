@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-import msgspec
 from msgspec import Struct
 
 from tokimori.errors import AlreadyExists, Conflict, NotFound
+from tokimori.model.document import texts_of
 from tokimori.model.ids import RandomBytes
 from tokimori.ports.documents import Documents as DocumentStore
 from tokimori.service.declaring import FieldChange, changes_between, digest_of_fields
@@ -30,11 +30,7 @@ class Owned(Struct, frozen=True, kw_only=True):
     left: tuple[str, ...]
 
 
-DECLARATIONS = DocumentKind(
-    "declaration",
-    lambda owned: msgspec.json.encode(owned).decode(),
-    lambda text: msgspec.json.decode(text, type=Owned),
-)
+DECLARATIONS = DocumentKind("declaration", *texts_of(Owned))
 
 
 class Fate(StrEnum):

@@ -1,10 +1,10 @@
 """Sessions that were logged out: a copy of their cookie opens nothing any more, at no node."""
 
-import msgspec
 from msgspec import Struct
 
 from tokimori.clock import Clock
 from tokimori.errors import AlreadyExists, NotFound
+from tokimori.model.document import texts_of
 from tokimori.model.ids import RandomBytes
 from tokimori.ports.documents import Documents as DocumentStore
 from tokimori.service.asking import retried
@@ -37,8 +37,7 @@ class Ended(Struct, frozen=True, kw_only=True):
         return Ended(through=max([self.through, *gone]), sessions=tuple(known[-MOST_ENDED:]))
 
 
-_decoder = msgspec.json.Decoder(Ended)
-ENDED = DocumentKind[Ended]("session", lambda ended: msgspec.json.encode(ended).decode(), _decoder.decode)
+ENDED = DocumentKind("session", *texts_of(Ended))
 
 
 def new_session(clock: Clock, random: RandomBytes) -> str:

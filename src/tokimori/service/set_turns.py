@@ -8,13 +8,12 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Literal, Self
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.clock import SECOND, Moment, format_moment
 from tokimori.errors import Conflict, NotFound, Overtaken, StoreError
-from tokimori.model.document import Document
+from tokimori.model.document import Document, texts_of
 from tokimori.model.ids import RandomBytes
 from tokimori.ports.store import Store
 from tokimori.service.documents import DocumentKind, Documents
@@ -55,11 +54,7 @@ class SetState(Struct, frozen=True, kw_only=True):
     begun: Moment | None = None
 
 
-SETS = DocumentKind(
-    "set",
-    lambda value: msgspec.json.encode(value).decode(),
-    lambda text: msgspec.json.decode(text, type=SetVersion),
-)
+SETS = DocumentKind("set", *texts_of(SetVersion))
 
 
 def state_of_set(name: str, last: SetVersion | None, jobs: int, now: Moment) -> SetState:
