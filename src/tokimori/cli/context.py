@@ -18,7 +18,10 @@ context = Group("context", help="Contexts: nodes elsewhere, to which this progra
     "--token-file", type=click.Path(path_type=Path), metavar="FILE", help="Holds the secret; else the state folder's."
 )
 def add(name: str, url: str, token_file: Path | None) -> None:
-    """Name the node at an address such as https://tokimori.example. The secret stays in its file."""
+    """Name the node at an address such as https://tokimori.example. The secret stays in its file.
+
+    With --cacert its certificate is trusted from now on.
+    """
     from msgspec.structs import replace
 
     from tokimori.cli.remote import check_without_secret, contexts_file
@@ -29,7 +32,8 @@ def add(name: str, url: str, token_file: Path | None) -> None:
     check_without_secret(url)
     file = contexts_file()
     known = read_contexts(file)
-    added = Context(url=url, token_file=None if token_file is None else str(Path.cwd() / token_file))
+    token, cacert = (None if each is None else str(Path.cwd() / each) for each in (token_file, options().cacert))
+    added = Context(url=url, token_file=token, cacert=cacert)
     write_contexts(file, replace(known, contexts={**known.contexts, name: added}))
     _say(name, f"added {name}; `tokimori context use {name}` sends all to it, --context {name} one command")
 

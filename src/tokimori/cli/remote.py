@@ -25,9 +25,15 @@ def contexts_file() -> Path:
 
 def server() -> str | None:
     """Return the address of `_server`, with the certificates that --cacert names. Raises `InvalidInput`."""
+    url = _server()
+    return None if url is None else _trusting(url, options().cacert)
+
+
+def _trusting(url: str, cacert: str | None) -> str:
+    """Return the address with these certificates; those that are named last count."""
     from urllib.parse import quote
 
-    if (url := _server()) is None or (cacert := options().cacert) is None:
+    if cacert is None:
         return url
     return f"{url}{'&' if '?' in url else '?'}cacert={quote(str(Path(cacert).absolute()), safe='')}"
 
@@ -82,10 +88,10 @@ def _address(context: "Context") -> str:
     from urllib.parse import quote
 
     if context.token_file is None:
-        return context.url
+        return _trusting(context.url, context.cacert)
     try:
         secret = Path(context.token_file).read_text().strip()
     except (OSError, UnicodeDecodeError) as fault:
         message = f"token_file: {context.token_file} can't be read: {fault}"
         raise InvalidInput(message, field="token_file", value=context.token_file, allowed="a text file") from None
-    return f"{context.url}?secret={quote(secret, safe='')}"
+    return _trusting(f"{context.url}?secret={quote(secret, safe='')}", context.cacert)

@@ -139,6 +139,8 @@ class Door:
         except (aiohttp.ClientError, TimeoutError, OSError) as fault:
             why = str(fault) or type(fault).__name__
             mend = "start it there (`tokimori serve`), or name the address of another one"
+            if isinstance(fault, aiohttp.ClientConnectorCertificateError):
+                mend = "name the file with the certificates that vouch for it (--cacert FILE, TOKIMORI_CACERT)"
             raise StoreUnavailable(f"the node at {self._address.url} does not answer: {why}: {mend}") from None
         finally:
             call.cancel()

@@ -17,10 +17,14 @@ _PRIVATE = 0o600
 
 
 class Context(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A node's address, without its secret, and the file that holds that; None: the secret of the state folder."""
+    """A node's address, without its secret, and the file that holds that; None: the secret of the state folder.
+
+    `cacert` is the file with the certificates that vouch for it; None: those of the machine.
+    """
 
     url: str
     token_file: str | None = None
+    cacert: str | None = None
 
 
 class Contexts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

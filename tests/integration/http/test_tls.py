@@ -155,7 +155,7 @@ def test_files_that_are_no_certificate_and_key(pair: Pair, tmp_path: Path) -> No
 
 
 def test_a_node_with_tls(pair: Pair, tmp_path: Path) -> None:
-    """Beyond the loopback, too; it prints an https address."""
+    """Beyond the loopback, too; it prints an https address. A context keeps the certificates that vouch for it."""
     program, (certificate, key) = Program(tmp_path), pair
     trusted = ssl.create_default_context(cafile=certificate)
     with site_of(program, "-i", "0.0.0.0", "--tls-cert", str(certificate), "--tls-key", str(key)) as site:  # noqa: S104
@@ -169,4 +169,7 @@ def test_a_node_with_tls(pair: Pair, tmp_path: Path) -> None:
         request.add_header("Content-Type", "application/json")
         with urllib.request.urlopen(request, context=trusted) as answer:  # noqa: S310  in several records of TLS
             assert "x" * 60_000 in answer.read().decode()
+        program("context", "add", "prod", site.url, "--cacert", str(certificate))
+        assert [job["id"] for job in program.json("--context", "prod", "job", "list")] == ["a"]
+        assert "--cacert FILE" in program.run("--server", site.url, "job", "list").stderr
     assert "without TLS" not in site.log
