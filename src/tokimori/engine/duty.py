@@ -67,7 +67,10 @@ class SureTime(Duty):
         return await self._duty.step(by, now, at)
 
     async def _has_leapt(self, now: Moment, at: float) -> bool:
-        """Return if time may have leapt. A node that starts with a clock ahead sees no leap, but no recent runs."""
+        """Return if the store's time may have leapt.
+
+        A node that starts while the clock is ahead sees no leap. It looks for a day without runs before the last hour.
+        """
         if self._steady(at) >= STEADY:
             return False
         before = first_id_at(Moment(now - HOUR))

@@ -175,7 +175,7 @@ class Families:
         return verdict is not Verdict.LOST
 
     async def _forget(self, run_id: RunId) -> None:
-        """Delete what was kept of the spawned runs of one that has ended, a few documents at a time."""
+        """Delete the documents about the spawned runs of a run that has ended, a few at a time."""
         while pieces := await self._store.list_documents(PIECES, prefix=f"{run_id} ", limit=TOGETHER):
             for each in pieces:
                 await self._store.delete_document(PIECES, each.name, _VERSION)
@@ -194,7 +194,7 @@ class Families:
         return True
 
     async def _runs(self, ids: Sequence[RunId]) -> list[Run | None]:
-        """Return the runs; None for one that was not made, because its job could have none."""
+        """Return the runs of these ids. None stands for a run that was not made because its job could have none."""
         return await asyncio.gather(*(self._run_or_none(each) for each in ids))
 
     async def _run_or_none(self, run_id: RunId) -> Run | None:
@@ -204,7 +204,7 @@ class Families:
             return None
 
     async def _end(self, run: Run, spawned: Spawned, by: NodeId, now: Moment) -> None:
-        """Settle the run, as its attempt would have been. If others were faster nothing changes."""
+        """Settle the run as if its attempt ended now. Nothing changes if another node has done so."""
         found: list[Run | None] = []
         for first in range(0, spawned.count, BATCH):
             found += await self._runs(spawned.ids(run.id, first, BATCH))
@@ -250,7 +250,7 @@ def _noted(run_id: RunId, at: Moment) -> Document:
 
 
 def _first_look(spawned: Spawned) -> Moment:
-    """Return when to look first: at once if there is more to make."""
+    """Return the moment of the first look at the spawned runs. It is now if some of them are not made yet."""
     later = Moment(spawned.at + SOONEST * SECOND)
     return spawned.at if spawned.count > SPAWNED_TOGETHER else min(later, spawned.until or later)
 
@@ -260,7 +260,7 @@ def _spawned(change: Change) -> Spawned | None:
 
 
 def _piece_name(run_id: RunId, spawned: Spawned, first: int) -> str:
-    """Return the name of the document with the runs from this place on; each attempt has its own."""
+    """Return the name of the document with the runs from this place on. Each attempt has documents of its own."""
     return f"{run_id} {spawned.at:020d} {first:05d}"
 
 
@@ -276,7 +276,7 @@ def _pieces(change: Change, spawned: Spawned) -> Iterator[Document]:
 
 
 def _outcome(found: Sequence[Run | None], spawned: Spawned, now: Moment) -> Outcome:
-    """Return success with the list of all results, or the failure that names what has not succeeded."""
+    """Return success with the list of all results, or a failure that names the runs without success."""
     there = [run for run in found if run is not None]
     failed = [run for run in there if run.state is not RunState.SUCCEEDED]
     many = f"{len(failed) + spawned.left} of the {spawned.count} runs that it has spawned"

@@ -52,7 +52,7 @@ async def make_way(store: Runs, due: Due, plan: Plan, now: Moment, monotonic: Ca
 
 
 async def _newest(store: Runs, due: Due, monotonic: Callable[[], float]) -> list[Run]:
-    """Return scheduled runs of the job that have not started, from the newest page that has any."""
+    """Return the scheduled runs of the job that have not started, from the newest page that holds such runs."""
     wanted = RunFilter(job_id=due.job.id, states=BEFORE_START, limit=PAGE, longest=OCCURRENCES)
     end = monotonic() + LONGEST_REPLACING
     for _ in range(MOST_PAGES):

@@ -103,7 +103,7 @@ async def foresee(
 
 
 async def _read(store: FiringStore, moment: Moment, appetite: Appetite | None) -> tuple[Sequence[Due], int]:
-    """Return the jobs that are due then, and how many were requested. If the first ones are small, read more."""
+    """Return the jobs that are due at the moment, and the number that was requested. Read more if they are small."""
     most = MOST if appetite is None else appetite.limit
     found = await store.due(moment, most)
     if appetite is None:
@@ -211,7 +211,10 @@ class RefusedJobs:
             raise fault
 
     async def _set_aside(self, job: Job, fault: Exception, now: Moment) -> None:
-        """Set a refused job aside. A store that is slow, or ill for a moment, parks no job."""
+        """Set a refused job aside for a while.
+
+        Park it if the store has refused it several times, and for good. A slow store is no such refusal.
+        """
         self._took = False
         tries = self._known[job.incarnation].tries + 1 if job.incarnation in self._known else 1
         pause = pause_after(tries)
@@ -292,7 +295,7 @@ class Firing:
         return look if self._foreseen.moment == look else ahead_of(look, now)
 
     async def _fire(self, by: NodeId, peers: Collection[NodeId], now: Moment) -> Fired | None:
-        """Fire a batch. If the store refuses it, halve it until the job at fault is found; others go on."""
+        """Fire a batch. If the store refuses it, ask for less next time, and note the refused job."""
         try:
             fired = await self._fire_batch(by, peers, now)
         except Exception as fault:

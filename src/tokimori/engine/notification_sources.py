@@ -77,7 +77,7 @@ class KnownJobs:
         return self._tellers
 
     async def _notifiers(self) -> Sequence[Job]:
-        """Read notifiers by pages that grow, so that few of the jobs behind them, which may be large, are read."""
+        """Return the notifiers. Pages begin small and grow, as a page may also hold large jobs that follow."""
         found: list[Job] = []
         limit = 4
         while len(found) < MOST_TELLERS:
@@ -183,7 +183,7 @@ class NotifyReader:
         return NotifyReading(state=read, happened=told_of, more=not is_all and bool(final))
 
     async def _unmuted(self, happened: Happened, now: Moment) -> tuple[Happened, Collection[JobId]]:
-        """Return the events but for failures with a cause that is muted, and the jobs of these: they recover unsaid."""
+        """Return the events without failures of muted causes, and the jobs of these: no recovery of theirs is reported."""
         if not any(occasion.cause for occasion, _ in happened):
             return happened, ()
         documents = await self._store.list_documents(MUTE, after="", limit=MOST_MUTED)
@@ -215,7 +215,7 @@ class NotifyReader:
         return end.id not in state.told and self._concerns(end, state.troubles.get(end.job_id))
 
     def _concerns(self, end: EndedRun, trouble: Trouble | None) -> bool:
-        """Return if the end may cause a notification, as far as is known without its job."""
+        """Return if the end of the run may cause a notification. The job of the run is not read for that."""
         if is_notifier(end.job_id):
             return False
         is_good = end.state is RunState.SUCCEEDED
@@ -320,7 +320,7 @@ class LastingTrouble:
     async def _recovered(
         self, job_id: JobId, troubles: dict[JobId, Trouble], now: Moment, at: float, *, elsewhere: bool
     ) -> Happened:
-        """Return the end of an alarm, if a job that was reported overdue has succeeded. A failure ends none."""
+        """Return a recovery if the job was reported as overdue, else nothing."""
         trouble = troubles.get(job_id)
         if trouble is None or trouble.event is not NotifyOn.OVERDUE:
             return []
@@ -351,7 +351,10 @@ class LastingTrouble:
         return replace(reading, state=replace(reading.state, held=held), happened=[*reading.happened, *happened])
 
     async def _names(self, occasion: Occasion, at: float, *, elsewhere: bool = False) -> Sequence[str]:
-        """Return the notifiers for an occasion; none if the job is gone. Expectations elsewhere have their own."""
+        """Return the names of the notifiers for an occasion.
+
+        There are none if the job is gone. Expectations of programs elsewhere have notifiers of their own.
+        """
         if elsewhere:
             return [name for name, each in (await self._known.tellers(at)).items() if each.notifier.elsewhere]
         job = await self._known.job(occasion.job_id, at)
@@ -359,7 +362,7 @@ class LastingTrouble:
 
 
 def _alarm_in(document: Document) -> Alarm | None:
-    """Return the alarm; None if it is of another version."""
+    """Return the alarm in the document, or None if another version wrote it."""
     try:
         return decode_alarm(document.text)
     except ValueError:

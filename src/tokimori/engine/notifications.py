@@ -101,7 +101,7 @@ async def _host(store: MailStore, node_id: str) -> str | None:
 
 
 async def _row(store: MailStore, run: Run) -> int:
-    """Return how many runs of the job have failed in a row, up to this one."""
+    """Return the number of runs of the job that have failed one after the other, this run included."""
     if run.state is not RunState.FAILED:
         return 0
     states = frozenset({RunState.SUCCEEDED, RunState.FAILED})
@@ -210,7 +210,7 @@ class Messenger:
         return await self._send(state.sending, now)
 
     async def _with_new(self, tellers: Tellers, reading: NotifyReading, at: float) -> Tellers:
-        """Return the notifiers, the newest included: an occasion that is left out now is never notified."""
+        """Return the notifiers. Read them again if an occasion names an unknown one, as it is not reported later."""
         named = {name: occasion.job_id for occasion, names in reading.happened for name in names}
         if named.keys() <= tellers.keys():
             return tellers
@@ -222,7 +222,7 @@ class Messenger:
         return tellers
 
     async def _taken(self, by: NodeId, now: Moment) -> Notifying | None:
-        """Take over notifying; return its progress, or None if another node does it."""
+        """Return the progress of notifying, from which this node goes on. None: another node notifies."""
         if self._state is None:
             self._kept = await self._stored_progress()
             self._state = Notifying(written=self._known.since) if self._kept is None else self._kept[0]

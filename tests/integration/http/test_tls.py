@@ -155,7 +155,7 @@ def test_files_that_are_no_certificate_and_key(pair: Pair, tmp_path: Path) -> No
 
 
 def test_a_node_with_tls(pair: Pair, tmp_path: Path) -> None:
-    """Beyond the loopback, too; it prints an https address. A context keeps the certificates that vouch for it."""
+    """It prints an https address, beyond the loopback too, and a context keeps the certificates that vouch for it."""
     program, (certificate, key) = Program(tmp_path), pair
     trusted = ssl.create_default_context(cafile=certificate)
     with site_of(program, "-i", "0.0.0.0", "--tls-cert", str(certificate), "--tls-key", str(key)) as site:  # noqa: S104
