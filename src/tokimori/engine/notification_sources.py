@@ -183,7 +183,7 @@ class NotifyReader:
         return NotifyReading(state=read, happened=told_of, more=not is_all and bool(final))
 
     async def _unmuted(self, happened: Happened, now: Moment) -> tuple[Happened, Collection[JobId]]:
-        """Return the events without failures of muted causes, and the jobs of these: no recovery of theirs is reported."""
+        """Return the events without failures of muted causes, and the jobs of these, whose recovery is not reported."""
         if not any(occasion.cause for occasion, _ in happened):
             return happened, ()
         documents = await self._store.list_documents(MUTE, after="", limit=MOST_MUTED)
