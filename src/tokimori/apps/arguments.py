@@ -155,10 +155,11 @@ class Arguments:
 
         A function without parameters ignores the result of a parent. A result that names none is the one needed.
         """
-        if task.is_inherited and not self._parameters:
+        payload = task.payload
+        if not self._parameters and (payload is None or task.is_inherited):
             return {}
         try:
-            return self.decode(task.payload, inherited=task.is_inherited)
+            return self.decode(payload, inherited=task.is_inherited)
         except InvalidInput as fault:
             raise UnfitPayload from fault
 

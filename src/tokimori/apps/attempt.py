@@ -5,55 +5,32 @@ import ctypes
 import inspect
 import os
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from contextvars import copy_context
 from functools import partial
 from math import inf
 from pathlib import Path
 from threading import Lock, get_ident
+from time import thread_time_ns
 from typing import TYPE_CHECKING, Any, assert_never, cast
 
 from msgspec.structs import replace
 
 from tokimori.apps.arguments import UnfitPayload
-from tokimori.apps.failures import ANY, FailureRule
-from tokimori.apps.hooks import Act
+from tokimori.apps.failures import ANY
+from tokimori.apps.hooks import DJANGO, Act, called_async, hooks
 from tokimori.apps.json_text import clean_and_cut, error_traceback, error_words, kept, text_of
 from tokimori.apps.own_process import Meter, leave
 from tokimori.apps.routes import AppFunctions
 from tokimori.apps.signals import SignalThread
-from tokimori.apps.task import End, Finished, Task, TaskNotes, spawned_by, take_in_hand
+from tokimori.apps.task import FINISHED, End, Finished, Task, TaskNotes, spawned_by, take_in_hand
 from tokimori.errors import InvalidInput
 from tokimori.executors.functions import wire
 from tokimori.executors.keeper.kernel import boottime, is_short
 from tokimori.executors.keeper.output import Output
 from tokimori.model.outcome import Failed, Hold, Released, RetryAt, RetryIn
 from tokimori.traces.spans import span_of
-
-Hook = Callable[[], object]
-DJANGO = "django.db"
-"""The module without which there are none."""
-
-
-def hooks() -> tuple[Hook, ...]:
-    """Return the hooks of now: a function may have loaded a library since the last call."""
-    if DJANGO not in sys.modules:
-        return ()
-    db, conf = (cast("Any", sys.modules.get(f"django.{name}")) for name in ("db", "conf"))
-    if conf is None or not conf.settings.configured:
-        return ()
-    hook: Hook | None = getattr(db, "close_old_connections", None)  # none while it is being imported
-    return () if hook is None else (hook,)
-
-
-def called_async(hook: Hook) -> Awaitable[object]:
-    """Call a hook in the thread in which Django does what coroutines await."""
-    from asgiref.sync import sync_to_async  # noqa: PLC0415  a part of Django
-
-    called: Awaitable[object] = sync_to_async(hook, thread_sensitive=True)()
-    return called
-
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
@@ -71,8 +48,15 @@ class Interrupted(BaseException):
 class RunningAttempt:
     """A running attempt. `grew` is called after new output, `told` after new notes, in any thread.
 
-    `gather` is called before its end is reported, to collect the last output.
+    `ends` is called before its end is reported, to collect the last output. `spent` are the nanoseconds of CPU that
+    its thread had used when it ended, None if it ended elsewhere.
     """
+
+    __slots__ = (
+        *("__weakref__", "begin", "coroutine", "spent", "task"),
+        *("_act", "_acting", "_acts", "_app", "_before", "_began", "_begun", "_ends", "_forked", "_goes_on", "_grew"),
+        *("_is_over", "_lock", "_meter", "_output", "_runs_dir", "_tells", "_thread", "_tracer", "_untold"),
+    )
 
     def __init__(
         self,
@@ -82,47 +66,51 @@ class RunningAttempt:
         grew: "Callable[[RunningAttempt], None]",
         *,
         told: "Callable[[RunningAttempt], None]" = lambda _: None,
-        gather: Callable[[], None] = lambda: None,
+        ends: "Callable[[RunningAttempt], None]" = lambda _: None,
         tracer: "Tracer | None" = None,
         app: AppFunctions | None = None,
     ) -> None:
         self.begin = begin
         self._tracer = tracer
-        self._rules: Mapping[str, FailureRule] = {} if app is None else app.rules
+        self._app = app
         self._act = act
-        self._began = boottime()
+        self._began = 0.0
         self._grew = grew
         self._output: Output | None = None
         self._runs_dir = runs_dir
         self._lock = Lock()
-        self._forked = False
+        self._forked = self._begun = self._goes_on = self._is_over = False
         self._thread: int | None = None
-        self._begun = self._goes_on = self._is_over = False
-        self._meter = Meter(alone=begin.alone)
+        self._before, self.spent = 0, cast("int | None", None)
+        self._meter: Meter | None = None
         self.coroutine: asyncio.Task[None] | None = None
-        self._tells = told
-        self._gather = gather
         self._untold: TaskNotes | None = None
         self._acts: SignalThread | None = None
         self._acting: set[asyncio.Future[object]] | None = None
-        self.task = Task(begin, self.write, self._tell, hand=self._deliver, reads=None if app is None else app._reads())
+        self._tells = told
+        self._ends = ends
+        self.task = Task(begin, self.write, self._tell, hand=self._deliver, reads=None if app is None else app._reads)
 
     # The work
 
-    def run(self, lease: float = inf) -> wire.FunctionEnded | None:
+    def run(self, lease: float = inf, spent: int | None = None) -> wire.FunctionEnded | None:
         """Call a blocking function in the calling thread; return None if its result is for `run_async`.
 
-        It does not begin if the `lease` is over (seconds of CLOCK_BOOTTIME): another node may have the run.
+        It does not begin if the `lease` is over (seconds of CLOCK_BOOTTIME): another node may have the run. `spent` is
+        that of the attempt before, if the thread has not waited since: to ask the kernel takes as long as a no-op.
         """
-        if boottime() >= lease:
+        self._began = boottime()
+        if self._began >= lease:
             return self._late()
+        self._before = thread_time_ns() if spent is None else spent
+        if self.begin.alone:
+            self._meter = Meter()
         return copy_context().run(self._run)  # of which the next attempt in this thread knows nothing
 
     def _run(self) -> wire.FunctionEnded | None:
         try:
             try:
                 self._thread = get_ident()
-                self._meter.begin(is_sole=True)
                 self._begin()
                 if DJANGO in sys.modules:
                     self._call_hooks()
@@ -147,13 +135,17 @@ class RunningAttempt:
         except BaseException as fault:
             self._leave_if_forked(fault)
             end = self._fallen(fault)
-        return self.ended(end)
+        self.spent = thread_time_ns()
+        return self.ended(end, (self.spent - self._before) // 1000)
 
     async def run_async(self, lease: float = inf) -> wire.FunctionEnded:
         """Call a coroutine function on the loop, or await the result of `run`. `lease` is as for `run`."""
-        if boottime() >= lease and not self._goes_on:
-            return self._late()
-        self._meter.begin(is_sole=False)
+        if not self._goes_on:
+            self._began = boottime()
+            if self._began >= lease:
+                return self._late()
+            if self.begin.alone:
+                self._meter = Meter()
         try:
             self._begin()
             await self._await_hooks()
@@ -225,7 +217,9 @@ class RunningAttempt:
         end = self.task.end()
         if end is not None:
             return end
-        return Finished(returned) if self.begin.returning_succeeds else Failed(UNSAID)
+        if not self.begin.returning_succeeds:
+            return Failed(UNSAID)
+        return FINISHED if returned is None else Finished(returned)
 
     def _fallen(self, fault: BaseException) -> End:
         """Return the end that an exception means: an error, with its traceback in the output. Earlier words stay."""
@@ -237,7 +231,7 @@ class RunningAttempt:
             return end
         if interrupted:
             return Failed("it was interrupted")
-        rule = self._rules.get(self.begin.handler, ANY)
+        rule = ANY if self._app is None else self._app.rules.get(self.begin.handler, ANY)
         return rule.judge(error_words(cause), self.begin.attempt, fault, lambda it: self.write(error_traceback(it)))
 
     # What it tells of itself
@@ -330,14 +324,20 @@ class RunningAttempt:
     def exits(self, status: int) -> wire.FunctionEnded:
         """Return the end of an attempt that ends its process."""
         end = self.task.end() or Failed(f"it ended its worker process: os._exit({status})")
-        return replace(self.ended(end), exits=True)
+        cpu = (thread_time_ns() - self._before) // 1000 if self._thread == get_ident() else None
+        return replace(self.ended(end, cpu), exits=True)
 
-    def ended(self, end: End) -> wire.FunctionEnded:
-        """Return the message about its end."""
+    def ended(self, end: End, cpu: int | None = None) -> wire.FunctionEnded:
+        """Return the message about its end. `cpu` (microseconds) is what its thread has used for it, if that is known;
+        if it was alone in its process, that counts.
+        """
         if self._forked:
             leave(None)
-        self._gather()
-        (cpu, memory), spawned = self._meter.cost(), spawned_by(end)
+        self._ends(self)
+        memory = None
+        if self._meter is not None:
+            cpu, memory = self._meter.cost()
+        spawned = () if end is FINISHED else spawned_by(end)
         try:
             kind, text, when = (wire.SPAWNED, None, 0.0) if spawned else _said_as(end)
         except InvalidInput as fault:
@@ -345,36 +345,35 @@ class RunningAttempt:
         except BaseException as fault:  # a model writes itself, by code of the program
             self.write(error_traceback(fault))
             kind, text, when = wire.FAILED, clean_and_cut(f"result: {error_words(fault)}"), 0.0
-        size, head, tail, times = 0, b"", b"", b""
         if self._acting:
             for acting in tuple(self._acting):
                 acting.cancel()
         with self._lock:
-            self._is_over, acts = True, self._acts
-            if self._output is not None:
-                size, (head, tail), times = self._output.size, self._output.finish(), self._output.times.told()
+            self._is_over, acts, output = True, self._acts, self._output
+            head, tail = (b"", b"") if output is None else output.finish()
         if acts is not None:
             acts.end()
         self.task.close()
-        return wire.FunctionEnded(
+        ended = wire.FunctionEnded(
             number=self.begin.number,
-            began=self._began,
+            began=self._began or boottime(),
             at=boottime(),
             end=kind,
             text=text,
             when=when,
-            size=size,
-            head=head,
-            tail=tail,
-            times=times,
             cpu=cpu,
             memory=memory,
             spawned=spawned,
         )
+        if output is None:
+            return ended
+        return replace(ended, size=output.size, head=head, tail=tail, times=output.times.told())
 
 
 def _said_as(end: End) -> tuple[str, str | None, float]:
     """Return kind, text and time of an end. Raises `InvalidInput` for a result that can't be stored."""
+    if end is FINISHED:
+        return wire.SUCCEEDED, None, 0.0
     match end:
         case Finished(result):
             return wire.SUCCEEDED, None if result is None else kept(text_of(result, "result"), "result"), 0.0

@@ -4,10 +4,10 @@ import asyncio
 import inspect
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import contextmanager
 from functools import partial, reduce
-from typing import Any
+from typing import Any, cast
 
 from tokimori.apps.json_text import error_traceback
 from tokimori.apps.task import Task
@@ -141,3 +141,27 @@ def _wrapped_async(act: Act, hook: Callable[..., Any]) -> Act:
 
         return within
     return (lambda task: hook(task, partial(act, task))) if inspect.iscoroutinefunction(hook) else act
+
+
+Hook = Callable[[], object]
+DJANGO = "django.db"
+"""The module without which there are none."""
+
+
+def hooks() -> tuple[Hook, ...]:
+    """Return the hooks of now: a function may have loaded a library since the last call."""
+    if DJANGO not in sys.modules:
+        return ()
+    db, conf = (cast("Any", sys.modules.get(f"django.{name}")) for name in ("db", "conf"))
+    if conf is None or not conf.settings.configured:
+        return ()
+    hook: Hook | None = getattr(db, "close_old_connections", None)  # none while it is being imported
+    return () if hook is None else (hook,)
+
+
+def called_async(hook: Hook) -> Awaitable[object]:
+    """Call a hook in the thread in which Django does what coroutines await."""
+    from asgiref.sync import sync_to_async  # noqa: PLC0415  a part of Django
+
+    called: Awaitable[object] = sync_to_async(hook, thread_sensitive=True)()
+    return called

@@ -12,7 +12,6 @@ from contextlib import suppress
 from functools import partial
 from itertools import islice
 from threading import get_ident
-from time import thread_time_ns
 from typing import NoReturn, Protocol
 from weakref import WeakMethod
 
@@ -60,32 +59,13 @@ def _come_back() -> NoReturn:
 
 
 class Meter:
-    """Cost of an attempt: microseconds of processors, and bytes at its peak; None if others may have a part in it.
+    """Cost of an attempt that is alone in its process: of that, and of the children that it has waited for."""
 
-    If it is `alone` in its process that is the cost of the process and of the children that it has waited for.
-    """
+    def __init__(self) -> None:
+        self._before = _spent_with_children()
 
-    __slots__ = ("_alone", "_before", "_thread")
-
-    def __init__(self, *, alone: bool) -> None:
-        self._alone = alone
-        self._thread: int | None = None
-        self._before = 0
-
-    def begin(self, *, is_sole: bool) -> None:
-        """Begin in this thread, in which no other attempt is (`is_sole`), or go on in a loop."""
-        if is_sole or (self._alone and self._thread is None):
-            self._thread, self._before = get_ident(), _spent_with_children() if self._alone else thread_time_ns()
-        elif not self._alone:
-            self._thread = None
-
-    def cost(self) -> tuple[int | None, int | None]:
-        """Return what it has cost."""
-        if not self._alone:  # most are not, thousands a second
-            is_same = self._thread == get_ident()
-            return (max(0, thread_time_ns() - self._before) // 1000, None) if is_same else (None, None)
-        if self._thread is None:
-            return None, None
+    def cost(self) -> tuple[int, int]:
+        """Return microseconds of processors, and bytes at its peak."""
         peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
         return max(0, _spent_with_children() - self._before) // 1000, peak * 1024
 

@@ -1,6 +1,6 @@
 """Results of the parents of a task in hand."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
@@ -38,9 +38,8 @@ class ParentResult(Struct, frozen=True):
 class OfParents:
     """Access of a task to the runs after whose ends its own was made."""
 
-    def __init__(self, reads: Reads | None) -> None:
-        self._reads = reads
-        self._parents: Sequence[ParentResult] | None = None
+    _reads: Callable[[], Reads | None] | None = None
+    _parents: Sequence[ParentResult] | None = None
 
     @property
     def run_id(self) -> str:
@@ -74,9 +73,10 @@ class OfParents:
         return result_in(await self.aparents(), job)
 
     def _ways(self) -> Reads:
-        if self._reads is None:
+        reads = None if self._reads is None else self._reads()
+        if reads is None:
             raise Refused("this task can't read of its parents: no app has begun it", allowed="a function of an app")
-        return self._reads
+        return reads
 
     async def _read(self, way: Way) -> Sequence[ParentResult]:
         async def read(client: AsyncClient) -> Sequence[ParentResult]:

@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
@@ -117,11 +117,14 @@ class Outputs:
     """The output of a worker process, and the attempts to which it may belong, by their numbers.
 
     Threads that a function has begun, writes to descriptor 1, and children that inherit it have no run. Their output
-    belongs to the only running attempt; if there are several the log of the process names them.
+    belongs to the only running attempt; if there are several the log of the process names them. To look for it takes
+    as long as a no-op, so nobody looks at the end of an attempt beside others: it is `_lately` ended until the next
+    look.
     """
 
     def __init__(self) -> None:
         self.attempts: dict[int, RunningAttempt] = {}
+        self._lately: list[RunningAttempt] = []
         self._rests = threading.local()
         self._read = 0
         self._lock = threading.Lock()
@@ -164,36 +167,51 @@ class Outputs:
         if self._held is not None:
             sys.stdout, sys.stderr = self._held
 
-    def write(self, text: str, otherwise: TextIO) -> None:
-        """Write output that belongs to no function; in whole lines if several attempts run."""
-        found = [each for each in list(self.attempts.values()) if not each.is_over]
-        if len(found) > 1:
+    def write(self, text: str, otherwise: TextIO, lately: "Sequence[RunningAttempt]" = ()) -> None:
+        """Write output that belongs to no function; in whole lines if several attempts run, or ended `lately`."""
+        running = [each for each in list(self.attempts.values()) if not each.is_over]
+        found = list(dict.fromkeys([*lately, *running]))
+        is_sure = found == running and len(found) == 1
+        if found and not is_sure:
             lines, end, rest = (getattr(self._rests, "text", "") + text).rpartition("\n")
             self._rests.text = rest
             names = ", ".join(f"{each.begin.job_id} {each.begin.run_id}" for each in found[:_MOST_NAMED])
             more = "" if len(found) <= _MOST_NAMED else f" or {len(found) - _MOST_NAMED} others"
             text = "".join(f"(of one of the runs {names}{more}) {line}\n" for line in lines.split("\n")) if end else ""
-        if len(found) == 1:
+        if is_sure:
             found[0].write(text)
         elif text:
             otherwise.write(text)
 
+    def ends(self, attempt: "RunningAttempt") -> None:
+        """Pass on that output before an attempt is over; of one beside others it is soon enough at `gather_late`."""
+        if len(self.attempts) > 1:
+            self._lately.append(attempt)
+        else:
+            self.gather()
+
+    def gather_late(self) -> None:
+        """Pass on the output of attempts that ended beside others."""
+        if self._lately:
+            self.gather()
+
     def gather(self) -> None:
         """Pass on the output to descriptor 1 since the last call."""
+        lately, self._lately = self._lately, []
         try:
             if self._file is not None and (size := self._size(self._file, self._start, os.SEEK_END)) != self._read:
-                self._read_on(self._file, size)
+                self._read_on(self._file, size, lately)
         except OSError:  # the app has closed all that it did not open
             self._file = None
 
-    def _read_on(self, file: int, size: int) -> None:
+    def _read_on(self, file: int, size: int, lately: "Sequence[RunningAttempt]") -> None:
         with self._lock:
             if size < self._read:  # a child has opened /dev/stdout anew, which empties a file
                 self._read = 0
             for _ in range(_MOST_READS):
                 data = os.pread(file, _MOST_READ, self._read)
                 self._read += len(data)
-                self.write(self._decode(data), self._otherwise)
+                self.write(self._decode(data), self._otherwise, lately)
                 if len(data) < _MOST_READ:
                     break
             _give_back(file, self._read)

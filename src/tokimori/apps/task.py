@@ -3,13 +3,12 @@
 import os
 import sys
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from msgspec import Struct
 
@@ -25,7 +24,7 @@ from tokimori.model.ids import JobId
 from tokimori.model.outcome import Failed, Hold, Released, RetryAt, RetryIn, Spawns
 from tokimori.model.words import check_text, check_word
 from tokimori.service.given import Span, seconds_of
-from tokimori.traces.ambient import go_on_from
+from tokimori.traces.ambient import in_hand
 
 
 class Finished(Struct, frozen=True):
@@ -34,15 +33,16 @@ class Finished(Struct, frozen=True):
     result: object = None
 
 
+FINISHED = Finished()
+"""Success without a result, as most are."""
+
+
 def spawned_by(end: object) -> tuple[tuple[JobId, str | None], ...]:
     """Return the runs that a function spawns by its end: job and payload of each."""
-    return end.result.children if isinstance(end, Finished) and isinstance(end.result, Spawns) else ()
+    return end.result.children if type(end) is Finished and type(end.result) is Spawns else ()
 
 
 End = Finished | Failed | RetryIn | RetryAt | Hold | Released
-
-
-_current: ContextVar["Task | None"] = ContextVar("tokimori_task", default=None)
 
 
 MOST_PROGRESS = 1000
@@ -69,6 +69,9 @@ class Task(OfParents):
     have it.
     """
 
+    _told = _NOTHING
+    _lost = False
+
     def __init__(
         self,
         facts: Facts,
@@ -76,19 +79,17 @@ class Task(OfParents):
         tell: Callable[[TaskNotes], None] | None = None,
         *,
         hand: Hand = carry_out,
-        reads: Reads | None = None,
+        reads: Callable[[], Reads | None] | None = None,
     ) -> None:
         self._facts = facts
         self._write = write
         self._tell = tell or _dropped
-        self._told = _NOTHING
-        super().__init__(reads)
+        self._reads = reads
         self._hand = hand
         self._signals: Signals | None = None
         self._lock = Lock()
         self._end: End | None = None
         self._ends_because: str | None = None
-        self._lost = False
 
     @property
     def job_id(self) -> str:
@@ -295,9 +296,7 @@ def _dropped(*_: object) -> None:
 
 def current_task() -> Task:
     """Return the task in hand of the function or the command that calls this. Raises `Refused` if there is none."""
-    task = _current.get()
-    if task is None:
-        task = task_of_command()
+    task = task_in_hand() or task_of_command()
     if task is None:
         raise Refused(
             "no task is running here: this code was not started by a run", allowed="a call within a function's run"
@@ -307,14 +306,12 @@ def current_task() -> Task:
 
 def task_in_hand() -> Task | None:
     """Return the task of the calling function; None outside one."""
-    return _current.get()
+    return cast("Task | None", in_hand.get())
 
 
 def take_in_hand(task: Task) -> None:
     """Make this the task in hand of the calling context: requests from here continue its trace."""
-    facts = task._facts
-    _current.set(task)
-    go_on_from(facts.traceparent, facts.run_id)
+    in_hand.set(task)
 
 
 _NO_FUNCTION: Final = "a command has no such thing: `@app.job` declares a function, which has"

@@ -151,8 +151,11 @@ class SystemClocks:
         return lambda: time.clock_gettime(clock)
 
 
-class _Thread:
-    """A thread's wake-up, and its work."""
+class WorkThread:
+    """A thread's wake-up, and its work. `number` is the kernel's.
+
+    `spent` are the nanoseconds of CPU that it had used when its last item ended; None: it has waited since.
+    """
 
     def __init__(self) -> None:
         self.woken = threading.Lock()
@@ -161,6 +164,8 @@ class _Thread:
         """It does not wait to be woken."""
         self.rests = False
         """It shall take nothing more until it is woken, or is told otherwise."""
+        self.number = 0
+        self.spent: int | None = None
         self.taken = self._taken_before = 0
         self.cpu: Callable[[], float] = float
         self._cpu_before = 0.0
@@ -174,16 +179,21 @@ class _Thread:
 
 
 class Threads(Generic[_T]):
-    """Calls `act`, which raises nothing, with each thing that it is given. All public methods belong to one thread."""
+    """Calls `act`, which raises nothing, with each thing that it is given, and the thread that does so.
 
-    def __init__(self, most: int, act: Callable[[_T], None], later: Later, clocks: Clocks | None = None) -> None:
+    All public methods belong to one thread.
+    """
+
+    def __init__(
+        self, most: int, act: Callable[[_T, WorkThread], None], later: Later, clocks: Clocks | None = None
+    ) -> None:
         self._most = most
         self._act = act
         self._later = later
         self._clocks = clocks or SystemClocks()
         self._given = deque[_T]()
-        self._begun: list[_Thread] = []
-        self._idle: list[_Thread] = []
+        self._begun: list[WorkThread] = []
+        self._idle: list[WorkThread] = []
         """The last waiter is woken first: most others need not be woken at all."""
         self._number = 0
         """How many things were given so far."""
@@ -302,7 +312,7 @@ class Threads(Generic[_T]):
 
     def _begin_one(self) -> bool:
         """Begin a thread; return whether the machine gives one. Raises `RuntimeError` if not, and there is none."""
-        thread = _Thread()
+        thread = WorkThread()
         name = f"tokimori_{len(self._begun) + 1}"
         try:
             threading.Thread(target=self._work, args=(thread,), name=name, daemon=True).start()
@@ -313,14 +323,14 @@ class Threads(Generic[_T]):
         self._begun.append(thread)
         return True
 
-    def _work(self, thread: _Thread) -> None:
-        thread.cpu = self._clocks.of_this_thread()
+    def _work(self, thread: WorkThread) -> None:
+        thread.cpu, thread.number = self._clocks.of_this_thread(), threading.get_native_id()
         try:
             self._work_on(thread)
         finally:
             thread.cpu, thread.goes = float, False  # its clock ends with it
 
-    def _work_on(self, thread: _Thread) -> None:
+    def _work_on(self, thread: WorkThread) -> None:
         while True:
             if thread.rests:
                 self._wait(thread)
@@ -332,13 +342,14 @@ class Threads(Generic[_T]):
                 self._wait(thread)
             else:
                 thread.taken += 1
-                self._act(thing)
+                self._act(thing, thread)
                 del thing
 
-    def _wait(self, thread: _Thread) -> None:
+    def _wait(self, thread: WorkThread) -> None:
         """Wait until the thread is woken. An item may have come, or rest be over, just before it began to wait."""
         thread.goes = False
         self._idle.append(thread)
         if self._closed or (self._given and not thread.rests):
             self._wake()
         thread.woken.acquire()
+        thread.spent = None

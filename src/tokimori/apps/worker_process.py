@@ -31,7 +31,7 @@ from tokimori.apps.own_process import Exits, WorkerTitle, leave_line, leave_loop
 from tokimori.apps.routes import AppFunctions
 from tokimori.apps.streams import Outputs, open_standard_streams
 from tokimori.apps.task import task_in_hand
-from tokimori.apps.threads import Threads
+from tokimori.apps.threads import Threads, WorkThread
 from tokimori.executors.functions.stacks import Stacks
 from tokimori.executors.functions.wire import (
     Begin,
@@ -97,7 +97,7 @@ class WorkerProcess(asyncio.Protocol):
         self._threads = Threads[RunningAttempt](told.concurrency, self._run, self._loop.call_later)
         self._outputs = outputs or Outputs()
         self._attempts = self._outputs.attempts
-        self._gather_outputs, self._gathers = self._outputs.gather, False
+        self._ends, self._gathers = self._outputs.ends, False
         self._coroutines = 0
         self._unsent: deque[FromWorker] = deque()
         self._flushing = False
@@ -183,12 +183,9 @@ class WorkerProcess(asyncio.Protocol):
         try:
             act, waits = self._known(begin.handler)
             attempt = RunningAttempt(
-                begin,
-                act,
-                self._runs_dir,
-                self._grew,
+                *(begin, act, self._runs_dir, self._grew),
                 told=self._noted,
-                gather=self._gather_outputs,
+                ends=self._ends,
                 tracer=self._tracer(),
                 app=self._app,
             )
@@ -218,10 +215,11 @@ class WorkerProcess(asyncio.Protocol):
         attempt.coroutine = self._loop.create_task(self._run_async(attempt))
         self._coroutines += 1
 
-    def _run(self, attempt: RunningAttempt) -> None:
+    def _run(self, attempt: RunningAttempt, thread: WorkThread) -> None:
         if self._stacks is not None:
-            self._stacks.begins(attempt.begin.number)
-        ended = attempt.run(self._lease)
+            self._stacks.begins(attempt.begin.number, thread.number)
+        ended = attempt.run(self._lease, thread.spent)
+        thread.spent = attempt.spent
         if ended is None:
             self._soon(self._begin_on_loop, attempt)
         else:
@@ -231,7 +229,7 @@ class WorkerProcess(asyncio.Protocol):
         for _ in range(2 * (boottime() >= self._lease)):  # it was renewed, if the loop was held: that is read first
             await asyncio.sleep(0)
         if self._stacks is not None:
-            self._stacks.begins(attempt.begin.number, on_loop=True)
+            self._stacks.begins(attempt.begin.number)
         try:
             self._end(attempt, await attempt.run_async(self._lease))
         finally:
@@ -273,6 +271,7 @@ class WorkerProcess(asyncio.Protocol):
 
     def _flush(self) -> None:
         self._flushing = False
+        self._outputs.gather_late()
         messages = []
         while self._unsent:
             message = self._unsent.popleft()

@@ -3,27 +3,38 @@
 import sys
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from typing import Protocol
 
 from tokimori.model.cause import VARIABLE, traceparent_in
 
-_attempt: ContextVar[tuple[str | None, str | None]] = ContextVar("tokimori_attempt", default=(None, None))
-"""The place and the run of an attempt: one variable, as each costs a function that does little."""
+
+class InHand(Protocol):
+    """An attempt as a trace sees it: its place there, and its run."""
+
+    @property
+    def traceparent(self) -> str | None:
+        """Return the place, if it has one."""
+        ...
+
+    @property
+    def run_id(self) -> str:
+        """Return the run."""
+        ...
 
 
-def go_on_from(traceparent: str | None, run_id: str | None = None) -> None:
-    """Note in the calling context the place in the trace, and the run, of its attempt."""
-    _attempt.set((traceparent, run_id))
+in_hand: ContextVar[InHand | None] = ContextVar("tokimori_in_hand", default=None)
+"""The attempt on which the caller works: one variable for all, as each costs a function that does little."""
 
 
 def run_in_hand(otherwise: str | None) -> Callable[[], str | None]:
     """Return what tells which run the caller works on: that of its function, else that which started this program."""
-    return lambda: _attempt.get()[1] or otherwise
+    return lambda: otherwise if (attempt := in_hand.get()) is None else attempt.run_id
 
 
 def ambient(environment: Mapping[str, str]) -> Callable[[], str | None]:
     """Return a function that gives the caller's place: OpenTelemetry's current span, its attempt, or the variable."""
     given = traceparent_in(environment.get(VARIABLE))
-    return lambda: _of_span() or _attempt.get()[0] or given
+    return lambda: _of_span() or getattr(in_hand.get(), "traceparent", None) or given
 
 
 def _of_span() -> str | None:

@@ -8,7 +8,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from tests.unit.apps.test_attempt import attempt, ended
-from tokimori.apps.attempt import hooks
+from tokimori.apps.hooks import hooks
 from tokimori.executors.functions import wire
 
 

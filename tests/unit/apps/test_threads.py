@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tokimori.apps.threads import GLANCE, LONG_GLANCE, Later, Threads, _Thread
+from tokimori.apps.threads import GLANCE, LONG_GLANCE, Later, Threads, WorkThread
 
 
 def _no_look(_: float, act: Callable[[], None]) -> None:
@@ -34,7 +34,7 @@ class Still:
 
 
 def _threads(most: int, act: Callable[[int], None], later: Later) -> Threads[int]:
-    return Threads(most, act, later, Still())
+    return Threads[int](most, lambda thing, _: act(thing), later, Still())
 
 
 def _until(condition: Callable[[], bool]) -> None:
@@ -303,8 +303,8 @@ def test_nothing_is_missed_by_a_thread_that_is_about_to_wait(what: str) -> None:
         found.append(threading.current_thread())
         done.release()
 
-    class Idle(list[_Thread]):
-        def append(self, thread: _Thread) -> None:
+    class Idle(list[WorkThread]):
+        def append(self, thread: WorkThread) -> None:
             begun.wait(10)
             if what == "given" and len(found) == 1:
                 _come(threads, 1, in_hand=1)
@@ -362,7 +362,7 @@ class Bench:
         self.threads = Threads[int](most, self._act, self.later, self)
         _come(self.threads, *range(given), in_hand=given)
 
-    def _act(self, _: int) -> None:
+    def _act(self, _: int, __: WorkThread) -> None:
         name = threading.current_thread().name
         self.names.append(name)
         self.took.release()
@@ -540,8 +540,8 @@ def test_one_that_was_to_rest_until_it_came_to_do_so_goes_on() -> None:
     bench = _all_four_go()
     bench.look(0.2)
 
-    class Idle(list[_Thread]):
-        def append(self, thread: _Thread) -> None:
+    class Idle(list[WorkThread]):
+        def append(self, thread: WorkThread) -> None:
             bench.threads.begin_missing()
             super().append(thread)
 
@@ -574,7 +574,7 @@ def test_a_thread_that_broke_costs_one_place_and_no_look(monkeypatch: pytest.Mon
     bench = _all_four_go()
     first = bench.threads._begun[0]
     first.cpu = _gone
-    bench.threads._act = lambda _: _gone()  # type: ignore[assignment]
+    monkeypatch.setattr(bench.threads, "_act", lambda *_: _gone())
     bench.may_end["tokimori_1"].release()
     assert broke.wait(10)
     bench.threads._act = bench._act

@@ -4,9 +4,12 @@ import subprocess
 import sys
 from contextvars import copy_context
 
+from msgspec.structs import replace
 from opentelemetry.sdk.trace import TracerProvider
 
-from tokimori.traces.ambient import ambient, go_on_from
+from tests.unit.apps.tasks import a_facts
+from tokimori.apps.task import Task, take_in_hand
+from tokimori.traces.ambient import ambient
 
 GIVEN, OF_ATTEMPT = (f"00-{trace * 32}-{'b' * 16}-01" for trace in "12")
 
@@ -17,7 +20,7 @@ def test_the_nearest_one_counts() -> None:
     assert place() == GIVEN
 
     def within() -> None:
-        go_on_from(OF_ATTEMPT)
+        take_in_hand(Task(replace(a_facts(), traceparent=OF_ATTEMPT), lambda _: None))
         assert place() == OF_ATTEMPT
         with TracerProvider().get_tracer("test").start_as_current_span("mine") as span:
             at = span.get_span_context()

@@ -11,7 +11,6 @@ import signal
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from threading import get_ident, get_native_id
 
 from msgspec import Struct
 
@@ -35,18 +34,12 @@ class Stacks:
         self.file = os.memfd_create("tokimori-stacks")
         os.ftruncate(self.file, _HEAD)
         os.lseek(self.file, 0, os.SEEK_END)
-        self._threads: dict[int, int] = {}
         self._notes = memoryview(mmap.mmap(self.file, _HEAD)).cast("Q")
         faulthandler.register(SIGNAL, self.file, all_threads=True)
 
-    def begins(self, number: int, *, on_loop: bool = False) -> None:
-        """Note that the calling thread runs this attempt, or the loop."""
-        thread = LOOP if on_loop else self._threads.get(get_ident()) or self._found()
+    def begins(self, number: int, thread: int = LOOP) -> None:
+        """Note that the loop runs this attempt, or the thread of this number (of the kernel)."""
         self._notes[number % _NOTES] = thread << _BITS | number
-
-    def _found(self) -> int:
-        """Return the calling thread's number, which takes a call of the kernel, and which it keeps."""
-        return self._threads.setdefault(get_ident(), get_native_id())
 
     def ended(self, number: int) -> None:
         """Note that none does."""

@@ -106,9 +106,9 @@ def test_who_is_blamed(seen: Seen, found: list[int]) -> None:
 def test_the_stacks_of_a_process_are_seen_from_outside() -> None:
     """With the thread of each attempt, and without any help of its interpreter."""
     stacks = Stacks()
-    stacks.begins(5)
-    stacks.begins(6, on_loop=True)
-    stacks.begins(7)
+    stacks.begins(5, threading.get_native_id())
+    stacks.begins(6)
+    stacks.begins(7, threading.get_native_id())
     stacks.ended(7)
     seen = Look(os.getpid(), stacks.file).again()
     assert "in test_the_stacks_of_a_process_are_seen_from_outside\n" in seen.stacks
