@@ -11,8 +11,8 @@ from tokimori.model.cause import reckoned
 from tokimori.model.ids import JobId, NodeId
 from tokimori.model.outcome import Hold, Outcome, RetryAt, RetryIn, Spawns, Succeeded
 from tokimori.model.policies import OnExhausted, Retry
-from tokimori.model.run import Attempt, Details, Output, Run, Spawned, Step
-from tokimori.model.settle import Settlement, after_asking, asked_retry, settle
+from tokimori.model.run import NO_DETAILS, Attempt, Details, Output, Run, Spawned, Step
+from tokimori.model.settle import WORDS, Settlement, after_asking, asked_retry, settle
 from tokimori.model.target import Noop
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.working import Change, Claimed
@@ -50,7 +50,8 @@ def change_of(
     if settlement.error is not None:
         settlement = replace(settlement, error=storable(settlement.error))
     result = _result(claimed, outcome) if type(outcome) is Succeeded else None
-    details = _details(claimed, outcome, settlement, notes, began=started is not None or notes is not None)
+    began = started is not None or notes is not None
+    details = details_after(run, claimed.definition, notes, settlement.state) if began else _put_off(run, outcome)
     if settlement.state is RunState.FAILED and run.details.as_kept is None:
         details = replace(details or run.details, cause=_cause(run, settlement, output))
     is_told = run.attempt == 1 and settlement.state is RunState.SUCCEEDED  # of a first success the run itself tells
@@ -81,8 +82,7 @@ def change_of(
     if type(outcome) is Spawns and settlement.state is RunState.WAITING:
         return _spawning(claimed, change, outcome)
     if (run.details.then or run.details.awaited) and settlement.state in ENDS:
-        family = run.parent_id if run.details.awaited else None
-        change = replace(change, then=run.details.then, family=family)
+        change = replace(change, then=run.details.then, family=run.parent_id if run.details.awaited else None)
     return change if is_told else replace(change, attempt=_attempt(run, change, settlement.outcome))
 
 
@@ -107,20 +107,18 @@ def _cause(run: Run, failed: Settlement, output: Output | None) -> str:
     return cause.removeprefix("failed: ") if is_refused(run) else cause
 
 
-def _details(
-    claimed: Claimed, outcome: Outcome, settlement: Settlement, notes: Notes | None, *, began: bool
-) -> Details | None:
-    """Return the new facts of the run; None if they stay."""
-    if began:
-        return details_after(claimed.run, claimed.definition, notes, settlement.state)
-    details = unbegun_once_more(claimed.run) if settlement.outcome in _PUT_OFF else None
+def _put_off(run: Run, outcome: Outcome) -> Details | None:
+    """Return the new facts of a run after an attempt that never began; None if they stay."""
+    details = unbegun_once_more(run) if WORDS[type(outcome)] in _PUT_OFF else None
     return replace(details, approval=outcome.approval) if details and isinstance(outcome, Hold) else details
 
 
 def _result(claimed: Claimed, outcome: Succeeded) -> str | None:
     """Return the result. An approval alone passes on what it was given, if a result may hold it."""
+    if outcome.result is not None or claimed.run.details is NO_DETAILS:
+        return outcome.result
     definition = claimed.definition
-    if outcome.result is not None or claimed.run.details.approval is None or definition is None:
+    if claimed.run.details.approval is None or definition is None:
         return outcome.result
     given = payload_for(claimed.run, definition) if isinstance(definition.target, Noop) else None
     return given if given is not None and len(given) <= LONGEST_RESULT else None

@@ -15,7 +15,7 @@ from tokimori.model.attempt_notes import Notes, given_to, is_inherited, notes_ro
 from tokimori.model.ids import NodeId, RunId
 from tokimori.model.job import kills_on_lost_lease
 from tokimori.model.outcome import Expired, Failed, Hold, Released, RetryAt, RetryIn
-from tokimori.model.run import NEVER, Output, Run, joined_as, parents_of, shifted_times
+from tokimori.model.run import NEVER, NO_DETAILS, Output, Run, joined_as, parents_of, shifted_times
 from tokimori.model.target import Http, Unreadable
 from tokimori.ports.executor import AttemptTask, Ended, Grew, Noted, Report, Started
 from tokimori.ports.nodes import StartedRun
@@ -57,6 +57,7 @@ class Work:
         self._outputs: dict[RunId, Output] = {}
         self._notes: dict[Key, Notes] = {}
         self._unsaved: set[Key] = set()
+        self.short = False  # an attempt could not begin, as the machine was short of something
         self.begun_before: dict[Key, Claimed] = {}
         """Attempts that began here before the store gave them to another node: it may give them back."""
 
@@ -134,11 +135,14 @@ class Work:
             if key in self._owned:
                 continue
             self._owned[key] = run
-            if run.definition is None or type(run.definition.target) is Unreadable:
+            definition = run.definition
+            if definition is None or type(definition.target) is Unreadable:
                 self._hand_back(run, owner, now, RetryIn(UNREADABLE_WAIT))
+            elif run.run.details is NO_DETAILS and not definition.approval:  # most runs: nothing keeps them from it
+                self._backlog.append(run)
             elif run.run.details.spawned is not None:  # somebody held and resumed it: it only waits
                 self._hand_back(run, owner, now, RetryAt(NEVER))
-            elif (instead := in_place_of_begin(run.run, run.definition, now, ahead)) is not None:
+            elif (instead := in_place_of_begin(run.run, definition, now, ahead)) is not None:
                 self._hand_back(run, owner, now, instead)
             else:
                 self._backlog.append(run)
@@ -178,6 +182,7 @@ class Work:
 
     def _end(self, key: Key, claimed: Claimed, report: Ended, owner: NodeId, chance: float) -> None:
         self.pace.end(report.at)
+        self.short = self.short or (type(report.outcome) is Released and report.outcome.short)
         self._running.discard(key)
         if self._ends or self._started or self._outputs or self._unsaved:  # of what ends at once there is nothing
             self._ends.pop(key, None)
@@ -359,7 +364,8 @@ def task_of(claimed: Claimed) -> AttemptTask | None:
     run, definition = claimed.run, claimed.definition
     if definition is None or isinstance(definition.target, Unreadable):
         return None
-    joined = joined_as(run)
+    details = run.details
+    alone, joined = details is NO_DETAILS and run.parent_id is None, joined_as(run) if details.parents else ""
     return AttemptTask(  # the first ones by position: Python gathers more than 15 keywords in a dictionary (0.6 µs)
         run.id,
         run.token,
@@ -373,14 +379,14 @@ def task_of(claimed: Claimed) -> AttemptTask | None:
         kills_on_lost_lease(definition, keyed=run.concurrency_key is not None),
         definition.time_zone,
         run.payload if joined == "runs" else payload_for(run, definition),
-        is_inherited(run),
-        run.details.checkpoint,
+        not alone and is_inherited(run),
+        details.checkpoint,
         run.parent_id,
         definition.auto_complete_success,
         definition.own_process,
         definition.queue if definition.client else None,
-        traceparent=run.details.traceparent,
-        parents=() if run.parent_id is None and not run.details.parents else parents_of(run),
+        traceparent=details.traceparent,
+        parents=() if alone else parents_of(run),
         joined=joined,
         max_cpu=definition.max_cpu,
         max_memory=definition.max_memory,

@@ -70,8 +70,10 @@ class Executors:
 
     def start(self, tasks: Sequence[AttemptTask]) -> None:
         """Begin these attempts."""
-        for kind in {type(task.target): None for task in tasks}:
-            self._by_kind[kind].start([task for task in tasks if type(task.target) is kind])
+        kinds = {type(task.target): None for task in tasks}
+        for kind in kinds:
+            some = [task for task in tasks if type(task.target) is kind] if len(kinds) > 1 else tasks
+            self._by_kind[kind].start(some)
 
     def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
         """End an attempt. Executors that do not know it ignore the order."""

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tokimori.errors import InvalidInput
 from tokimori.model.ids import RunId
 from tokimori.model.job import Definition
-from tokimori.model.run import NO_DETAILS, Details, Output, Run, asked_by
+from tokimori.model.run import NO_DETAILS, OF_PARENT, Details, Output, Run
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.model.words import check_keys, check_text, json_fault
 
@@ -49,7 +49,7 @@ def payload_for(run: Run, definition: Definition | None) -> str | None:
 
     It is the payload of its request or its parent; else that of an earlier attempt; else that of its job now.
     """
-    said = given_to(run)
+    said = run.details.payload if run.payload is None else run.payload
     return said if said is not None or definition is None else definition.payload
 
 
@@ -60,7 +60,7 @@ def given_to(run: Run) -> str | None:
 
 def is_inherited(run: Run) -> bool:
     """Return if the payload came from a parent, of this run or of the run that it repeats; None: of no result."""
-    return run.details.inherited or asked_by(run.origin) == "parent"
+    return run.details.inherited or run.origin.startswith(OF_PARENT)
 
 
 NUMBER = 0

@@ -225,14 +225,10 @@ def kills_on_lost_lease(definition: Definition, *, keyed: bool = False) -> bool:
 
     It does so with a limit, a semaphore or a concurrency key, also one of the run itself (`keyed`).
     """
-    match definition.on_lost_lease:
-        case None:
-            keyed = keyed or definition.concurrency_key is not None or definition.max_running_per_key != 1
-            return keyed or bool(definition.max_running) or bool(definition.semaphores)
-        case OnLostLease.KILL:
-            return True
-        case OnLostLease.CONTINUE:
-            return False
+    if definition.on_lost_lease is not None:
+        return definition.on_lost_lease is OnLostLease.KILL
+    keyed = keyed or definition.concurrency_key is not None or definition.max_running_per_key != 1
+    return keyed or bool(definition.max_running or definition.semaphores)
 
 
 def units_here(definition: Definition, incarnation: Incarnation) -> tuple[tuple[str, int], ...]:

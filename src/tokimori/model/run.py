@@ -18,6 +18,8 @@ from tokimori.model.transitions import ENDS, STANDING_STILL, RunState
 
 FIRST_TOKEN = Token(0)
 """Token of a run that was never claimed."""
+OF_PARENT = "c:"
+"""First letters of the origin of a run of a dependent job."""
 
 
 def scheduled_origin(nominal: Moment) -> str:
@@ -32,7 +34,7 @@ def backfill_origin(nominal: Moment) -> str:
 
 def child_origin(key: str) -> str:
     """Return the origin of the run of a dependent job, under its parent run or the root of its parents."""
-    return f"c:{key}"
+    return f"{OF_PARENT}{key}"
 
 
 def manual_origin(key: str) -> str:
@@ -48,11 +50,12 @@ def parents_of(run: "Run") -> tuple[RunId, ...]:
 
 def joined_as(run: "Run") -> str:
     """Return how it gets the results of a join: as "runs" in a list, or by their "jobs"; empty for no join."""
-    is_listed = run.details.listed or run.origin == child_origin(run.id)
-    return "" if not run.details.parents else "runs" if is_listed else "jobs"
+    if not run.details.parents:
+        return ""
+    return "runs" if run.details.listed or run.origin == child_origin(run.id) else "jobs"
 
 
-_ASKED_BY = {"s:": "schedule", "b:": "backfill", "c:": "parent"}
+_ASKED_BY = {"s:": "schedule", "b:": "backfill", OF_PARENT: "parent"}
 
 
 def asked_by(origin: str) -> str:

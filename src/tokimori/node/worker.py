@@ -148,7 +148,8 @@ class Worker:
         shift = shift if abs(shift) >= HARDLY else 0
         for report in reports:
             self.work.take(report, node, self._chance(), shift)
-        if self._shortage.hear(reports, self._clock.monotonic()):
+        short, self.work.short = self.work.short, False
+        if (short or self._shortage.why) and self._shortage.hear(reports, self._clock.monotonic()):
             self.work.hand_back_backlog(node, self._membership.now, self._shortage.why)
             self._short(self._shortage.why)
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from tokimori.clock import Moment
 from tokimori.model.attempt_notes import Notes
@@ -25,6 +26,9 @@ class Builds(Protocol):
 
 ReadParents = Callable[[Sequence[RunId]], Awaitable[Sequence[ParentRun]]]
 """Reads the runs of these ids with their results, as far as they are kept. Raises `StoreError`."""
+
+
+NO_SECRETS: Mapping[str, str] = MappingProxyType({})
 
 
 class AttemptTask(Struct, frozen=True, gc=False):
@@ -61,7 +65,7 @@ class AttemptTask(Struct, frozen=True, gc=False):
     client: str | None = None
     server: str = ""
     permits: str = ""
-    secrets: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = NO_SECRETS
     hidden: tuple[str, ...] = ()
     traceparent: str | None = None
     parents: tuple[RunId, ...] = ()
