@@ -35,8 +35,8 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the mark."""
-    said = "tokimori(app=…, at=…, time_zone=…, seed=…): what `tokimori_rehearsal` rehearses, and from which moment on"
-    config.addinivalue_line("markers", said)
+    text = "tokimori(app=…, at=…, time_zone=…, seed=…): what `tokimori_rehearsal` rehearses, and from which moment on"
+    config.addinivalue_line("markers", text)
 
 
 @pytest.fixture(scope="session")
@@ -52,8 +52,8 @@ def tokimori_app(request: pytest.FixtureRequest, _tokimori_load: "Callable[[str]
     """Return the app to rehearse: of the mark, the setting, or the module of the test. Override it for another one."""
     from tokimori.apps.app import App  # noqa: PLC0415
 
-    said = _given(request).get("app") or request.config.getini("tokimori_app")
-    found = _tokimori_load(said) if isinstance(said, str) and said else said
+    name = _given(request).get("app") or request.config.getini("tokimori_app")
+    found = _tokimori_load(name) if isinstance(name, str) and name else name
     if not found:
         apps = {id(each): each for each in vars(request.module).values() if isinstance(each, App)}
         found = next(iter(apps.values())) if len(apps) == 1 else None

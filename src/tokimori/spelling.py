@@ -14,15 +14,17 @@ def nearest(given: str, known: Iterable[str]) -> str | None:
     A letter for every three may be wrong, missing, too much, or in the place of its neighbour, at most three. Case and
     the signs between words don't count. The beginning of one known word alone stands for it.
     """
-    told = _plain(given)
-    if len(told) < _LEAST:
+    wanted = _plain(given)
+    if len(wanted) < _LEAST:
         return None
     words = [(_plain(word), word) for word in set(known)]
-    most = min(max(len(told) // 3, 1), _MOST_FAULTS)
-    near = [(far, -_same(told, plain), word) for plain, word in words if (far := _distance(told, plain, most)) <= most]
+    most = min(max(len(wanted) // 3, 1), _MOST_FAULTS)
+    near = [
+        (far, -_same(wanted, plain), word) for plain, word in words if (far := _distance(wanted, plain, most)) <= most
+    ]
     if near:
         return min(near)[2]
-    begun = [word for plain, word in words if plain.startswith(told)]
+    begun = [word for plain, word in words if plain.startswith(wanted)]
     return begun[0] if len(begun) == 1 else None
 
 

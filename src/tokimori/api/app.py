@@ -116,9 +116,9 @@ def create_app(
     """
     acting = Acting(service.within_bounds(OF_A_DOOR), author_of or author_said(), allowed)
     own = None if service._ground.place is None else acting.claims
-    told = [*_probes(health, unready), *operations(acting.service, own, formats, streams)]
-    told += [] if figures is None else MetricsPath(acting.service, figures).operations()
-    docs = Docs(told, lambda: health().version, path_prefix)
+    offered = [*_probes(health, unready), *operations(acting.service, own, formats, streams)]
+    offered += [] if figures is None else MetricsPath(acting.service, figures).operations()
+    docs = Docs(offered, lambda: health().version, path_prefix)
     handlers = {TokimoriError: _on_error, HTTPException: _on_http_errors(lost), Exception: _on_bug}
     app = Starlette(exception_handlers=handlers)
     app.router = DirectRouter([*docs.routes(), *Calls(acting.service, has_claims=own is not None).routes(), *pages])

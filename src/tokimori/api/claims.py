@@ -166,8 +166,8 @@ class ClaimPaths:
 
     async def hold(self, request: Request, run_id: str, body: HandBackRequest) -> Response:
         """Ask for a person to look at a claimed run."""
-        said = {} if body.reason is UNSET else {"reason": body.reason}
-        return answer(told_view(run_id, await self._claims(request).hold(run_id, body.token, **said)))
+        fields = {} if body.reason is UNSET else {"reason": body.reason}
+        return answer(told_view(run_id, await self._claims(request).hold(run_id, body.token, **fields)))
 
 
 async def while_it_waits(

@@ -144,8 +144,8 @@ class EventRoutes:
         service, after = self._service(request), request.headers.get("last-event-id") or query.after
         if STREAM not in request.headers.get("accept", ""):
             found = await _read(service, query, after, query.wait)
-            told: Sequence[Event | AnyEvent] = found.events
-            return answer(EventsView.made(found, events=await in_steps(event_view, told)))
+            reported: Sequence[Event | AnyEvent] = found.events
+            return answer(EventsView.made(found, events=await in_steps(event_view, reported)))
         return await self._stream(request, _reader_of_events(service, query), after)
 
     async def _stream(self, request: Request, read: Read, after: str | None, every: float = 0.0) -> Response:
@@ -215,8 +215,8 @@ def _notice_text(found: FoundNotices) -> bytes:
         return b"id: %b\nevent: reload\ndata: {}\n\n" % at
     if not found.notices:
         return b": nothing new\nid: %b\n\n" % at
-    told = {notice.noun: notice.ids for notice in found.notices}
-    return b"id: %b\nevent: changed\ndata: %b\n\n" % (at, as_json(told))
+    ids_by_noun = {notice.noun: notice.ids for notice in found.notices}
+    return b"id: %b\nevent: changed\ndata: %b\n\n" % (at, as_json(ids_by_noun))
 
 
 def _text(events: Sequence[Event | AnyEvent], after: str, *, gap: bool) -> bytes:

@@ -166,9 +166,9 @@ async def _definition(service: Service, place: int, fields: Mapping[str, Any]) -
     if not isinstance(job_id, str):
         field = f"jobs[{place}].id"
         raise InvalidInput(f"{field}: each job needs an id", field=field, value=job_id, allowed="a text")
-    said = {name: value for name, value in fields.items() if name != "id"}
+    terms = {name: value for name, value in fields.items() if name != "id"}
     try:
-        return job_id, definition_from(said, time_zone=service.time_zone)
+        return job_id, definition_from(terms, time_zone=service.time_zone)
     except InvalidInput as fault:
         raise fault.below(f"jobs[{place}]") from None
 

@@ -94,8 +94,8 @@ def requested(asked: Asked) -> Response:
 async def made_once(request: Request, service: Service, said: object) -> str | None:
     """Return the key under which what this request asks for is made, if its sender has put a key on it."""
     header = request.headers.get(IDEMPOTENCY_KEY)
-    told = [request.method, request.url.path, said]
-    return None if header is None else await made_under(service, principal_of(request), header, told)
+    parts = [request.method, request.url.path, said]
+    return None if header is None else await made_under(service, principal_of(request), header, parts)
 
 
 async def key_of(request: Request, service: Service, body: Struct, key: str | None) -> str | None:

@@ -55,8 +55,8 @@ def session_value(secret: str, token: AccessToken | None, session: str, author: 
     `token` None: in place of the node's secret, in the name of `author`. Logging out ends the `session`.
     """
     name = _OF_AUTHOR + quote(author, safe="") if author and token is None else "" if token is None else token.name
-    told = f"the session {session} of {name} {'' if token is None else token.digest}"
-    return f"{name}.{session}.{hmac.new(secret.encode(), told.encode(), hashlib.sha256).hexdigest()}"
+    text = f"the session {session} of {name} {'' if token is None else token.digest}"
+    return f"{name}.{session}.{hmac.new(secret.encode(), text.encode(), hashlib.sha256).hexdigest()}"
 
 
 def parts_of_session(value: str) -> tuple[str, str] | None:

@@ -34,10 +34,10 @@ class Misfit(NamedTuple):
 
 def misfit_of(fault: Exception, given: object) -> Misfit:
     """Return the misfit in the given JSON, from an error of msgspec, or of a model within."""
-    said = _AT.fullmatch(str(fault))
-    if said is None:
+    match = _AT.fullmatch(str(fault))
+    if match is None:
         return Misfit(str(fault), None)
-    why, is_key, path = said.groups()
+    why, is_key, path = match.groups()
     while (within := _AT.fullmatch(why)) is not None:  # what was read by itself says the place in it first
         why, is_key, path = within[1], within[2], path + within[3]
     if (first := _first_of_model(fault)) is not None:
@@ -207,26 +207,26 @@ class Arguments:
             raise InvalidInput(
                 f"arguments of {self.name}: {fault}", field="arguments", allowed=f"{self.name}{self._signature}"
             ) from None
-        said = dict(bound.arguments)
-        more = {} if self._others is None else said.pop(self._others, {})
-        if not said | more:
+        by_name = dict(bound.arguments)
+        more = {} if self._others is None else by_name.pop(self._others, {})
+        if not by_name | more:
             return None
-        self._check_kept(said, more, f"arguments of {self.name}", "arguments")
-        said |= more
-        payload = text_of(said, f"arguments of {self.name}")
+        self._check_kept(by_name, more, f"arguments of {self.name}", "arguments")
+        by_name |= more
+        payload = text_of(by_name, f"arguments of {self.name}")
         self.decode(payload)
         return payload
 
     def text_of(self, payload: Payload) -> str:
         """Return a payload as JSON. Raises `InvalidInput` for values that JSON would change or that do not fit."""
         if not isinstance(payload, str):
-            said: dict[Any, Any] = dict.fromkeys(self._only or self._names[:1], payload)
+            by_name: dict[Any, Any] = dict.fromkeys(self._only or self._names[:1], payload)
             if isinstance(payload, Mapping):
-                said = dict(payload)
-            more = {name: said.pop(name) for name in said.keys() - self._kinds.keys()}
+                by_name = dict(payload)
+            more = {name: by_name.pop(name) for name in by_name.keys() - self._kinds.keys()}
             if (key := next((each for each in more if not isinstance(each, str)), None)) is not None:
                 raise self._unfit(str(key), f"JSON would change the key {key!r}")
-            self._check_kept(said, more, "payload", "payload")
+            self._check_kept(by_name, more, "payload", "payload")
             payload = text_of(payload, "payload")
         self.decode(payload)
         return payload

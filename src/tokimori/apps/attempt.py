@@ -242,10 +242,12 @@ class RunningAttempt:
 
     def noted(self) -> wire.Noted | None:
         """Return the notes of the attempt, if they are new."""
-        told, self._untold = self._untold, None
-        if told is None:
+        notes, self._untold = self._untold, None
+        if notes is None:
             return None
-        return wire.Noted(number=self.begin.number, progress=told.progress, text=told.text, checkpoint=told.checkpoint)
+        return wire.Noted(
+            number=self.begin.number, progress=notes.progress, text=notes.text, checkpoint=notes.checkpoint
+        )
 
     # What it is told
 

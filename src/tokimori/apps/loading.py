@@ -50,8 +50,8 @@ def _is_own(file: str) -> bool:
 
 
 def _words_of(fault: BaseException) -> str:
-    said = fault.message if isinstance(fault, TokimoriError) else traceback.format_exception_only(fault)[-1].strip()
-    return said if len(said) <= _MOST_WORDS else f"{said[:_MOST_WORDS]}…"
+    message = fault.message if isinstance(fault, TokimoriError) else traceback.format_exception_only(fault)[-1].strip()
+    return message if len(message) <= _MOST_WORDS else f"{message[:_MOST_WORDS]}…"
 
 
 def _mends(fault: BaseException, places: list[traceback.FrameSummary]) -> str | None:

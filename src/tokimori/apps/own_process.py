@@ -134,8 +134,8 @@ class WorkerTitle:
     def _show(self) -> None:
         runs = [f"{each.begin.job_id} {each.begin.run_id}" for each in islice(self._attempts.values(), _SHOWN)]
         more = len(self._attempts) - len(runs)
-        told = ", ".join([*runs, *([f"{more} more"] if more else [])])
-        self._title.show(f"tokimori: worker {self._name}: {told or 'idle'}")
+        names = ", ".join([*runs, *([f"{more} more"] if more else [])])
+        self._title.show(f"tokimori: worker {self._name}: {names or 'idle'}")
         self._waits = False
         if self._attempts:
             self.touch()

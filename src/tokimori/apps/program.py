@@ -44,11 +44,11 @@ def become_node(app: object, url: str | None, options: Sequence[str]) -> None:
     if is_imported():
         return
     check_linux("a node")
-    said = place_of(app)
+    place = place_of(app)
     sys.stdout.flush()
     sys.stderr.flush()
     environment = os.environ if url is None else overridden(os.environ, {"TOKIMORI_STORE": url})
-    command = [sys.executable, "-P", "-m", "tokimori", "serve", "--app", said, *options]
+    command = [sys.executable, "-P", "-m", "tokimori", "serve", "--app", place, *options]
     os.execve(sys.executable, command, environment)  # noqa: S606  there is nothing for a shell to read
 
 

@@ -140,7 +140,7 @@ class Running:
     async def _one_node(self) -> None:
         loaded, _ = load_store(self._url, None, None)
         self._patience = loaded.settings.node.stop_grace + STOPS_WITHIN
-        told = WorkerStart(
+        start_message = WorkerStart(
             address=str(loaded.settings.state_dir.absolute() / "sockets" / (secret := secrets.token_hex(16))),
             number=1,
             app=self._app.name,
@@ -149,12 +149,12 @@ class Running:
             stored=loaded.settings.app.stored,
             runs_dir=str(loaded.settings.state_dir.absolute() / "runs"),
         )
-        said = {"TOKIMORI_STORE": loaded.settings.job_store, "TOKIMORI_APP_ATTACHED": secret}
-        said |= {"TOKIMORI_APP_ONLY": "true", "TOKIMORI_APP_CONCURRENCY": str(self._concurrency)}
-        said |= {"TOKIMORI_NODE_CONCURRENCY": str(self._concurrency)}
+        environ = {"TOKIMORI_STORE": loaded.settings.job_store, "TOKIMORI_APP_ATTACHED": secret}
+        environ |= {"TOKIMORI_APP_ONLY": "true", "TOKIMORI_APP_CONCURRENCY": str(self._concurrency)}
+        environ |= {"TOKIMORI_NODE_CONCURRENCY": str(self._concurrency)}
         self._node = node = subprocess.Popen(  # noqa: ASYNC220
             [sys.executable, "-P", "-m", "tokimori", "serve", "--no-http"],
-            env=overridden(os.environ, said),
+            env=overridden(os.environ, environ),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
@@ -163,7 +163,7 @@ class Running:
         if self._leaving.is_set():
             self._tell_node()
         try:
-            await self._serve(told, node)
+            await self._serve(start_message, node)
         finally:
             await self._in_thread(_bury, node)
 

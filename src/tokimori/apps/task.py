@@ -360,19 +360,19 @@ def _report(end: End) -> ReportedEnd:
 @lru_cache(maxsize=1)
 def task_of_command() -> CommandTask | None:
     """Return the task of the command that this process is; None: no run has started it."""
-    said = os.environ
-    if "TOKIMORI_RUN_ID" not in said or "TOKIMORI_OUTCOME_FILE" not in said:
+    environ = os.environ
+    if "TOKIMORI_RUN_ID" not in environ or "TOKIMORI_OUTCOME_FILE" not in environ:
         return None
     facts = Facts(
-        job_id=said["TOKIMORI_JOB_ID"],
-        run_id=said["TOKIMORI_RUN_ID"],
-        attempt=int(said["TOKIMORI_ATTEMPT"]),
-        token=int(said["TOKIMORI_TOKEN"]),
+        job_id=environ["TOKIMORI_JOB_ID"],
+        run_id=environ["TOKIMORI_RUN_ID"],
+        attempt=int(environ["TOKIMORI_ATTEMPT"]),
+        token=int(environ["TOKIMORI_TOKEN"]),
         scheduled_at=_moment("TOKIMORI_NOMINAL_TIME"),
         due_at=_moment("TOKIMORI_DUE_TIME"),
         payload=_variable("TOKIMORI_PAYLOAD"),
-        parent_run_id=said.get("TOKIMORI_PARENT_RUN_ID"),
-        traceparent=said.get(VARIABLE),
+        parent_run_id=environ.get("TOKIMORI_PARENT_RUN_ID"),
+        traceparent=environ.get(VARIABLE),
     )
     return CommandTask(facts, _write)
 

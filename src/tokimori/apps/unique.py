@@ -46,13 +46,13 @@ class Uniqueness(Struct, frozen=True):
 
     def terms(self, how: Mapping[str, Any], payload: str | None, arguments: Arguments) -> dict[str, Any]:
         """Return the terms of a request: those that it says go first."""
-        said = {**self.asked, **how}
-        if said.get("unique") is not None and how.get("key") is None and self.by is not None:
-            said["key"] = _key(self.by(**arguments.decode(payload)))
-            said["unique"] = said["unique"] if said["key"] is not None else None
-        if said.get("unique") is not None:
-            return said
-        return {name: value for name, value in said.items() if name not in _OF_UNIQUE or (name in how and value)}
+        merged = {**self.asked, **how}
+        if merged.get("unique") is not None and how.get("key") is None and self.by is not None:
+            merged["key"] = _key(self.by(**arguments.decode(payload)))
+            merged["unique"] = merged["unique"] if merged["key"] is not None else None
+        if merged.get("unique") is not None:
+            return merged
+        return {name: value for name, value in merged.items() if name not in _OF_UNIQUE or (name in how and value)}
 
     def merges(self, terms: Mapping[str, Any]) -> bool:
         """Return if a request with these terms is merged with one that waits."""

@@ -69,8 +69,8 @@ class Worker:
         if is_imported():
             return 0
         check_linux("a worker")
-        said = self._app if isinstance(self._app, str) else place_of(self._app)
-        command = [sys.executable, "-P", "-m", "tokimori", "worker", said]
+        place = self._app if isinstance(self._app, str) else place_of(self._app)
+        command = [sys.executable, "-P", "-m", "tokimori", "worker", place]
         environ = self._environ()
         before = {number: signal.signal(number, self._hear) for number in (*STOPS, *RELOADS, *REOPENS)}
         try:
@@ -95,8 +95,8 @@ class Worker:
         loaded = load_settings(given, os.environ, cwd=Path.cwd())
         if loaded.settings.app.attached is not None or {"app.load", "app.only"} & given.keys():
             raise InvalidConfig(["app: a worker has the app that it was given; allowed: other settings"])
-        said = {PREFIX + name.upper().replace(".", "_"): as_text(value) for name, value in given.items()}
-        return overridden(os.environ, said)
+        variables = {PREFIX + name.upper().replace(".", "_"): as_text(value) for name, value in given.items()}
+        return overridden(os.environ, variables)
 
     def _started(self, command: list[str], environ: Mapping[str, str]) -> "subprocess.Popen[str]":
         """Start a node in a session of its own, so that a terminal's signals reach it only through this program."""

@@ -141,10 +141,10 @@ def ping(name: str, start: bool, fail: bool, log: str | None) -> None:
     if start and fail:
         raise click.UsageError("Give --start or --fail.")
     text = None if log is None else _end_of(sys.stdin.buffer if log == "-" else BytesIO(os.fsencode(log)))
-    said = "start" if start else "fail" if fail else "ok"
+    report = "start" if start else "fail" if fail else "ok"
 
     async def act(service: "Service") -> "Expectation":
-        return await service.expectations.ping(name, said, text)
+        return await service.expectations.ping(name, report, text)
 
     _tell(in_service(act))
 

@@ -36,11 +36,11 @@ def check_app(*, name: str, include: tuple[str, ...], require: tuple[str, ...]) 
 
         return await foretell(service_for(service._ground, service._caller).jobs, declared_in(found._hello(0, 0)))
 
-    told = in_own_service(act)
+    lines = in_own_service(act)
     if options().output in ("json", "jsonl"):
-        print_json([{"mark": mark, "id": job_id, "text": text} for mark, job_id, text in told])
+        print_json([{"mark": mark, "id": job_id, "text": text} for mark, job_id, text in lines])
     else:
-        print_lines(*(f"{mark} {job_id}: {text}" for mark, job_id, text in told) if told else ("nothing changes",))
+        print_lines(*(f"{mark} {job_id}: {text}" for mark, job_id, text in lines) if lines else ("nothing changes",))
 
 
 @app.command("version")

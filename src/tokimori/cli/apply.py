@@ -178,13 +178,13 @@ def _summary(done: "Applied", *, dry_run: bool) -> str:
     kinds = (done, done.calendars, done.queues, done.semaphores)
     words = ("added", "changed", "removed", "adopted", "kept", "refused", "unchanged")
     counts = {word: sum(len(getattr(kind, word)) for kind in kinds) for word in words}
-    told = counted(counts, ("added", "changed", "removed"), dry_run=dry_run)
-    return f"dry run: {told}" if dry_run else told
+    parts = counted(counts, ("added", "changed", "removed"), dry_run=dry_run)
+    return f"dry run: {parts}" if dry_run else parts
 
 
 def counted(counts: Mapping[str, int], always: Sequence[str], *, dry_run: bool) -> str:
     """Return counts in words. Counts of zero are left out unless they are in `always`; a dry run says "would"."""
-    said = [word for word, count in counts.items() if count or word in always]
-    words = {word: word.replace("_", " ") for word in said}
-    told = [f"{_WOULD[w]} {counts[w]}" if dry_run and w in _WOULD else f"{counts[w]} {words[w]}" for w in said]
-    return ", ".join(told)
+    shown = [word for word, count in counts.items() if count or word in always]
+    words = {word: word.replace("_", " ") for word in shown}
+    parts = [f"{_WOULD[w]} {counts[w]}" if dry_run and w in _WOULD else f"{counts[w]} {words[w]}" for w in shown]
+    return ", ".join(parts)

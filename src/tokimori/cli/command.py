@@ -169,9 +169,9 @@ class Group(click.Group):
         """Write the names with their help, importing nothing."""
         rows = {name: help_text for name, (_, help_text) in self._nouns.items()}
         rows |= {name: command.get_short_help_str(90) for name, command in self.commands.items()}
-        told = {name for names in self._sections.values() for name in names}
-        rest = [name for name in rows if name not in told]
-        for title, names in {**self._sections, "More commands" if told else "Commands": rest}.items():
+        in_sections = {name for names in self._sections.values() for name in names}
+        rest = [name for name in rows if name not in in_sections]
+        for title, names in {**self._sections, "More commands" if in_sections else "Commands": rest}.items():
             if found := [(name, rows[name]) for name in names if name in rows]:
                 with formatter.section(title):
                     formatter.write_dl(found)

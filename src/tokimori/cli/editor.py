@@ -78,9 +78,9 @@ class Draft:
 
 def _editor() -> list[str]:
     """Return the command: of VISUAL, else of EDITOR, else vi. Raises `Refused`."""
-    said = os.environ.get("VISUAL") or os.environ.get("EDITOR") or _DEFAULT
+    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or _DEFAULT
     try:
-        return shlex.split(said)
+        return shlex.split(command)
     except ValueError as fault:
-        message = f"editor: {said!r} is no command: {fault}"
-        raise Refused(message, field="editor", value=said, allowed="a command in VISUAL or EDITOR") from None
+        message = f"editor: {command!r} is no command: {fault}"
+        raise Refused(message, field="editor", value=command, allowed="a command in VISUAL or EDITOR") from None

@@ -101,17 +101,17 @@ async def _page(read: "Read", after: str | None) -> "Sequence[Event | AnyEvent]"
     """Return a bounded number of pages of events."""
     from tokimori.service.events.events import MOST_PAGES
 
-    told = dict["str", "Event | AnyEvent"]()
+    by_id = dict["str", "Event | AnyEvent"]()
     for _ in range(MOST_PAGES):
         found = await read(after, 0.0)
         _tell_gap(gap=found.gap)
-        told |= {each.id: each for each in found.events}
+        by_id |= {each.id: each for each in found.events}
         if not found.events and found.after == after:
             break
         after = found.after
     else:
         print_notice(f"There may be more: the same command with `--after {after}` goes on.")
-    return list(told.values())
+    return list(by_id.values())
 
 
 async def _follow(read: "Read", after: str | None, zone: str) -> None:

@@ -25,8 +25,8 @@ def write_options(
     """Write the options of a command by section, examples, and last the options that every command has."""
     said = _rows(command, ctx)
     last = (*_EVERYWHERE, "version", "help")
-    told = {*last, *(name for names in sections.values() for name in names)}
-    own = [name for name in said if name not in told]
+    in_sections = {*last, *(name for names in sections.values() for name in names)}
+    own = [name for name in said if name not in in_sections]
     for title, names in {"Options": own, **sections}.items():
         if rows := [row for name in names for row in said.get(name, ())]:
             with formatter.section(title):

@@ -71,13 +71,13 @@ async def _make(
     if (max_running or wait) and not any(node.runs_jobs for node in await service.nodes.list()):
         print_notice("the runs will wait for a node: start one with `tokimori serve`")
     before = await service.jobs.backfill(job_id, *moments, dry_run=True)
-    told = ""
+    printed = ""
     with counting("backfill", "runs") as advance:
         while True:
             done = await service.jobs.backfill(job_id, *moments, max_running=max_running)
             made = len(done.runs)
             advance(made - (done.active if wait else 0), made + len(done.missing))
-            told = _tell(done, told)
+            printed = _tell(done, printed)
             if was_cancelled(before, done):
                 print_notice("somebody cancelled this backfill: no more runs are made")
                 return done

@@ -70,8 +70,8 @@ def add_in_editor(job_id: str | None, fields: Mapping[str, Any], *, yes: bool) -
 
         return in_service(act, Absent.MADE)
 
-    said = {**({} if job_id is None else {"id": job_id}), **fields}
-    with Draft(_text(["A new job.", *_NEW], said or _EXAMPLE), ".toml") as draft:
+    terms = {**({} if job_id is None else {"id": job_id}), **fields}
+    with Draft(_text(["A new job.", *_NEW], terms or _EXAMPLE), ".toml") as draft:
         added = _edited(draft, save, job_id=None, old={}, question="Add this job?", yes=yes)
     if added is None:
         return _nothing("added")

@@ -169,21 +169,21 @@ def _warnings(tally: "ImportTally") -> Iterator[str]:
     """Yield lines on refused and skipped entries and lost fields. Of many of a kind some are named, others counted."""
     yield from some_of([f"refused: {place}: {why}" for place, why in tally.refused], "more were refused")
     yield from some_of([f"left out: {place}: {why}" for place, why in tally.left_out], "more were left out")
-    told: dict[str, list[str]] = {}
+    by_kind: dict[str, list[str]] = {}
     known = set(tally.unchanged)
     for job in tally.jobs:
         for warning in job.warnings if job.job_id not in known else ():
-            told.setdefault(warning.partition(":")[0], []).append(f"warning: {job.job_id}: {warning}")
-    for name, lines in told.items():
+            by_kind.setdefault(warning.partition(":")[0], []).append(f"warning: {job.job_id}: {warning}")
+    for name, lines in by_kind.items():
         yield from some_of(lines, f"more warnings of {name}; --json has all of them")
 
 
 def _summary(tally: "ImportTally", wish: "ImportRequest") -> str:
     names = ("added", "changed", "unchanged", "kept", "refused", "left_out")
     counts = {name: len(getattr(tally, name)) for name in names}
-    told = counted(counts, ("added", "changed", "unchanged"), dry_run=wish.dry_run)
+    parts = counted(counts, ("added", "changed", "unchanged"), dry_run=wish.dry_run)
     nothing = "" if tally.added or tally.changed or wish.dry_run else "; nothing was changed"
-    return f"{'dry run: ' if wish.dry_run else ''}{tally.read} entries read, {told}{nothing}"
+    return f"{'dry run: ' if wish.dry_run else ''}{tally.read} entries read, {parts}{nothing}"
 
 
 def _as_json(tally: "ImportTally") -> dict[str, object]:

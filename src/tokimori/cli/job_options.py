@@ -73,22 +73,22 @@ def _count_or_unlimited(_context: click.Context, _option: click.Parameter, text:
 def _option(path: str, field: JobField) -> Callable[[Callable[..., object]], Callable[..., object]]:
     """Return the option of a field, as the table describes it."""
     name, spelling = _NAMES[path], SPELLINGS[path]
-    said: dict[str, Any] = {"multiple": name in _MANY}
+    extra: dict[str, Any] = {"multiple": name in _MANY}
     if isinstance(field.default, bool):
-        said = {"is_flag": True, "default": None}
+        extra = {"is_flag": True, "default": None}
         spelling = f"{spelling}/--no-{spelling[2:]}" if name in _BOTH_WAYS else spelling
     elif field.unit == "seconds":
-        said |= {"type": Length(), "metavar": "LENGTH"}
+        extra |= {"type": Length(), "metavar": "LENGTH"}
     elif field.choices and name not in _METAVARS:
-        said["type"] = click.Choice(field.choices)
+        extra["type"] = click.Choice(field.choices)
     elif name == "lost_attempts":
-        said |= {"callback": _count_or_unlimited, "metavar": "N"}
+        extra |= {"callback": _count_or_unlimited, "metavar": "N"}
     else:
         kind = (float if field.unit in ("factor", "part") else int) if field.is_number else None
-        said |= {"type": kind, "metavar": _METAVARS.get(name, "N" if field.is_number else "TEXT")}
+        extra |= {"type": kind, "metavar": _METAVARS.get(name, "N" if field.is_number else "TEXT")}
     if name == "time_zone":
-        said["shell_complete"] = zones
-    return click.option(spelling, name, help=_help(path, field), **said)
+        extra["shell_complete"] = zones
+    return click.option(spelling, name, help=_help(path, field), **extra)
 
 
 def _help(path: str, field: JobField) -> str:

@@ -65,7 +65,7 @@ def masked(name: str, value: object) -> object:
         return value
     if not isinstance(value, dict):
         return _masked(inner, value)
-    return {header: _masked(header, said) for header, said in value.items()}
+    return {header: _masked(header, content) for header, content in value.items()}
 
 
 def _masked(name: str, value: object) -> object:

@@ -41,13 +41,13 @@ async def end_of(service: "Service", run_id: str, timeout: float | None) -> "Run
 
     loop = asyncio.get_running_loop()
     ending, began, pause = asyncio.ensure_future(service.runs.wait(run_id, timeout)), loop.time(), LOOK
-    said: set[str] = set()
+    printed: set[str] = set()
     seen: set[str] = set()
     try:
         while not ending.done():
             for reason in await _hindrances(service, run_id, soon=loop.time() < began + SOON):
-                if reason.text not in said and (reason.cause is not Cause.NOT_DUE or reason.text in seen):
-                    said.add(reason.text)
+                if reason.text not in printed and (reason.cause is not Cause.NOT_DUE or reason.text in seen):
+                    printed.add(reason.text)
                     print_notice(f"run {run_id}: {told(reason)}")
                 seen.add(reason.text)
             await asyncio.wait({ending}, timeout=pause)

@@ -136,6 +136,6 @@ def _print_verified(found: "list[Verified]", wrong: int) -> None:
         for line in each.faults:
             print_lines(f"{each.job_id}: {local(line.first, 'UTC')} {line.fate.value} {line.run_id or ''}".rstrip())
     jobs = len({each.job_id for each in found})
-    told = ", ".join(f"{count:,} {fate}" for fate, count in sorted(total.items())) or "none"
-    print_lines(f"occurrences of {jobs} jobs: {told}")
+    counts_text = ", ".join(f"{count:,} {fate}" for fate, count in sorted(total.items())) or "none"
+    print_lines(f"occurrences of {jobs} jobs: {counts_text}")
     print_lines(f"{wrong:,} do not fit" if wrong else "all of them fit")

@@ -59,8 +59,8 @@ def _row(each: "Job") -> Row:
     from tokimori.model.notifier import name_of
     from tokimori.model.target import kind_of
 
-    said = each.definition.notifier
-    quiet, bundle = ("", 0.0) if said is None else (", ".join(said.quiet), said.bundle)
+    terms = each.definition.notifier
+    quiet, bundle = ("", 0.0) if terms is None else (", ".join(terms.quiet), terms.bundle)
     return name_of(each.id), kind_of(each.definition.target), f"{bundle:g} s" if bundle else "", quiet, each.state
 
 

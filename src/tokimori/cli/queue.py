@@ -48,9 +48,9 @@ def list_queues(*, paused: bool) -> None:
     listed: list[tuple[Queue, Sequence[Row]]] = []
     for each in found:
         its = own.get(each.name)
-        told = (None, None, None) if its is None else (At(its.since, zone), its.by, its.reason)
+        pause_cells = (None, None, None) if its is None else (At(its.since, zone), its.by, its.reason)
         if its is not None or not paused:
-            listed.append((each, [(each.name, each.jobs, each.rate, each.taken, *told)]))
+            listed.append((each, [(each.name, each.jobs, each.rate, each.taken, *pause_cells)]))
     print_list(_COLUMNS, listed, QueueView.made)
 
 

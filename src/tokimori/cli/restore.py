@@ -165,8 +165,8 @@ def restore(file: Path, *, replace: bool, without_tokens: bool) -> None:
         more = "or more " if restored.jobs == _MOST else ""
         print_lines(f"restored: {restored.jobs} {more}jobs, schema {restored.schema}; `tokimori doctor` looks at it")
         if restored.tokens:
-            told = ", ".join(restored.tokens)
-            print_lines(f"tokens that let somebody in again: {told}; `tokimori token revoke NAME` ends one")
+            tokens = ", ".join(restored.tokens)
+            print_lines(f"tokens that let somebody in again: {tokens}; `tokimori token revoke NAME` ends one")
 
 
 def _check_alone(inside: frozenset[str], url: str) -> None:

@@ -109,10 +109,10 @@ def family(run_id: str, limit: int) -> None:
     if options().as_json:
         print_json([FamilyMemberView.made(each) for each in found])
         return
-    said = {RunState.WAITING: "to come", RunState.SKIPPED: "not made"}
+    words = {RunState.WAITING: "to come", RunState.SKIPPED: "not made"}
     ids = {each.name: "" if each.name == each.job_id else f" {short_id(each.name)}" for each in found}
     names = {
-        each.name: f"{each.job_id}{ids[each.name]} ({each.state if each.run else said[each.state]})" for each in found
+        each.name: f"{each.job_id}{ids[each.name]} ({each.state if each.run else words[each.state]})" for each in found
     }
     edges = [
         Edge(JobId(names[before]), JobId(names[each.name]), each.on, each.joins, each.job_id)
@@ -137,11 +137,11 @@ def cancel(run_id: str, reason: str, *, family: bool) -> None:
 
     if family:
         ended = with_run(run_id, lambda service, whole: all_cancelled(service.runs.cancel_family, whole, reason))
-        told = [f"run {each.id} of {each.job_id} {'is to be ' * (each.state not in ENDS)}cancelled" for each in ended]
+        lines = [f"run {each.id} of {each.job_id} {'is to be ' * (each.state not in ENDS)}cancelled" for each in ended]
         if options().as_json:
             print_json([RunView.made(each) for each in ended])
         else:
-            print_lines(*told or ["all of its family have ended"])
+            print_lines(*lines or ["all of its family have ended"])
         return
     cancelled = with_run(run_id, lambda service, whole: service.runs.cancel(whole, reason))
     if options().as_json:
@@ -282,7 +282,7 @@ def _print_details(details: "RunDetails", reasons: "Sequence[Reason]") -> None:
             Id(each.attempt.node_id),
             At(each.attempt.started, zone),
             At(each.attempt.ended, zone),
-            *(said or None for said in cost(each.attempt.cpu, each.attempt.memory)),
+            *(part or None for part in cost(each.attempt.cpu, each.attempt.memory)),
             each.attempt.exit_code if each.attempt.signal is None else f"signal {each.attempt.signal}",
             each.attempt.error,
         )

@@ -88,13 +88,13 @@ def list_runs(
     wanted = {**traits, "text": contains, "job_id": None if job_id is None else check_job_id(job_id), "state": states}
 
     async def act(service: "Service") -> "Sequence[RunSummary]":
-        said = {
+        filters = {
             **wanted,
             "before": None if before is None else await service.runs.whole_id(before),
             "since": await past_or_none(service, "since", since),
             "until": await past_or_none(service, "until", until),
         }
-        return await service.runs.summaries(await _found(service, count, said))
+        return await service.runs.summaries(await _found(service, count, filters))
 
     if watch:
         watched(act, lambda runs: (_COLUMNS, rows_of(_COLUMNS, _listed(runs)), _SPARE))

@@ -173,18 +173,23 @@ def run_node(settings: "Settings", tell: Callable[[str], None], read: Callable[[
 
     # With --json an error on stderr is JSON: the lines before it have to be JSON too.
     form = "json" if options().as_json else settings.log.format
-    said = settings.log
+    log_settings = settings.log
     log = start_logging(
-        level=said.level,
+        level=log_settings.level,
         format=form,
-        file=said.file,
-        rotation=Rotation(max_size=said.max_size, max_age=said.max_age, keep=said.keep, compress=said.compress)
-        if said.rotate
+        file=log_settings.file,
+        rotation=Rotation(
+            max_size=log_settings.max_size,
+            max_age=log_settings.max_age,
+            keep=log_settings.keep,
+            compress=log_settings.compress,
+        )
+        if log_settings.rotate
         else None,
-        stderr=STDOUT if said.stdout else STANDARD_ERROR if said.stderr else None,
-        announced=said.stdout,
+        stderr=STDOUT if log_settings.stdout else STANDARD_ERROR if log_settings.stderr else None,
+        announced=log_settings.stdout,
     )
-    tell = _nobody if said.stdout else tell
+    tell = _nobody if log_settings.stdout else tell
     starter = starter_of(os.environ)
     name_myself(b"tokimori")
     Title().show(f"tokimori: server {' '.join(sys.argv[1:])}")

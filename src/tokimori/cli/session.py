@@ -46,9 +46,9 @@ def load(
     if given.config is not None:  # what this process starts is to read the same file
         os.environ[CONFIG_PATH] = str(Path.cwd() / given.config)
     named = {"store": given.store, "datasource.semaphore.url": given.semaphore_store, **(flags or {})}
-    said = {name: value for name, value in named.items() if value is not None}
+    chosen = {name: value for name, value in named.items() if value is not None}
     try:
-        loaded = load_settings(said, os.environ, cwd=Path.cwd(), config=given.config, check_store=check_store)
+        loaded = load_settings(chosen, os.environ, cwd=Path.cwd(), config=given.config, check_store=check_store)
     except InvalidConfig as fault:
         raise InvalidConfig([*fault.faults, *_foreign_settings(os.environ.get(CONFIG_PATH))]) from None
     for warning in loaded.warnings:

@@ -119,20 +119,20 @@ def services(folder: Path) -> Iterable[Service]:
     from tokimori.node.background import Living, Stale, standing, stopped_at
     from tokimori.node.open_doors import READY, SILENT, doors, readiness
 
-    found, said = standing(folder), {door: readiness(door.address) for door in doors(folder)}
+    found, states = standing(folder), {door: readiness(door.address) for door in doors(folder)}
     ours = found.note.pid if isinstance(found, Living) else None
     if ours is not None:
-        told = next((text for door, text in said.items() if door.pid == ours), READY)
-        yield Service(name="scheduler", status="online", pid=ours, says=told, address=None, by="system start")
+        door_state = next((text for door, text in states.items() if door.pid == ours), READY)
+        yield Service(name="scheduler", status="online", pid=ours, says=door_state, address=None, by="system start")
     elif isinstance(found, Stale):
         yield Service(name="scheduler", status="offline", pid=None, says=found.why, address=None, by="system start")
-    for door, text in said.items():
+    for door, text in states.items():
         by = "system start" if door.pid is not None and door.pid == ours else "another way"
         if by != "system start":
             yield Service(name="scheduler", status="online", pid=door.pid, says=text, address=None, by=by)
         shown = "offline" if text.startswith(SILENT) else "online"
         yield Service(name="bus", status=shown, pid=door.pid, says=text, address=door.address, by=by)
-    if ours is None and not said and not isinstance(found, Stale):
+    if ours is None and not states and not isinstance(found, Stale):
         says = _last_stop(stopped_at(folder))
         yield Service(name="scheduler", status="offline", pid=None, says=says, address=None, by=None)
 

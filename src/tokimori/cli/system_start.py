@@ -76,11 +76,11 @@ def _spawn(loaded: "Loaded", arguments: Sequence[str], listener: str) -> _Child:
     from tokimori.node.background import Note, look, write_note
 
     log = log_of(loaded)
-    told = loaded.settings.state_dir / "start.log"
+    log_file = loaded.settings.state_dir / "start.log"
     try:
-        opened = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_APPEND, PRIVATE)
+        opened = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_APPEND, PRIVATE)
     except OSError as fault:
-        raise _not_written("start.log", told.parent, fault) from None
+        raise _not_written("start.log", log_file.parent, fault) from None
     from tokimori.config.secret_files import overridden
 
     try:
@@ -108,7 +108,7 @@ def _spawn(loaded: "Loaded", arguments: Sequence[str], listener: str) -> _Child:
         process.terminate()
         process.wait()
         raise _not_written("its note", loaded.settings.state_dir, fault) from None
-    return _Child(process, note, told)
+    return _Child(process, note, log_file)
 
 
 def _not_written(what: str, folder: Path, fault: OSError) -> Refused:
@@ -121,14 +121,14 @@ def _settings_for(loaded: "Loaded") -> Mapping[str, str]:
     from tokimori.config.settings import DEFAULT
 
     given = options()
-    said = {
+    variables = {
         "TOKIMORI_STORE": given.store,
         "TOKIMORI_DATASOURCE_SEMAPHORE_URL": given.semaphore_store,
         "TOKIMORI_LOG_FILE": str(log_of(loaded)),
         "TOKIMORI_LOG_STDERR": "false" if loaded.origins["log.stderr"] == DEFAULT else None,
         "TOKIMORI_LOG_ROTATE": "true" if loaded.origins["log.rotate"] == DEFAULT else None,
     }
-    return {name: value for name, value in said.items() if value is not None}
+    return {name: value for name, value in variables.items() if value is not None}
 
 
 def _await_ready(folder: Path, child: _Child, listener: "Listener", deadline: float) -> int:

@@ -26,7 +26,7 @@ def stop_node(loaded: "Loaded", timeout: float | None, *, now: bool) -> int:
     """Let the node drain, or with `now` release its runs; return the exit code. Raises `Conflict` after too long."""
     from tokimori.node.background import Absent, Stale, grip, note_stopped, remove_note, standing
 
-    folder, said = loaded.settings.state_dir, loaded.settings
+    folder, settings = loaded.settings.state_dir, loaded.settings
     found = standing(folder)
     if isinstance(found, Absent):
         announce("no node was started in the background here")
@@ -43,10 +43,10 @@ def stop_node(loaded: "Loaded", timeout: float | None, *, now: bool) -> int:
             _hand_back(held)
         else:
             announce(
-                f"the node (pid {held.note.pid}) was told to stop: its runs get {said.node.stop_grace:g} s to finish; "
-                "Ctrl-C, or `tokimori system stop --now`, releases them; any node may start them"
+                f"the node (pid {held.note.pid}) was told to stop: its runs get {settings.node.stop_grace:g} s to "
+                "finish; Ctrl-C, or `tokimori system stop --now`, releases them; any node may start them"
             )
-        _await_end(held, said.node.stop_grace + said.http.drain + _LEEWAY if timeout is None else timeout)
+        _await_end(held, settings.node.stop_grace + settings.http.drain + _LEEWAY if timeout is None else timeout)
     finally:
         held.close()
     remove_note(folder, found.note)
@@ -72,17 +72,17 @@ def _await_end(held: "Grip", patience: float) -> None:
 
 
 def _watch(held: "Grip", deadline: float) -> None:
-    told = ""
+    printed = ""
     wait = _AT_FIRST
     while not held.ended(wait):
         wait = _BETWEEN
         in_hand = what_it_has(held.note)
-        if in_hand and in_hand != told:
-            told = in_hand
+        if in_hand and in_hand != printed:
+            printed = in_hand
             announce(f"it waits for {in_hand}")
         if time.monotonic() >= deadline:
             raise Conflict(
-                f"the node (pid {held.note.pid}) has not ended yet{f', and waits for {told}' if told else ''}: "
+                f"the node (pid {held.note.pid}) has not ended yet{f', and waits for {printed}' if printed else ''}: "
                 f"`tokimori system stop --now` releases its runs; its log is {held.note.log}",
                 field="timeout",
                 value=held.note.pid,

@@ -104,15 +104,15 @@ def uninstall(*, whole: bool, name: str, yes: bool) -> None:
         path.unlink()
     except OSError as fault:
         raise Refused(f"{path} can't be removed: {fault.strerror}", allowed="root, for --system") from None
-    said = load()
-    folder, shown = said.settings.state_dir, {each.name: each for each in shown_settings(said)}
+    loaded = load()
+    folder, shown = loaded.settings.state_dir, {each.name: each for each in shown_settings(loaded)}
     print_lines(
         f"removed {path}; now run:",
         f"  {systemctl} daemon-reload",
         "What stays, until you remove it:",
         f"  the state folder {folder}, with the logs, builds and output of runs in it",
         f"  the store {shown['store'].value}, with all jobs and runs",
-        *([] if said.settings.tasks_dir is None else [f"  the tasks {said.settings.tasks_dir}"]),
+        *([] if loaded.settings.tasks_dir is None else [f"  the tasks {loaded.settings.tasks_dir}"]),
         *(
             f"  the settings {file}"
             for file in sorted({each.origin for each in shown.values()})
@@ -178,8 +178,8 @@ def _warn_of_variables(*, whole: bool) -> None:
     if given.store is not None or given.semaphore_store is not None:
         message = "--store: everybody may read a unit: name the store in the configuration file"
         raise InvalidInput(message, field="store", allowed="a store that the configuration file names")
-    told = {"TOKIMORI_STATE_DIR", "TOKIMORI_CONFIG_PATH"}
-    if left := sorted(name for name in os.environ if name.startswith("TOKIMORI_") and name not in told):
+    written = {"TOKIMORI_STATE_DIR", "TOKIMORI_CONFIG_PATH"}
+    if left := sorted(name for name in os.environ if name.startswith("TOKIMORI_") and name not in written):
         where = f"the configuration file or {_VARIABLES}" if whole else "the configuration file"
         print_notice(f"warning: the unit does not have {', '.join(left)}: say it in {where}")
 

@@ -32,20 +32,20 @@ def version_of(wheel: Path) -> str:
     try:
         with zipfile.ZipFile(wheel) as packed:
             place = next(each for each in packed.namelist() if each.endswith(".dist-info/METADATA"))
-            said = Parser().parsestr(packed.read(place).decode(), headersonly=True)
+            metadata = Parser().parsestr(packed.read(place).decode(), headersonly=True)
     except (OSError, zipfile.BadZipFile, StopIteration, UnicodeDecodeError) as fault:
         message = f"wheel: {wheel} can't be read as a wheel: {fault or 'it has no METADATA'}"
         raise InvalidInput(message, field="wheel", value=str(wheel), allowed="a wheel of tokimori") from None
-    if said["Name"] != NAME:
-        message = f"wheel: {wheel} is a wheel of {said['Name']}"
+    if metadata["Name"] != NAME:
+        message = f"wheel: {wheel} is a wheel of {metadata['Name']}"
         raise InvalidInput(message, field="wheel", value=str(wheel), allowed="a wheel of tokimori")
-    return str(said["Version"])
+    return str(metadata["Version"])
 
 
 def packed_again(installed: Distribution, folder: Path) -> Path:
     """Return the installed version as a wheel in the folder. Raises `Refused` if that is a folder of sources."""
-    told = json.loads(installed.read_text("direct_url.json") or "{}")
-    if told.get("dir_info", {}).get("editable"):
+    origin = json.loads(installed.read_text("direct_url.json") or "{}")
+    if origin.get("dir_info", {}).get("editable"):
         message = "this is an editable installation: update its sources, and start the node again"
         raise Refused(message, field="wheel", allowed="an installation from a wheel")
     files = [each for each in installed.files or () if _belongs(each)]

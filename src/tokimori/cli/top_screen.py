@@ -145,10 +145,10 @@ def _head(console: "Console", seen: Content, state: State) -> None:
     views = "  ".join(f"[{n} {view}]" if view is state.view else f" {n} {view} " for n, view in enumerate(VIEWS, 1))
     if console.width < _NARROW:
         views = f"[{VIEWS.index(state.view) + 1} {state.view}]  1-4"
-    said = [views, *([f"filter {state.filter!r}"] if state.filter else [])]
+    parts = [views, *([f"filter {state.filter!r}"] if state.filter else [])]
     if state.sort is not None and (columns := [each.columns for each in seen.tables if state.sort < len(each.columns)]):
-        said.append(f"by {columns[0][state.sort]}{', backwards' if state.backwards else ''}")
-    _print(console, "  ".join(said))
+        parts.append(f"by {columns[0][state.sort]}{', backwards' if state.backwards else ''}")
+    _print(console, "  ".join(parts))
     facts = " · ".join(map(visible, seen.facts))
     with_rest = f" · {facts}" if facts else ""
     from rich.text import Text
@@ -162,12 +162,12 @@ def _print(console: "Console", line: str) -> None:
 
 def _foot(console: "Console", state: State) -> str:
     if state.asked is not None:
-        said = f"{state.asked}? [y/N]"
+        line = f"{state.asked}? [y/N]"
     elif state.typing is not None:
-        said = f"/{state.typing}"
+        line = f"/{state.typing}"
     else:
-        said = state.told or (_LOG_HINTS if state.followed is not None else _HINTS)
-    return visible(said)[: console.width]
+        line = state.told or (_LOG_HINTS if state.followed is not None else _HINTS)
+    return visible(line)[: console.width]
 
 
 def _rooms(tables: Sequence[Listing], height: int) -> Iterator[tuple[Listing, int]]:

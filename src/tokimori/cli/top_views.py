@@ -91,12 +91,12 @@ async def _needs(service: "Service", held: "Sequence[Run]") -> Listing:
         cells = (StateCell("parked"), job.id, At(job.updated, ""), job.reason or "it failed too often")
         found.append(Row(Subject(None, job.id, table="needs"), cells))
     for alarm in await service.expectations.alarms(limit=_NEEDS):
-        said = "no good end in time"
+        why = "no good end in time"
         job_id = alarm.name if alarm.of_job else None
         found.append(
             Row(
                 Subject(None, job_id, table=f"needs {alarm.name}"),
-                (StateCell("overdue"), alarm.name, At(alarm.since, ""), said),
+                (StateCell("overdue"), alarm.name, At(alarm.since, ""), why),
             )
         )
     parked = {row.subject.job for row in found}
@@ -125,11 +125,11 @@ def _first_line(text: str | None) -> str:
 
 async def _running(service: "Service", runs: "Sequence[Run]", hosts: "Mapping[NodeId, str]", now: Moment) -> Listing:
     """Return what runs, with the bar of a run's elapsed time over that of half of its job's runs."""
-    told = [(await service.runs.get(run.id)).run for run in runs[:_NEEDS]]  # how far they are is noted beside them
+    detailed = [(await service.runs.get(run.id)).run for run in runs[:_NEEDS]]  # how far they are is noted beside them
     jobs = list(dict.fromkeys(run.job_id for run in runs))
     usual = await service.jobs.durations(jobs) if jobs else {}
     rows = []
-    for run in [*told, *runs[_NEEDS:]]:
+    for run in [*detailed, *runs[_NEEDS:]]:
         elapsed = max(0, now - (run.started or now))
         node = (run.node_id and hosts.get(run.node_id)) or run.details.worker or ""
         took = Measure(lasted(elapsed // SECOND * SECOND) if elapsed >= SECOND else "<1s", elapsed)
@@ -195,8 +195,8 @@ def _job(job: "Job", runs: "Sequence[Run]") -> Row:
     rate: Measure | str = Measure(f"{succeeded / len(ends):.0%}", succeeded / len(ends)) if ends else ""
     state = "failing" if ends and ends[0].state == "failed" and job.state == "enabled" else job.state.value
     schedule = job.definition.schedule
-    said = "on demand" if schedule is None else schedule
-    cells = (job.id, StateCell(state), said, next_cell(job), _signs(runs), usual, rate)
+    when = "on demand" if schedule is None else schedule
+    cells = (job.id, StateCell(state), when, next_cell(job), _signs(runs), usual, rate)
     return Row(Subject(runs[0].id if runs else None, job.id, runs=bool(runs) and runs[0].ended is None), cells)
 
 

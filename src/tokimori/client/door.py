@@ -57,8 +57,8 @@ def address_of(url: str, state_dir: Path) -> NodeAddress:
     if not named or parts.username is not None:
         shown = urlunsplit(parts._replace(query="", netloc=parts.netloc.rpartition("@")[2]))
         raise InvalidInput(f"url: {shown!r} is no node's address", field="url", value=shown, allowed=_ALLOWED)
-    said = parse_qs(parts.query)
-    given, cacert = said.get("secret"), said.get("cacert", [os.environ.get("TOKIMORI_CACERT", "")])[-1]
+    query = parse_qs(parts.query)
+    given, cacert = query.get("secret"), query.get("cacert", [os.environ.get("TOKIMORI_CACERT", "")])[-1]
     prefix, secret = parts.path.rstrip("/"), given[-1] if given else _stored_secret(state_dir, parts.netloc)
     return NodeAddress(url=f"{parts.scheme}://{parts.netloc}{prefix}", secret=secret, cacert=cacert or None)
 
@@ -167,12 +167,12 @@ class Door:
             except msgspec.DecodeError as fault:
                 raise self._stranger(f"its answer can't be read by this version: {fault}") from None
         try:
-            said = msgspec.json.decode(answer, type=ErrorView).error
+            error = msgspec.json.decode(answer, type=ErrorView).error
         except msgspec.DecodeError:
             raise self._stranger(f"it answers with HTTP status {status}") from None
-        if status == 404 and said.field is None:
+        if status == 404 and error.field is None:
             raise self._stranger(f"it does not know {method.__name__}")
-        raise error_of(said.code, said.message, said.field, said.value, said.allowed)
+        raise error_of(error.code, error.message, error.field, error.value, error.allowed)
 
     def _stranger(self, why: str) -> Refused:
         return Refused(

@@ -64,9 +64,9 @@ class DoorVia:
             usual: PlainRequest = {} if at is None else {"traceparent": at}
             answers: list[Run] = []
             for batch in batches(wanted):
-                said = cast("Sequence[PlainRequest]", [given[number] for number, _ in batch])
+                part = cast("Sequence[PlainRequest]", [given[number] for number, _ in batch])
                 try:
-                    answers += await asked(job_id, [{**usual, **each} for each in said], parent=parent)
+                    answers += await asked(job_id, [{**usual, **each} for each in part], parent=parent)
                 except TokimoriError as fault:
                     raise after(len(answers), wanted, fault) from None
             return answers

@@ -41,9 +41,9 @@ class Recorder:
 
     async def tell_left_out(self, audit: Audit[Inside]) -> None:
         """Record how many changes were not recorded, by method, if there were any."""
-        told, self._left_out = self._left_out, Counter()
-        if told:
-            await record(audit, LEFT_OUT, f"{told.total()} changes", None, dict(told), event="changes.left_out")
+        left_out, self._left_out = self._left_out, Counter()
+        if left_out:
+            await record(audit, LEFT_OUT, f"{left_out.total()} changes", None, dict(left_out), event="changes.left_out")
 
     def _has_room(self) -> bool:
         self._bucket, wait = self._bucket.take(MOST, round(self._clock.monotonic() * 10**9))

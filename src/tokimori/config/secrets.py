@@ -79,11 +79,11 @@ class Keyring:
 
 def keyring_of(settings: SecretsSettings, environ: Mapping[str, str]) -> Keyring:
     """Return the keys of this process. Nothing is read yet. Raises `InvalidInput` if they are said twice."""
-    said, named = environ.get(VARIABLE, ""), environ.get(VARIABLE + SUFFIX)
-    if said and named:
+    text, named = environ.get(VARIABLE, ""), environ.get(VARIABLE + SUFFIX)
+    if text and named:
         message = f"{VARIABLE}: it and {VARIABLE}{SUFFIX} are both set"
         raise InvalidInput(message, field=VARIABLE, allowed="one of them")
-    return Keyring(settings.key_file, said, Path(named) if named else None)
+    return Keyring(settings.key_file, text, Path(named) if named else None)
 
 
 def read_keys(file: Path) -> list[str]:

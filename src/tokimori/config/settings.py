@@ -276,9 +276,9 @@ def _layers_of(path: Path | None, env: str | None, table: Mapping[str, Setting],
     if path is None:
         return
     yield _Layer(flattened(content.always, table), str(path), path.parent, is_text=False)
-    for name, said in content.sections.items():
+    for name, section in content.sections.items():
         origin = f"{path} [env.{name}]"
-        yield _Layer(flattened(said, table), origin, path.parent, is_text=False, in_force=name == env)
+        yield _Layer(flattened(section, table), origin, path.parent, is_text=False, in_force=name == env)
 
 
 def _read_layer(
@@ -369,9 +369,12 @@ def _contradictions(settings: Settings) -> list[str]:
     found += [*http_faults(settings.http), *_bad_addresses(settings), *bad_patterns(settings.app)]
     found += log_faults(settings.log)
     job, semaphore = settings.datasource.job, settings.datasource.semaphore
-    for section, said, otherwise in (("job", job, settings.store), ("semaphore", semaphore, job.url or settings.store)):
+    for section, given, otherwise in (
+        ("job", job, settings.store),
+        ("semaphore", semaphore, job.url or settings.store),
+    ):
         try:
-            url_for(f"datasource.{section}", said, otherwise)
+            url_for(f"datasource.{section}", given, otherwise)
         except InvalidInput as fault:
             found.append(f"{fault.message}; allowed: {fault.allowed}")
     return found

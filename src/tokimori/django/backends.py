@@ -140,20 +140,20 @@ def _aware(given: datetime | None) -> datetime | None:
 
 def _result_of(run: RunView, error: RunError | None, task: Any = None) -> Any:
     """Return the run as the result of a task."""
-    said = _said_in(run)
+    text = _said_in(run)
     ended = run.state in ENDS
     status = _STATES.get(run.state, _Status.FAILED if ended else _Status.READY)
     result = _base.TaskResult(
-        task=_task_of(said["path"], said["terms"]) if task is None else task,
+        task=_task_of(text["path"], text["terms"]) if task is None else task,
         id=str(run.id),
         status=status,
         enqueued_at=run.created,
         started_at=run.started,
         finished_at=run.ended if ended else None,
         last_attempted_at=run.started,
-        args=said["args"],
-        kwargs=said["kwargs"],
-        backend=said["terms"]["backend"],
+        args=text["args"],
+        kwargs=text["kwargs"],
+        backend=text["terms"]["backend"],
         errors=[_error_of(run, error)] if status == _Status.FAILED else [],
         worker_ids=[run.node_id or ""] * run.attempt,
     )

@@ -54,14 +54,14 @@ class DjangoApp(App):
 def environment() -> dict[str, str]:
     """Return TOKIMORI of the settings as variables, without those that the environment has. Raises `InvalidConfig`."""
     terms, known = _terms(), {each.name for each in settings_table()}
-    said = dict(_flat({name: value for name, value in terms.items() if name not in _OWN}, known))
-    if strange := sorted(said.keys() - known):
+    flat = dict(_flat({name: value for name, value in terms.items() if name not in _OWN}, known))
+    if strange := sorted(flat.keys() - known):
         raise InvalidConfig(
             [f"TOKIMORI: {name!r} is no setting; see `manage.py tokimori config show`" for name in strange]
         )
-    if "store" not in said and (alias := terms.get("database", "default")) is not None:
-        said["store"] = store_of(connections[alias])
-    found = {PREFIX + name.upper().replace(".", "_"): as_text(value) for name, value in said.items()}
+    if "store" not in flat and (alias := terms.get("database", "default")) is not None:
+        flat["store"] = store_of(connections[alias])
+    found = {PREFIX + name.upper().replace(".", "_"): as_text(value) for name, value in flat.items()}
     return {name: text for name, text in found.items() if not any(map(os.environ.get, (name, f"{name}{SUFFIX}")))}
 
 

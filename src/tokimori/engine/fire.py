@@ -319,8 +319,8 @@ def _tell_decisions(plans: Sequence[Planned], applied: Sequence[bool]) -> None:
         )
         skips = "".join(f"; {each.count} skipped ({each.reason})" for each in plan.skips)
         upcoming = "none" if plan.next_due is None else format_moment(plan.next_due)
-        told = "decided" if done else "changed meanwhile, to be decided again"
-        log.debug("job %s: %s: runs: %s%s; next: %s", plan.job_id, told, runs or "none", skips, upcoming)
+        outcome = "decided" if done else "changed meanwhile, to be decided again"
+        log.debug("job %s: %s: runs: %s%s; next: %s", plan.job_id, outcome, runs or "none", skips, upcoming)
 
 
 async def park(store: ParkingStore, job: Job, reason: str) -> None:

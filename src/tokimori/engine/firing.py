@@ -205,8 +205,8 @@ class RefusedJobs:
             await self._set_aside(jobs[0], fault, now)
             return
         self.limit = len(jobs) // 2
-        told = f"the store refused what {len(jobs)} jobs bring; fewer are tried at once: {fault}"
-        tell_refused(log, told, fault)
+        message = f"the store refused what {len(jobs)} jobs bring; fewer are tried at once: {fault}"
+        tell_refused(log, message, fault)
         if isinstance(fault, StoreTooSlow) or not self._took:
             raise fault
 
@@ -226,8 +226,8 @@ class RefusedJobs:
                 return
             except StoreError as other:
                 fault = other
-        told = f"the store refused what job {job.id} brings, which is tried again in {pause:g} s: {fault}"
-        tell_refused(log, told, fault)
+        message = f"the store refused what job {job.id} brings, which is tried again in {pause:g} s: {fault}"
+        tell_refused(log, message, fault)
 
 
 class Firing:

@@ -167,16 +167,16 @@ class NotifyReader:
         found = ends.found if is_all else final
         await self._known.ask({end.job_id for end in found if self._may_tell(end, state)}, at)
         happened: Happened = []
-        told, troubles = dict(state.told), {job: not_after(each, now) for job, each in state.troubles.items()}
+        notified, troubles = dict(state.told), {job: not_after(each, now) for job, each in state.troubles.items()}
         for end in found:
-            if end.id not in told and (new := await self._occasions(end, troubles.get(end.job_id), at)):
+            if end.id not in notified and (new := await self._occasions(end, troubles.get(end.job_id), at)):
                 happened += new
-                told[end.id] = end.written
+                notified[end.id] = end.written
                 for occasion, _ in new:
                     note_trouble(troubles, occasion)
         place = ends.rest if ends.rest is not None and len(final) == len(ends.found) else max(place, EndPlace(bound))
-        told = {run_id: written for run_id, written in told.items() if written >= place.written}
-        read = replace(state, written=place.written, tie=place.tie, told=told, troubles=newest_of(troubles))
+        notified = {run_id: written for run_id, written in notified.items() if written >= place.written}
+        read = replace(state, written=place.written, tie=place.tie, told=notified, troubles=newest_of(troubles))
         told_of, muted = await self._unmuted(await self._with_causes(happened), now)
         kept = {name: each for name, each in read.troubles.items() if name in state.troubles or name not in muted}
         read = replace(read, troubles=kept)

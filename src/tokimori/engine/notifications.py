@@ -112,8 +112,8 @@ async def _row(store: MailStore, run: Run) -> int:
 
 
 def _line(occasion: Mapping[str, Any]) -> str:
-    said = [occasion["at"], occasion["job_id"], occasion["run_id"], shown(occasion["error"] or "")]
-    return "  ".join(each for each in said if each)
+    parts = [occasion["at"], occasion["job_id"], occasion["run_id"], shown(occasion["error"] or "")]
+    return "  ".join(each for each in parts if each)
 
 
 log = logging.getLogger(__name__)

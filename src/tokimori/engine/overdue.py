@@ -129,9 +129,9 @@ class Overdue:
             raised = Document(kind=ALARM_KIND, name=alarm.name, text=encode_alarm(alarm), version=version)
             await self._store.put_document(raised, None)
             return alarm if await self._is_still_expected(raised) else None
-        told = encode_alarm(replace(alarm, since=decode_alarm(standing.text).since))
-        if told != standing.text:
-            await self._store.put_document(replace(standing, text=told, version=standing.version + 1), standing.version)
+        text = encode_alarm(replace(alarm, since=decode_alarm(standing.text).since))
+        if text != standing.text:
+            await self._store.put_document(replace(standing, text=text, version=standing.version + 1), standing.version)
         return None
 
     async def _is_still_expected(self, raised: Document) -> bool:

@@ -145,8 +145,8 @@ class RefusedRuns:
             return f"the store refuses {self._what} of {lane}, and is asked for the first one again: {fault}"
         _pass_by(ill, asked.skip, at)
         pause = ill.at - at if ill.at > at else pause_after(ill.tries)
-        told = f"the store refuses {self._what}: number {asked.skip + 1} of {lane}"
-        return f"{told}; the others go on, and this one is tried again in {pause:.0f} s: {fault}"
+        message = f"the store refuses {self._what}: number {asked.skip + 1} of {lane}"
+        return f"{message}; the others go on, and this one is tried again in {pause:.0f} s: {fault}"
 
     def _note(self, asked: AskedClaim) -> _Ill | None:
         ill = self._ill.get(asked.lanes[0]) if len(asked.lanes) == 1 else None

@@ -176,10 +176,10 @@ def lesser_forms(change: Change, fault: Exception) -> Iterator[Change]:
     First a success becomes a failure with the store's words, and any other end loses its optional texts. Then the run
     fails, instead of being retried or held. Then its job is not parked. Then it gets no children.
     """
-    said = f"the store refused how this attempt ended ({change.state}): {fault}"
+    message = f"the store refused how this attempt ended ({change.state}): {fault}"
     state = RunState.FAILED if change.state is RunState.SUCCEEDED or change.spawns else change.state
     less = replace(
-        change, state=state, error=storable(said)[:MOST_WORDS], attempt=None, output=None, result=None, details=None
+        change, state=state, error=storable(message)[:MOST_WORDS], attempt=None, output=None, result=None, details=None
     )
     yield less
     if less.state not in ENDS:

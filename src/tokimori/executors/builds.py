@@ -290,15 +290,15 @@ def _run(argv: list[str], for_whom: str, closing: threading.Event) -> None:
         errors="replace",
         start_new_session=True,
     )
-    deadline, said = time.monotonic() + LONGEST, None
-    while said is None:
+    deadline, output = time.monotonic() + LONGEST, None
+    while output is None:
         try:
-            said = process.communicate(timeout=_LOOK)[0]
+            output = process.communicate(timeout=_LOOK)[0]
         except subprocess.TimeoutExpired:
             if closing.is_set() or time.monotonic() > deadline:
                 os.killpg(process.pid, signal.SIGKILL)
     if process.returncode:
-        why = said.strip()[-_SAID:] or f"its process was ended ({process.returncode})"
+        why = output.strip()[-_SAID:] or f"its process was ended ({process.returncode})"
         raise Refused(f"build: the environment of {for_whom} can't be made: {why}", field="build")
 
 

@@ -121,9 +121,9 @@ class Delivery:
                 final=True,
             )
         except smtplib.SMTPRecipientsRefused as fault:
-            said = list(fault.recipients.values())
+            replies = list(fault.recipients.values())
             return Failed(
-                f"{where} refused all recipients: {_words(*said[0])}", final=all(c >= _FINAL for c, _ in said)
+                f"{where} refused all recipients: {_words(*replies[0])}", final=all(c >= _FINAL for c, _ in replies)
             )
         except smtplib.SMTPResponseException as fault:
             error = fault.smtp_error
@@ -152,7 +152,7 @@ class Delivery:
         finally:
             smtp.leave()
         if refused:  # the others have it: to try again would tell them twice
-            words = ", ".join(f"{address} ({_words(*said)})" for address, said in refused.items())
+            words = ", ".join(f"{address} ({_words(*reply)})" for address, reply in refused.items())
             return Failed(
                 f"the server refused some recipients, and has taken the e-mail for the others: {words}", final=True
             )

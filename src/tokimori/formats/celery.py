@@ -68,12 +68,12 @@ def _of_schedule(said: Mapping[str, object], given: Given) -> FormatSource:
     from tokimori.translators.celery import beat_of, read_beat_schedule
 
     beat = beat_of(said)
-    zone, told = (given.zone(beat.time_zone)) if beat.time_zone or not beat.is_utc else given.zone("UTC")
+    zone, zone_notes = (given.zone(beat.time_zone)) if beat.time_zone or not beat.is_utc else given.zone("UTC")
     names = parameters_of(given.options["parameters"])
     read: Callable[[], Iterable[Entry]] = partial(
         read_beat_schedule, beat.entries, name_of(given.source), given.now, names, zone, rates=beat.rates
     )
-    return FormatSource(at_once(read), (*told, f"the times of crontab schedules are in {zone}", *_NOTES))
+    return FormatSource(at_once(read), (*zone_notes, f"the times of crontab schedules are in {zone}", *_NOTES))
 
 
 def _of_tables(given: Given) -> Pages:

@@ -36,19 +36,19 @@ def _read(said: CronstableRequest, _now: Moment) -> "Iterator[Entry]":
 def _source(given: Given) -> FormatSource:
     from tokimori.translators.cronstable import Cronstable, read_cronstable
 
-    zone, told = given.zone("UTC")[0], list[str]()
+    zone, zone_notes = given.zone("UTC")[0], list[str]()
 
     def local() -> str:
-        found, told[:] = given.zone()
+        found, zone_notes[:] = given.zone()
         return found
 
     def read(file: str) -> "Iterator[Entry]":
         folder = Path.cwd() if file == STDIN else Path(file).parent
-        said = Cronstable(name_of(file), zone, local, lambda name: text_of(str(folder / name)))
-        return read_cronstable(text_of(file), said)
+        source = Cronstable(name_of(file), zone, local, lambda name: text_of(str(folder / name)))
+        return read_cronstable(text_of(file), source)
 
     found = of_files(files_in(given.sources, _YAML, "YAML files (*.yaml, *.yml)"), read)
-    return FormatSource(at_once(lambda: found), (*told, *_NOTES))
+    return FormatSource(at_once(lambda: found), (*zone_notes, *_NOTES))
 
 
 FORMAT = Format(

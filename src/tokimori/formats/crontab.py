@@ -62,7 +62,7 @@ def _source(given: Given) -> FormatSource:
     from tokimori.translators.crontab_mail import with_mail
 
     _check(given)
-    (zone, told), crontabs, taken = given.zone(), list["Crontab"](), Counter[str]()
+    (zone, notes), crontabs, taken = given.zone(), list["Crontab"](), Counter[str]()
 
     def read(file: str) -> "Iterator[Entry]":
         crontabs.append(_crontab(file, zone, given))
@@ -73,8 +73,8 @@ def _source(given: Given) -> FormatSource:
     if (smtp := given.options["smtp"]) is not None:
         found = with_mail(found, smtp, given.options["sender"], Tls(given.options["tls"]))
     if smtp is not None:
-        told += tuple(_of_server(smtp, Tls(given.options["tls"]), given.networks()))
-    return FormatSource(at_once(lambda: found), (*told, *_notes(found, crontabs, mails=smtp is not None)))
+        notes += tuple(_of_server(smtp, Tls(given.options["tls"]), given.networks()))
+    return FormatSource(at_once(lambda: found), (*notes, *_notes(found, crontabs, mails=smtp is not None)))
 
 
 def _of_server(smtp: str, tls: Tls, allowed: Sequence[str]) -> Iterator[str]:
@@ -133,8 +133,8 @@ def _notes(found: "Iterable[Entry]", crontabs: "Sequence[Crontab]", *, mails: bo
     if dialects := {each.dialect for each in crontabs}:
         others = ", ".join(get_args(Dialects))
         yield f"the lines are read as {dialects.pop()} reads them; --dialect names another cron ({others})"
-    told = "mails failures to MAILTO" if mails else "sends nothing to MAILTO without --smtp"
-    yield f"cron mails what jobs write; Tokimori keeps it (`tokimori run logs`), and {told}"
+    mail = "mails failures to MAILTO" if mails else "sends nothing to MAILTO without --smtp"
+    yield f"cron mails what jobs write; Tokimori keeps it (`tokimori run logs`), and {mail}"
     if any(fields_of(each.definition).get("user") for each in jobs):
         yield "only a node that runs as root can run jobs as other users"
     if hosts := {each.host for each in crontabs if each.host is not None}:

@@ -46,8 +46,8 @@ def _source(given: Given) -> FormatSource:
 
     folder = Path(given.source)
     found = _workspace(folder) if folder.is_dir() else Workspace(given.source)
-    zone, told = given.zone(found.time_zone)
-    return FormatSource(_pages(found, Keiji(zone)), (*told, *_NOTES))
+    zone, zone_notes = given.zone(found.time_zone)
+    return FormatSource(_pages(found, Keiji(zone)), (*zone_notes, *_NOTES))
 
 
 def _workspace(folder: Path) -> Workspace:

@@ -55,9 +55,9 @@ def _source(given: Given) -> FormatSource:
     from tokimori.translators.koyomi import Koyomi
 
     found = _configured(Path(given.source)) if given.source.endswith(".toml") else Configured(given.source)
-    zone, told = given.zone(found.time_zone)
+    zone, zone_notes = given.zone(found.time_zone)
     return FormatSource(
-        _pages(found.database, Koyomi(zone, given.options["prefix"], given.now)), (*found.notes, *told, *_NOTES)
+        _pages(found.database, Koyomi(zone, given.options["prefix"], given.now)), (*found.notes, *zone_notes, *_NOTES)
     )
 
 

@@ -49,8 +49,8 @@ def _source(given: Given) -> FormatSource:
     is_file = "://" not in given.source and given.source.endswith((".yml", ".yaml"))
     found = _configured(given.source, given.options["environment"]) if is_file else Configured(given.source)
     table = check_table(given.options["table"] or found.table or "schedules")
-    said = PerfectSched(table, found.retry_wait, given.zone("UTC")[0])
-    return FormatSource(of_table(found.database, table, lambda rows: read_perfectsched(rows, said)), _NOTES)
+    context = PerfectSched(table, found.retry_wait, given.zone("UTC")[0])
+    return FormatSource(of_table(found.database, table, lambda rows: read_perfectsched(rows, context)), _NOTES)
 
 
 def _configured(file: str, environment: str) -> Configured:

@@ -50,14 +50,16 @@ def _read(said: SystemdRequest, now: Moment) -> "Iterator[Entry]":
 def _source(given: Given) -> FormatSource:
     from tokimori.translators.systemd import Systemd, read_systemd
 
-    zone, told = given.zone()
-    said = Systemd(zone, None if given.options["anywhere"] else socket.gethostname(), given.options["user"], given.now)
+    zone, zone_notes = given.zone()
+    context = Systemd(
+        zone, None if given.options["anywhere"] else socket.gethostname(), given.options["user"], given.now
+    )
 
     def read() -> "Iterable[Entry]":
         files, aliases = _files(given.sources)
-        return [*read_systemd(files, said), *aliases]
+        return [*read_systemd(files, context), *aliases]
 
-    return FormatSource(at_once(read), (*told, *_NOTES))
+    return FormatSource(at_once(read), (*zone_notes, *_NOTES))
 
 
 def _files(sources: Sequence[str]) -> tuple[Mapping[str, str], "Sequence[LeftOut]"]:

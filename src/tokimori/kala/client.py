@@ -140,7 +140,7 @@ def _read(body: bytes, kind: type[_Answer]) -> _Answer:
 def _why(status: int, body: bytes) -> str:
     """Return the server's message: its `error`, or (Kala of 2015) the text itself."""
     try:
-        said = msgspec.json.decode(body, type=KalaFault).error
+        text = msgspec.json.decode(body, type=KalaFault).error
     except (msgspec.DecodeError, UnicodeDecodeError):
-        said = body[:500].decode(errors="replace").strip()
-    return said or f"the server answered with HTTP status {status}"
+        text = body[:500].decode(errors="replace").strip()
+    return text or f"the server answered with HTTP status {status}"

@@ -230,10 +230,10 @@ class Session:
 
     def _lose(self, held: Held) -> None:
         held.lose()
-        told, held.on_lost = held.on_lost, None
-        if told is not None:
+        on_lost, held.on_lost = held.on_lost, None
+        if on_lost is not None:
             try:
-                told()
+                on_lost()
             except Exception:
                 log.exception("on_lost raised an error for units that were lost")
 

@@ -243,10 +243,10 @@ class DescriptorHandler(logging.Handler):
 def _file_handler(
     file: Path, rotation: Rotation | None, stderr: int | None, formatter: logging.Formatter
 ) -> logging.Handler:
-    told = DescriptorHandler(STANDARD_ERROR if stderr is None else stderr)
-    told.setFormatter(formatter)
+    to_stderr = DescriptorHandler(STANDARD_ERROR if stderr is None else stderr)
+    to_stderr.setFormatter(formatter)
     try:
-        return LogFile(file, rotation, lambda text: told.emit(_notice("%s", text)))
+        return LogFile(file, rotation, lambda text: to_stderr.emit(_notice("%s", text)))
     except OSError as fault:
         raise InvalidInput(
             f"log.file: {file}: {fault.strerror}",

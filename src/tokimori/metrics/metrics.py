@@ -127,8 +127,8 @@ class Metrics:
         not answer the run, or runs, that block it.
         """
         registry = CollectorRegistry()
-        told = "What must always hold and does not, by check of the doctor, as this node sees it."
-        checks = _labelled(GaugeMetricFamily("tokimori_broken_invariants", told, labels=["check"]), broken)
+        meaning = "What must always hold and does not, by check of the doctor, as this node sees it."
+        checks = _labelled(GaugeMetricFamily("tokimori_broken_invariants", meaning, labels=["check"]), broken)
         why = "Worker processes of this node that do not answer, at most 8, by the run, or runs, that block them."
         blocked = GaugeMetricFamily("tokimori_silent_worker_processes", why, labels=["run"])
         families = [*self._own(lease_left), checks, _labelled(blocked, Counter(silent)), *_of_store(standing)]

@@ -49,8 +49,8 @@ def payload_for(run: Run, definition: Definition | None) -> str | None:
 
     It is the payload of its request or its parent; else that of an earlier attempt; else that of its job now.
     """
-    said = run.details.payload if run.payload is None else run.payload
-    return said if said is not None or definition is None else definition.payload
+    payload = run.details.payload if run.payload is None else run.payload
+    return payload if payload is not None or definition is None else definition.payload
 
 
 def given_to(run: Run) -> str | None:

@@ -166,9 +166,9 @@ def _details(entry: Entry) -> dict[str, Any]:
     before, after = (_definition(each) for each in (entry.before, entry.after))
     fields = [name for name in {**before, **after} if before.get(name) != after.get(name)] if before and after else []
     queues = {each.get("queue", "default") for each in (before, after) if each}
-    said = entry.after.get("reason") if isinstance(entry.after, dict) else None
+    reason = entry.after.get("reason") if isinstance(entry.after, dict) else None
     return {
-        "reason": said if isinstance(said, str) else None,
+        "reason": reason if isinstance(reason, str) else None,
         "fields": tuple(sorted(fields)),
         "queues": tuple(sorted(map(str, queues))),
     }

@@ -103,8 +103,8 @@ def cause_of(occasion: Occasion, *, bundled: bool) -> str:
     """Return the cause of the occasion, the same for all of one notification: that of its failure, if there is one."""
     if not bundled:
         return occasion.what
-    said = occasion.cause or (occasion.job_id if occasion.error is None else steady(occasion.error))
-    return hashlib.sha256(said.encode(errors="replace")).hexdigest()[:16]
+    text = occasion.cause or (occasion.job_id if occasion.error is None else steady(occasion.error))
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
 
 
 def begun(notifier: str, occasion: Occasion, cause: str, due: Moment) -> Gathered:
@@ -176,7 +176,7 @@ def payload_of(gathered: Gathered, new_id: str, notifier: Notifier) -> str:
         "notifier": gathered.notifier,
     }
     subject = rendered(DEFAULT_SUBJECT if notifier.subject is None else notifier.subject, facts)
-    told = Payload(
+    payload = Payload(
         id=new_id,
         notifier=gathered.notifier,
         event=gathered.event,
@@ -191,7 +191,7 @@ def payload_of(gathered: Gathered, new_id: str, notifier: Notifier) -> str:
         runs=tuple(map(_notified_occasion, gathered.shown)),
         **_threads(gathered),
     )
-    return msgspec.json.encode(told).decode()
+    return msgspec.json.encode(payload).decode()
 
 
 def _threads(gathered: Gathered) -> dict[str, Any]:
@@ -235,8 +235,8 @@ def _details(gathered: Gathered) -> str:
 
 def _line(occasion: Occasion) -> str:
     error = " ".join((occasion.error or "").split())
-    said = [format_moment(occasion.at), occasion.job_id, occasion.run_id, error]
-    return "  ".join(each for each in said if each)
+    parts = [format_moment(occasion.at), occasion.job_id, occasion.run_id, error]
+    return "  ".join(each for each in parts if each)
 
 
 def _notified_occasion(occasion: Occasion) -> NotifiedOccasion:

@@ -62,8 +62,8 @@ def next_try(
 
 def after_wait(outcome: RetryIn | Released, retry: Retry, now: Moment) -> Moment:
     """Return the end of the wait of an attempt that ended now: the one that it requests, or that of its job."""
-    said = outcome.seconds if isinstance(outcome, RetryIn) else None
-    return Moment(now + round((retry.wait if said is None else said) * SECOND))
+    wanted = outcome.seconds if isinstance(outcome, RetryIn) else None
+    return Moment(now + round((retry.wait if wanted is None else wanted) * SECOND))
 
 
 def asked_retry(run: Run, outcome: Outcome, retry: Retry, now: Moment) -> Outcome:

@@ -66,9 +66,9 @@ def check_reason(field: str, reason: object) -> None:
 
 def check_sizes(definition: Definition, known: Definition | None = None) -> None:
     """Check the sizes of a job's texts, unless it has them already (`known`). Raises `InvalidInput`."""
-    said, before = _fields_of(definition), {} if known is None else _fields_of(known)
+    fields, before = _fields_of(definition), {} if known is None else _fields_of(known)
     for field, most in MOST_OF.items():
-        value = said.get(field)
+        value = fields.get(field)
         if value is not None and value != before.get(field):
             _check(field, sum(len(text.encode()) for text in texts_in(value)), most)
     if known is None or _size(known) <= MOST_DEFINITION:

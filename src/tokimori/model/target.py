@@ -285,8 +285,8 @@ def _is_for(handler: Handler, name: str) -> bool:
 
 def text_of_pattern(pattern: re.Pattern[str]) -> str:
     """Return the pattern as a text that says its flags, too, such as `(?i)resize`: compiled, it matches the same."""
-    said = "".join(letter for flag, letter in _FLAGS if pattern.flags & flag)
-    return f"(?{said}){_OWN_FLAGS.sub('', pattern.pattern, count=1)}" if said else pattern.pattern
+    flags = "".join(letter for flag, letter in _FLAGS if pattern.flags & flag)
+    return f"(?{flags}){_OWN_FLAGS.sub('', pattern.pattern, count=1)}" if flags else pattern.pattern
 
 
 def pattern_of_stored(text: str) -> str:

@@ -174,15 +174,15 @@ def read_env(content: bytes, where: str) -> dict[str, str]:
         stripped = line.strip()
         if not stripped or stripped.startswith("#"):
             continue
-        said = _LINE.match(stripped)
-        if said is None or "\0" in stripped:
+        match = _LINE.match(stripped)
+        if match is None or "\0" in stripped:
             raise InvalidFile(
                 f"{where}:{number}: this is no variable",
                 field="env",
                 value=stripped.partition("=")[0],
                 allowed="NAME=value",
             )
-        found[said[1]] = _unquoted(said[2])
+        found[match[1]] = _unquoted(match[2])
     return found
 
 

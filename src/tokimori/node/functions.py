@@ -133,34 +133,34 @@ class Functions:
             yield
 
     def _watched(self) -> AbstractAsyncContextManager[None]:
-        said = self._settings.app
-        if not said.reload:
+        app_settings = self._settings.app
+        if not app_settings.reload:
             return nullcontext()
-        return told_of_changes([Path.cwd(), *map(Path, said.include)], self.executor.reload)
+        return told_of_changes([Path.cwd(), *map(Path, app_settings.include)], self.executor.reload)
 
 
 def _app_of(settings: Settings, secret: str) -> AppSettings | None:
     """Return the app's settings. Its code gets the store's address: it may enqueue."""
-    said = settings.app
-    if said.load is None and said.attached is None and not said.stored:
+    app_settings = settings.app
+    if app_settings.load is None and app_settings.attached is None and not app_settings.stored:
         return None
     return AppSettings(
-        app=said.load or "",
+        app=app_settings.load or "",
         secret=secret,
-        attached=said.attached is not None,
+        attached=app_settings.attached is not None,
         state_dir=settings.state_dir,
         runs_dir=settings.state_dir / "runs",
         environ=environ_of(settings, os.environ),
-        include=said.include,
-        require=said.require,
-        stored=said.stored,
-        processes=said.processes,
-        concurrency=said.concurrency,
-        places=min(said.concurrency, max(1, settings.node.concurrency // said.processes)),
-        max_runs_per_process=said.max_runs_per_process,
-        max_age=said.max_age,
-        drain=settings.node.stop_grace if said.drain is None else said.drain,
-        most_memory=None if said.most_memory is None else said.most_memory * 2**20,
+        include=app_settings.include,
+        require=app_settings.require,
+        stored=app_settings.stored,
+        processes=app_settings.processes,
+        concurrency=app_settings.concurrency,
+        places=min(app_settings.concurrency, max(1, settings.node.concurrency // app_settings.processes)),
+        max_runs_per_process=app_settings.max_runs_per_process,
+        max_age=app_settings.max_age,
+        drain=settings.node.stop_grace if app_settings.drain is None else app_settings.drain,
+        most_memory=None if app_settings.most_memory is None else app_settings.most_memory * 2**20,
     )
 
 

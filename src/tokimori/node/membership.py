@@ -72,7 +72,7 @@ class Identity(Struct, frozen=True, kw_only=True):
     @property
     def blocking(self) -> list[str]:
         """Return the runs that block each worker process which does not answer."""
-        return [told.split(" ")[1] for told in filter(None, self.silent.split("; "))]
+        return [each.split(" ")[1] for each in filter(None, self.silent.split("; "))]
 
     def serves(self, lane: Lane) -> bool:
         """Return whether this node may run what waits in the lane."""
@@ -80,18 +80,18 @@ class Identity(Struct, frozen=True, kw_only=True):
 
     def record(self, node_id: NodeId, started: Moment) -> NodeRecord:
         """Return the row with which it joins the store."""
-        told = {HANDLERS_LABEL: handlers_text(self.handlers)} if self.handlers else {}
-        told |= {ONLY_LABEL: "yes"} if self.only_handlers else {}
-        told |= {DRAINING_LABEL: self.draining} if self.draining else {}
-        told |= {SILENT_LABEL: self.silent} if self.silent else {}
-        told |= {UNABLE_LABEL: _first_line(self.unable)} if self.unable else {}
-        told |= {SHORT_LABEL: _first_line(self.short)} if self.short else {}
+        labels = {HANDLERS_LABEL: handlers_text(self.handlers)} if self.handlers else {}
+        labels |= {ONLY_LABEL: "yes"} if self.only_handlers else {}
+        labels |= {DRAINING_LABEL: self.draining} if self.draining else {}
+        labels |= {SILENT_LABEL: self.silent} if self.silent else {}
+        labels |= {UNABLE_LABEL: _first_line(self.unable)} if self.unable else {}
+        labels |= {SHORT_LABEL: _first_line(self.short)} if self.short else {}
         return NodeRecord(
             id=node_id,
             host=self.host,
             boot_id=self.boot_id,
             pid=self.pid,
-            labels={**self.labels, **told},
+            labels={**self.labels, **labels},
             concurrency=self.concurrency,
             version=self.version,
             started=started,

@@ -279,10 +279,10 @@ class Node:
         and leaves even if the store does not answer.
         """
         self._alarm.ring()
-        said = self._stopping.ask()
+        meaning = self._stopping.ask()
         if self.phase is not Phase.DRAINING:
             self._worker.end_all(StopReason.RELEASE, grace=0 if self.phase is Phase.LEAVING else None)
-        return said
+        return meaning
 
     async def cycle(self) -> float:
         """Do the work that is due; return the seconds until there is more."""

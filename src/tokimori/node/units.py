@@ -162,8 +162,8 @@ class Stock:
             await self._fill(units)
         except TokimoriError as fault:
             self.give_back(units)
-            told = logging.DEBUG if isinstance(fault, StoreUnavailable) else logging.WARNING  # `_take_part` tells that
-            log.log(told, "runs of the lane %s wait: %s", lane, fault)
+            level = logging.DEBUG if isinstance(fault, StoreUnavailable) else logging.WARNING  # `_take_part` tells that
+            log.log(level, "runs of the lane %s wait: %s", lane, fault)
             await asyncio.sleep(RETRY)
         except BaseException:
             self.give_back(units)

@@ -166,8 +166,8 @@ class Vitals:
             return
         self._told = now
         if causes:
-            told = [f"{each.text} ({each.detail})" if each.detail else each.text for each in causes]
-            log.warning("not ready: %s", "; ".join(told))
+            texts = [f"{each.text} ({each.detail})" if each.detail else each.text for each in causes]
+            log.warning("not ready: %s", "; ".join(texts))
         else:
             log.info("ready again")
 

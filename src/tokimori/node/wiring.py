@@ -196,8 +196,8 @@ def _introduce(node: Node, functions: FunctionExecutor) -> None:
 
     def able() -> None:
         unable = "" if functions.able() else functions.unable()
-        told = replace(node.identity, unable=unable, draining=functions.draining(), silent=functions.silent())
-        node.become(told)
+        identity = replace(node.identity, unable=unable, draining=functions.draining(), silent=functions.silent())
+        node.become(identity)
 
     node.signalling, node.able = functions.signal, functions.able
     functions.tell(gone=node.stop, able=able)
@@ -260,12 +260,12 @@ async def _take_part(
     joined: Callable[[], None],
     rest: Callable[[], Awaitable[None]],
 ) -> None:
-    told = partial(_told_too, announce)
-    with stopped_by_signals(lambda: told(node.stop())):
+    show = partial(_told_too, announce)
+    with stopped_by_signals(lambda: show(node.stop())):
         if await answered(node.start, wanted=lambda: node.phase is Phase.WORKING, tell=announce):
             spare_the_collector()
             joined()
-            told(f"Node {node.id} runs jobs on {node.identity.host}.")
+            show(f"Node {node.id} runs jobs on {node.identity.host}.")
             for line in lines:
                 announce(line)
             _log_quietly("The node is ready.")

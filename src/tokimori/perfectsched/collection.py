@@ -66,8 +66,8 @@ class Schedule:
         data: Mapping[str, object] | None = None,
     ) -> None:
         """Change the given fields from the next slot on. Raises `NotFound` and `InvalidInput`."""
-        said = {"schedule": cron, "delay": delay, "time_zone": timezone, "function": type, "payload": data}
-        changes: Any = {name: value for name, value in said.items() if value is not None}
+        fields = {"schedule": cron, "delay": delay, "time_zone": timezone, "function": type, "payload": data}
+        changes: Any = {name: value for name, value in fields.items() if value is not None}
         self._collection.job(self.key)
         self._collection.client.jobs.update(self.key, **changes)
 

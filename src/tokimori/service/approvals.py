@@ -62,8 +62,8 @@ class RunApprovals(Part[M]):
             await self._check_other(run)
         if awaits_approval(run):
             by, at = self._caller.author, await self._now()
-            told = run.details, answered(run.details, approved=approved, by=by, at=at, reason=reason)
-            run = await retried(lambda: self._store.resume_run(run.id, told), StoreUnavailable)
+            details = run.details, answered(run.details, approved=approved, by=by, at=at, reason=reason)
+            run = await retried(lambda: self._store.resume_run(run.id, details), StoreUnavailable)
             asked = run.details.approval or asked
         if asked.approved is not approved:
             raise Refused(_said_before(run, asked), field="run", value=run.id, allowed="a run without an answer")

@@ -182,9 +182,9 @@ async def _record_several(jobs: Jobs[Inside], audit: Audit[Inside], change: Chan
     named = [] if change.kwargs.get("dry_run") else _changed(done)
     of = _named(change.kind, change.subject)
     for first in range(0, len(named), MOST_NAMED):
-        told = named[first : first + MOST_NAMED]
-        queues = await _queues_of(jobs, [name for part, _, name in told if not part])
-        await record(audit, change.what, of, None, _by_part(told), event=change.became(None), queues=queues)
+        some = named[first : first + MOST_NAMED]
+        queues = await _queues_of(jobs, [name for part, _, name in some if not part])
+        await record(audit, change.what, of, None, _by_part(some), event=change.became(None), queues=queues)
 
 
 def _changed(done: Applied | Imported) -> Sequence[tuple[str, str, str]]:
@@ -206,11 +206,11 @@ def _changed(done: Applied | Imported) -> Sequence[tuple[str, str, str]]:
 
 def _by_part(named: Sequence[tuple[str, str, str]]) -> Mapping[str, Any]:
     """Return jobs and other resources, by part and outcome."""
-    told: dict[str, Any] = {}
+    by_part: dict[str, Any] = {}
     for part, became, name in named:
-        of = told.setdefault(part, {}) if part else told
+        of = by_part.setdefault(part, {}) if part else by_part
         of.setdefault(became, []).append(name)
-    return told
+    return by_part
 
 
 def _shown(found: object) -> object:
@@ -218,8 +218,8 @@ def _shown(found: object) -> object:
         case Job():
             return {"state": found.state, "reason": found.reason, "definition": found.definition}
         case Run():
-            told = {"job_id": found.job_id, "state": found.state, "cancel": found.cancel}
-            return told if found.lane is None else {**told, "queue": queue_of(found.lane)}
+            state = {"job_id": found.job_id, "state": found.state, "cancel": found.cancel}
+            return state if found.lane is None else {**state, "queue": queue_of(found.lane)}
         case _:
             return found
 

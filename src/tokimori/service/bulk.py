@@ -161,14 +161,14 @@ class RunBulk(Part[M]):
             return found
 
         page, rest = await _page(runs.list, known, given, ids, lambda each, field: check_uuid(each, field=field))
-        said = {} if reason is None else {"reason": reason}
+        fields = {} if reason is None else {"reason": reason}
 
         async def act(run: Run) -> object:
             match order:
                 case RunVerb.CANCEL:
-                    return None if run.state in ENDS or run.cancel else await runs.cancel(run.id, **said)
+                    return None if run.state in ENDS or run.cancel else await runs.cancel(run.id, **fields)
                 case RunVerb.HOLD:
-                    return None if run.state is RunState.HELD else await runs.hold(run.id, **said)
+                    return None if run.state is RunState.HELD else await runs.hold(run.id, **fields)
                 case RunVerb.RESUME:
                     return None if run.state is not RunState.HELD else await runs.resume(run.id)
                 case RunVerb.RETRY:
@@ -194,13 +194,13 @@ def _check_texts(**texts: object) -> None:
 
 def _given(filters: Mapping[str, Any], ids: object, *, everything: object) -> dict[str, Any]:
     """Return the filters. Raises `InvalidInput` if nothing says which things are meant, or two do."""
-    said = {name: value for name, value in filters.items() if value is not None and value not in ((), [], frozenset())}
-    which = said.keys() - {"limit", "after", "before", "longest"}
+    given = {name: value for name, value in filters.items() if value is not None and value not in ((), [], frozenset())}
+    which = given.keys() - {"limit", "after", "before", "longest"}
     if bool(which) + flag_of("everything", everything) + (ids is not None) != 1:
         message = "filters: say which are meant"
         raise InvalidInput(message, field="filters", value=sorted(which), allowed="filters, ids, or everything")
-    checked("limit", said.setdefault("limit", MOST_AT_ONCE), MOST_LISTED)
-    return said
+    checked("limit", given.setdefault("limit", MOST_AT_ONCE), MOST_LISTED)
+    return given
 
 
 async def _page(

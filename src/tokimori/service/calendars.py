@@ -188,10 +188,10 @@ async def follow_calendar(calendars: Calendars[Inside], name: str, follow: Calla
 
 def _not_followed(name: str, left: Mapping[JobId, TokimoriError]) -> Refused:
     """Return the error for jobs that keep the old days, such as one that this version can't read."""
-    told = [f"{job_id} ({fault.message})" for job_id, fault in islice(left.items(), NAMED)]
+    faults = [f"{job_id} ({fault.message})" for job_id, fault in islice(left.items(), NAMED)]
     more = [f"{len(left) - NAMED} more"] if len(left) > NAMED else []
     return Refused(
-        f"calendar: {name!r} was changed, and these jobs keep its old days: {', '.join([*told, *more])}",
+        f"calendar: {name!r} was changed, and these jobs keep its old days: {', '.join([*faults, *more])}",
         field="calendar",
         value=name,
         allowed="the same again, when they can be edited",

@@ -88,9 +88,9 @@ async def _declare(at: _At, documents: Documents[DeclaredDigests], declared: Dec
     lines: list[str] = []
     now_known = dict(known)
     for job_id, fields in declared.jobs.items():
-        said = {"owner": declared.app, **fields}
-        wanted = digest_of(definition_from(without_count(said), time_zone=at.jobs._caller.time_zone))
-        line = await _put(at, job_id, said, wanted, known.get(job_id))
+        terms = {"owner": declared.app, **fields}
+        wanted = digest_of(definition_from(without_count(terms), time_zone=at.jobs._caller.time_zone))
+        line = await _put(at, job_id, terms, wanted, known.get(job_id))
         if line is None:
             now_known[job_id] = wanted
         else:
@@ -138,29 +138,29 @@ async def foretell(jobs: Jobs[Inside], declared: Declared) -> Sequence[tuple[str
     The marks are `+` for a new job, `~` for a changed one, `-` for one that the code no longer declares, and `!` for
     one that stays although the code differs. Nothing is changed.
     """
-    ground, told = jobs._ground, list[tuple[str, str, str]]()
+    ground, forecast = jobs._ground, list[tuple[str, str, str]]()
     parts = await Documents(ground.store, APPS, ground.random).list(f"{declared.app}/")
     known = {job_id: digest for part in parts for job_id, digest in part.jobs.items()}
     if (outdated := _outdated(declared, _newest(parts))) is not None:
         return [("!", declared.app, outdated)]
     for job_id, fields in declared.jobs.items():
-        said = {"owner": declared.app, **fields}
-        new = definition_from(without_count(said), time_zone=jobs._caller.time_zone)
+        terms = {"owner": declared.app, **fields}
+        new = definition_from(without_count(terms), time_zone=jobs._caller.time_zone)
         try:
             job = await jobs.get(job_id)
         except NotFound:
-            told.append(("+", job_id, "it is new"))
+            forecast.append(("+", job_id, "it is new"))
             continue
-        standing = standing_of(job.definition, digest_of(new), known.get(job_id) or _declared_elsewhere(job, said))
+        standing = standing_of(job.definition, digest_of(new), known.get(job_id) or _declared_elsewhere(job, terms))
         if job.definition.declared is not None or standing in (DeclaredStanding.STRANGE, DeclaredStanding.EDITED):
-            told.append(("!", job_id, _left_alone(job, standing)))
+            forecast.append(("!", job_id, _left_alone(job, standing)))
         elif standing is DeclaredStanding.AS_DECLARED:
             fields_changed = ", ".join(each.field for each in differences(job.definition, new))
-            told.append(("~", job_id, f"it changes: {fields_changed}"))
+            forecast.append(("~", job_id, f"it changes: {fields_changed}"))
     for job_id in known.keys() - declared.jobs.keys():
         with suppress(NotFound):
-            told.append(("-", job_id, _on_vanishing(await jobs.get(job_id), declared, known.get(job_id))))
-    return sorted(told, key=lambda each: each[1])
+            forecast.append(("-", job_id, _on_vanishing(await jobs.get(job_id), declared, known.get(job_id))))
+    return sorted(forecast, key=lambda each: each[1])
 
 
 def _on_vanishing(job: Job, declared: Declared, known: str | None) -> str:
@@ -265,18 +265,18 @@ async def _vanish(at: _At, job_id: str, declared: Declared, now_known: dict[str,
     except NotFound:
         now_known.pop(job_id, None)
         return None
-    told = _on_vanishing(job, declared, now_known.get(job_id))
+    line = _on_vanishing(job, declared, now_known.get(job_id))
     if job.definition.declared is not None or digest_of(job.definition) != now_known.get(job_id):
-        return told
+        return line
     if declared.vanished == "pause" and job.state is not JobState.PAUSED:
-        await (await at.changing()).pause(job_id, told.partition(": it is paused")[0])
+        await (await at.changing()).pause(job_id, line.partition(": it is paused")[0])
     if declared.vanished == "delete":
         try:
             await (await at.changing()).delete(job_id)
         except Refused as fault:
-            return f"{told.partition(': it is deleted')[0]}: {fault.message}"
+            return f"{line.partition(': it is deleted')[0]}: {fault.message}"
         now_known.pop(job_id, None)
-    return told
+    return line
 
 
 def check_vanished(word: str) -> Vanished:

@@ -90,16 +90,16 @@ def definition_from(fields: Mapping[str, object], *, time_zone: str = "UTC") -> 
 
 def _with_seconds(fields: Mapping[str, object], within: str = "") -> dict[str, object]:
     """Return the fields that are no null, with seconds for lengths said as texts. Raises `InvalidInput`."""
-    said = {name: value for name, value in fields.items() if value is not None}
+    given = {name: value for name, value in fields.items() if value is not None}
     for name, value in fields.items():
         path = f"{within}{name}"
         if isinstance(value, Mapping) and path in ("retry", "notifier"):
-            said[name] = _with_seconds(value, f"{path}.")
+            given[name] = _with_seconds(value, f"{path}.")
         elif isinstance(value, str) and path in LENGTHS:
-            said[name] = seconds_of(path, value)
+            given[name] = seconds_of(path, value)
         elif isinstance(value, str) and path == "retention" and (seconds := seconds_in(value)) is not None:
-            said[name] = value if value[:1] in "Pp" or seconds < 0 else iso_text(seconds)
-    return said
+            given[name] = value if value[:1] in "Pp" or seconds < 0 else iso_text(seconds)
+    return given
 
 
 def runs_remaining_in(fields: Mapping[str, object], otherwise: int | None = None) -> int | None:
@@ -129,8 +129,8 @@ def fields_of(definition: Definition) -> JobArguments:
     terms.pop("declared", None)
     terms.pop("moved", None)
     terms.pop("fired_ahead", None)
-    said = {"time_zone": definition.time_zone, **terms, **target_fields(definition.target)}
-    return cast(JobArguments, said)
+    by_name = {"time_zone": definition.time_zone, **terms, **target_fields(definition.target)}
+    return cast(JobArguments, by_name)
 
 
 def target_fields(target: Target | Unreadable) -> dict[str, object]:
@@ -165,18 +165,18 @@ _EMAIL = {
 
 
 def _email_fields(target: Email) -> dict[str, object]:
-    said: dict[str, object] = msgspec.to_builtins(target)
-    return {"email": target.to, **{name: said[field] for field, name in _EMAIL.items() if field in said}}
+    by_name: dict[str, object] = msgspec.to_builtins(target)
+    return {"email": target.to, **{name: by_name[field] for field, name in _EMAIL.items() if field in by_name}}
 
 
 def _email(fields: JobFields) -> Email:
     """Check the arguments. Raises `InvalidInput`."""
-    said = {field: value for field, name in _EMAIL.items() if (value := getattr(fields, name)) is not None}
+    given = {field: value for field, name in _EMAIL.items() if (value := getattr(fields, name)) is not None}
     for name in ("smtp", "sender"):
-        if name not in said:
+        if name not in given:
             message, allowed = f"{name}: an e-mail needs it", "smtp: HOST or HOST:PORT, and sender: an address"
             raise InvalidInput(message, field=name, allowed=allowed)
-    return Email(to=fields.email or (), **said)
+    return Email(to=fields.email or (), **given)
 
 
 def _others(kind: str, target: Target) -> dict[str, object]:

@@ -82,8 +82,8 @@ class Expectations(Part[M]):
             if known.of_job:
                 raise _of_a_job(known.name)
             by = expected_by(known.base, seconds)
-            told = known.description if description is None else description or None
-            return replace(known, within=seconds, description=told, expected_by=by, look_at=now, touched=now)
+            text = known.description if description is None else description or None
+            return replace(known, within=seconds, description=text, expected_by=by, look_at=now, touched=now)
 
         return await self._put(_new(checked_id, seconds, now, description=description or None), changed)
 
@@ -140,18 +140,18 @@ class Expectations(Part[M]):
         A good end clears the alarm, a failure raises one within seconds. Raises `InvalidInput`, and `NotFound` without
         an expectation.
         """
-        checked_id, said = check_job_id(name, field="name"), chosen(Report, "report", report)
+        checked_id, kind = check_job_id(name, field="name"), chosen(Report, "report", report)
         check_text("log", "" if log is None else log)
         now = await self._now()
 
         async def act() -> Expectation:
-            return await self._documents.change(checked_id, lambda each: _reported(each, said, log, now))
+            return await self._documents.change(checked_id, lambda each: _reported(each, kind, log, now))
 
         try:
             known = await retried(act, Conflict)  # a hundred machines may report at the same second: each gets on
         except NotFound:
             raise _unexpected(checked_id) from None
-        if said is Report.OK:
+        if kind is Report.OK:
             await self._take_back(checked_id)
         return known
 
@@ -255,17 +255,17 @@ def _behind(after: str | None) -> str:
 
 
 def _reported(known: Expectation, said: Report, log: str | None, now: Moment) -> Expectation:
-    told = replace(no_later(known, now), log=known.log if log is None else log[-MOST_LOG:])
+    expectation = replace(no_later(known, now), log=known.log if log is None else log[-MOST_LOG:])
     match said:
         case Report.OK:
             by = expected_by(now, known.within)
             in_alarm = known.has_failed or known.expected_by <= now  # a node that is about to raise it looks once more
             look_at = Moment(min(by, now + (RELOOK if in_alarm else RARELY)))
-            return replace(told, good=now, expected_by=by, look_at=look_at)
+            return replace(expectation, good=now, expected_by=by, look_at=look_at)
         case Report.START:
-            return replace(told, started=now)
+            return replace(expectation, started=now)
         case Report.FAIL:
-            return replace(told, failed=now, look_at=now)
+            return replace(expectation, failed=now, look_at=now)
         case _:
             assert_never(said)
 

@@ -62,17 +62,17 @@ class Traits(Struct, frozen=True, kw_only=True):
     def texts(self) -> Sequence[str]:
         """Return texts that stand in the stored definition of each job with these traits."""
         queue = None if self.queue == "default" else self.queue  # which is not stored
-        said = [(name, "=", text) for name, text in (("owner", self.owner), ("queue", queue)) if text is not None]
+        filters = [(name, "=", text) for name, text in (("owner", self.owner), ("queue", queue)) if text is not None]
         labels = [each.partition("=") for each in self.label]
-        return [f"{_written(key)}:{_written(value) if sign else ''}" for key, sign, value in (*said, *labels)]
+        return [f"{_written(key)}:{_written(value) if sign else ''}" for key, sign, value in (*filters, *labels)]
 
     def are_of(self, job: Job) -> bool:
         """Return whether the job, as it is now, has these traits."""
-        said = job.definition
+        definition = job.definition
         return (
-            (self.owner is None or said.owner == self.owner)
-            and (self.queue is None or said.queue == self.queue)
-            and all(_has(said.labels, label) for label in self.label)
+            (self.owner is None or definition.owner == self.owner)
+            and (self.queue is None or definition.queue == self.queue)
+            and all(_has(definition.labels, label) for label in self.label)
         )
 
 
@@ -262,18 +262,18 @@ def searched_events(given: Mapping[str, Any]) -> EventSearch:
 
 def search_of(kind: type[_Search], states: type[StrEnum], given: Mapping[str, Any]) -> _Search:
     """Return the search of this kind; None is as if nothing was said. Raises `InvalidInput`."""
-    said = {name: value for name, value in given.items() if value is not None}
-    for name in said.keys() - set(kind.__struct_fields__):
+    filters = {name: value for name, value in given.items() if value is not None}
+    for name in filters.keys() - set(kind.__struct_fields__):
         message = f"{name}: there is no such filter{hint(name, kind.__struct_fields__)}"
-        raise InvalidInput(message, field=name, value=said[name], allowed=", ".join(kind.__struct_fields__))
-    said["state"] = frozenset(chosen(states, "state", each) for each in _some("state", said.get("state", ())))
-    said["label"] = tuple(_label(each) for each in _some("label", said.get("label", ())))
+        raise InvalidInput(message, field=name, value=filters[name], allowed=", ".join(kind.__struct_fields__))
+    filters["state"] = frozenset(chosen(states, "state", each) for each in _some("state", filters.get("state", ())))
+    filters["label"] = tuple(_label(each) for each in _some("label", filters.get("label", ())))
     for name in ("owner", "queue"):
-        if name in said:
-            check_text(name, said[name])
-    if "limit" in said:
-        checked("limit", said["limit"], MOST_LISTED)
-    return kind(**said)
+        if name in filters:
+            check_text(name, filters[name])
+    if "limit" in filters:
+        checked("limit", filters["limit"], MOST_LISTED)
+    return kind(**filters)
 
 
 def _some(name: str, given: object) -> Sequence[object]:

@@ -86,8 +86,8 @@ class Hands:
         """Return the runs of a claim that are still held. Raises `Refused` if another access token made it."""
         found = [held for held in self._held.values() if held.claim == claim]
         if any(held.access_token != access_token for held in found):
-            told = "id: somebody else has made this claim"
-            raise Refused(told, field="id", value=claim, allowed="a random UUID of your own")
+            message = "id: somebody else has made this claim"
+            raise Refused(message, field="id", value=claim, allowed="a random UUID of your own")
         return found
 
     def get(self, key: Key) -> InHand | None:

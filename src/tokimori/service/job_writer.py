@@ -204,8 +204,8 @@ class JobWriter(Struct, frozen=True, kw_only=True):
     async def _try_rewrite(self, job_id: JobId, wanted: Callable[[Job], Wanted]) -> tuple[Job, DaysOff]:
         now = await self.now()
         due = await self.store.get_due(job_id)
-        said, changes = wanted(due.job)
-        definition = self.placed(said)
+        fields, changes = wanted(due.job)
+        definition = self.placed(fields)
         days = await read_days_off(self.calendars, definition.calendars)
         if (definition, days.text) == (due.job.definition, due.job.days_off) and "runs_remaining" not in changes:
             return due.job, days

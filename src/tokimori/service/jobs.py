@@ -70,11 +70,11 @@ class Jobs(JobReads[M]):
         Its occurrences from `since` on are decided here, past ones included; with `misfire="all"` each of them runs
         once. None is decided before `not_before`. Otherwise it is like `add`.
         """
-        said = job_fields(fields)
-        zone = str(said.get("time_zone") or self._caller.time_zone)
+        terms = job_fields(fields)
+        zone = str(terms.get("time_zone") or self._caller.time_zone)
         first = moment_of("since", since, zone)
         earliest = None if not_before is None else moment_of("not_before", not_before, zone)
-        return await self._writer.add(job_id, said, lambda job: kept_since(job, first, earliest))
+        return await self._writer.add(job_id, terms, lambda job: kept_since(job, first, earliest))
 
     @operation(Role.OPERATE, OPEN, audit=OUTCOME, event="imported", of="jobs", doing="Adding jobs")
     async def import_all(
@@ -99,8 +99,8 @@ class Jobs(JobReads[M]):
         Occurrences up to now are first decided by the old definition. Raises `InvalidInput`, and `Conflict` while other
         callers keep changing the job.
         """
-        said = job_fields(changes)
-        return await self._writer.edit(check_job_id(job_id), lambda _: said)
+        terms = job_fields(changes)
+        return await self._writer.edit(check_job_id(job_id), lambda _: terms)
 
     @operation(Role.OPERATE, JOB, audit=STATE, event="changed", doing="Changing a job", gives=JobView.made)
     async def edit(

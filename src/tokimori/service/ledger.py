@@ -187,8 +187,8 @@ class LedgerOf:
                 fates[line.fate] += line.count
             faults += [line for line in lines if line.fate in FAULTS]
             following = part.next
-        told = {fate: count for fate, count in fates.items() if count}
-        return Verified(job_id=self._job.id, fates=told, faults=tuple(faults[:MOST_FAULTS]), next=following)
+        counts = {fate: count for fate, count in fates.items() if count}
+        return Verified(job_id=self._job.id, fates=counts, faults=tuple(faults[:MOST_FAULTS]), next=following)
 
     def _without_runs(self, part: _LedgerPart) -> Sequence[LedgerLine]:
         return list(without_runs(self._job, part.moments, part.kept, self._now))

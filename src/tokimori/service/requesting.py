@@ -38,8 +38,8 @@ def read_many(requests: object, parent: str | None, traceparent: str | None = No
     """
     if parent is not None:
         check_uuid(parent, field="parent")
-    said = {"parent": parent, "traceparent": check_traceparent(traceparent)}
-    return [_read(number, each, said) for number, each in enumerate(many("requests", requests, "requests"))]
+    common = {"parent": parent, "traceparent": check_traceparent(traceparent)}
+    return [_read(number, each, common) for number, each in enumerate(many("requests", requests, "requests"))]
 
 
 def _read(number: int, given: object, usual: Mapping[str, str | None]) -> Request:

@@ -100,9 +100,11 @@ class Asked(Struct, frozen=True, kw_only=True):
 def read_request(key: str | None, payload: Payload | None, fields: RequestArguments) -> Request:
     """Return the request that these arguments say. Raises `InvalidInput`."""
     check_names(fields)
-    said = Request(key=key, payload=payload_of(payload), **{name: _read(name, value) for name, value in fields.items()})
-    _check(said)
-    return said
+    request = Request(
+        key=key, payload=payload_of(payload), **{name: _read(name, value) for name, value in fields.items()}
+    )
+    _check(request)
+    return request
 
 
 def check_names(fields: Mapping[str, object], known: Collection[str] = _FIELDS) -> None:

@@ -88,16 +88,16 @@ def _read_part(part: Part, given: object) -> dict[str, dict[str, Any]]:
 
 def state_of(part: Part, name: str, fields: object) -> State:
     """Return the state that the fields of a resource say. Raises `InvalidInput`."""
-    said = mapping_of(WORDS[part], fields, "fields")
+    given = mapping_of(WORDS[part], fields, "fields")
     match part:
         case "calendars":
-            return _fields_of(changed_calendar(Calendar(name=name), said))
+            return _fields_of(changed_calendar(Calendar(name=name), given))
         case "queues":
-            return _queue(name, said)
+            return _queue(name, given)
         case "semaphores":
             check_word("semaphore", name)
-            _check_fields("semaphore", said, ("limit", "rate"))
-            limit, rate = checked("limit", said.get("limit"), MOST_UNITS), said.get("rate")
+            _check_fields("semaphore", given, ("limit", "rate"))
+            limit, rate = checked("limit", given.get("limit"), MOST_UNITS), given.get("rate")
             return {"limit": limit} | ({} if rate is None else {"rate": str(parse_claim_rate(rate, field="rate"))})
         case _:
             assert_never(part)

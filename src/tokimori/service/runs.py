@@ -367,8 +367,8 @@ def _newest_attempt(run: Run) -> Attempt | None:
     if run.state is not RunState.RUNNING and (run.started is None or run.ended is None):
         return None
     same = ("token", "node_id", "pid", "started", "ended", "exit_code", "signal", "error", "cpu", "memory")
-    told: dict[str, Any] = {name: getattr(run, name) for name in same}
-    return Attempt(run_id=run.id, number=run.attempt, outcome=run.state.value, **told)
+    fields: dict[str, Any] = {name: getattr(run, name) for name in same}
+    return Attempt(run_id=run.id, number=run.attempt, outcome=run.state.value, **fields)
 
 
 def _run_id(text: str, *, field: str = "run") -> RunId:

@@ -254,10 +254,10 @@ async def _read(name: str, declared: object, zone: str) -> tuple[Mapping[JobId, 
     counts: dict[str, int] = {}
     async for text, fields in _each(_mapping("declared", declared)):
         job_id = check_new_job_id(text)
-        said = job_fields(_mapping(job_id, fields))
+        terms = job_fields(_mapping(job_id, fields))
         try:
-            definition = definition_from(without_count(said), time_zone=zone)
-            count = runs_remaining_in(said)
+            definition = definition_from(without_count(terms), time_zone=zone)
+            count = runs_remaining_in(terms)
         except InvalidInput as fault:
             raise fault.below(job_id) from None
         wanted[job_id] = replace(definition, declared=Declaration(set=name, digest=digest_of(definition)))
@@ -329,12 +329,12 @@ def _not_prunable(
     """Yield the jobs that can't be pruned, and why."""
     final = _final(known, wanted, removed)
     waiting = dict(_parents_among(frozenset(removed), final))
-    told = {notifier_id(name) for each in final.values() for names in each.notify.values() for name in names}
+    notifiers = {notifier_id(name) for each in final.values() for names in each.notify.values() for name in names}
     for job_id in removed:
         definition = known[job_id].definition
         if job_id in waiting:
             yield job_id, f"it is not declared any more, but {waiting[job_id]} runs after it"
-        elif job_id in told:
+        elif job_id in notifiers:
             teller = next(each for each, said in final.items() if tells(said, job_id))
             yield job_id, f"it is not declared any more, but {teller} notifies it"
         elif not take_over and _is_edited(definition):

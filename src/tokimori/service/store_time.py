@@ -26,9 +26,9 @@ class StoreTime:
         """Return the store's time now."""
         sent = self._clock.monotonic()
         if self._timeline is None or sent >= self._asked + FRESH:
-            told = await self._ask_again()
+            moment = await self._ask_again()
             answered = self._clock.monotonic()
-            self._timeline = follow(self._timeline or Timeline(told, answered), told, sent, answered)
+            self._timeline = follow(self._timeline or Timeline(moment, answered), moment, sent, answered)
             self._asked = sent
         return self._timeline.now(self._clock.monotonic())
 

@@ -110,8 +110,8 @@ class Tasks(Part[M]):
         begun = None
         if not await self._uploads.has(name, digest):
             job, target = await self._job(name), Build(task=name, digest=digest)
-            said = Definition(target=target) if job is None else replace(job.definition, target=target)
-            await self._jobs._writer.check_right(JobId(name), said)
+            definition = Definition(target=target) if job is None else replace(job.definition, target=target)
+            await self._jobs._writer.check_right(JobId(name), definition)
             begun = await self._uploads.begin(name, digest, await self._now())
         await self._uploads.put(name, digest, number, piece)
         return begun
@@ -146,7 +146,7 @@ class Tasks(Part[M]):
     async def _put_job(self, name: str, build: BuildRecord, known: TaskRecord | None) -> Job:
         before = None if known is None else known.build
         named = build_name(name, build.digest)
-        said: dict[str, Any] = {
+        terms: dict[str, Any] = {
             **dict.fromkeys(before.terms if before is not None else ()),  # what it says no more has its default again
             **build.terms,
             **JobArguments(build=named, schedule=build.schedule, description=build.description),
@@ -156,12 +156,12 @@ class Tasks(Part[M]):
         except NotFound:
             job = None
         if job is None or job.state is JobState.DELETED:
-            return await self._jobs.add(name, **{"on_exhausted": OnExhausted.PARK, **said})
+            return await self._jobs.add(name, **{"on_exhausted": OnExhausted.PARK, **terms})
         if known is None and not isinstance(job.definition.target, Build):
             raise AlreadyExists(
                 f"name: there is a job {name!r} that is no task", field="name", value=name, allowed="a name not in use"
             )
-        return await self._jobs.update(name, **said)
+        return await self._jobs.update(name, **terms)
 
     async def _forget(self, name: str, before: TaskRecord | None, record: TaskRecord) -> None:
         """Delete the pieces of builds that are too many by now."""

@@ -35,5 +35,5 @@ class SourceSession(Protocol):
 
 def as_source(fault: StoreError, name: str) -> StoreError:
     """Return the error of a driver, which speaks of a store, as one of the source."""
-    said = fault.message.removeprefix(f"store {name}")
-    return StoreError(f"source {name}{said}", field="source", value=name, allowed=ALLOWED)
+    message = fault.message.removeprefix(f"store {name}")
+    return StoreError(f"source {name}{message}", field="source", value=name, allowed=ALLOWED)

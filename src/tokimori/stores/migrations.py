@@ -71,8 +71,8 @@ class Migration(Struct, frozen=True):
     @property
     def oldest(self) -> int:
         """Return the oldest schema whose programs work on a store with this migration."""
-        said = _OLDEST.search(self.text)
-        return self.version if said is None else int(said[1])
+        match = _OLDEST.search(self.text)
+        return self.version if match is None else int(match[1])
 
 
 def known_migrations(package: str) -> list[Migration]:

@@ -110,8 +110,8 @@ class Rehearsal:
         hello, store = self.app._hello(0, os.getpid()), self.node.store
         await self.node.join()
         service = service_on(store, self.node.clock, os.urandom, time_zone=self._time_zone)
-        said = Declared(app=self.app.name, jobs={job.id: job.fields for job in hello.jobs})
-        await declare(service.acting_as(f"app {self.app.name}").jobs, said)
+        declared = Declared(app=self.app.name, jobs={job.id: job.fields for job in hello.jobs})
+        await declare(service.acting_as(f"app {self.app.name}").jobs, declared)
 
     def _new_client(self) -> AsyncClient:
         program = this_program({})

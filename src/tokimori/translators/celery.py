@@ -352,14 +352,14 @@ def _terms(row: Mapping[str, Any]) -> dict[str, object]:
 
 def _rate(warnings: Warnings, row: Mapping[str, Any]) -> str | None:
     """Return the rate of the job; Celery's has a number alone for one a second, and 0 for none."""
-    said = row.get("rate_limit")
-    found = None if isinstance(said, bool) else _RATE.match(str(said).strip())
-    if said is None or (found is not None and not float(found[1])):
+    rate = row.get("rate_limit")
+    found = None if isinstance(rate, bool) else _RATE.match(str(rate).strip())
+    if rate is None or (found is not None and not float(found[1])):
         return None
     if found is None:
-        raise refusal("rate_limit", said, "a number of runs a second, or N/s, N/m or N/h, such as 10/m")
+        raise refusal("rate_limit", rate, "a number of runs a second, or N/s, N/m or N/h, such as 10/m")
     number, unit = float(found[1]), found[2] or "s"
-    warnings.add("rate_limit", said, "each worker of Celery counts alone, and here all nodes count together")
+    warnings.add("rate_limit", rate, "each worker of Celery counts alone, and here all nodes count together")
     return (
         f"{number:.0f}/{unit}" if number % 1 == 0 else f"1/{_PERIODS[unit] / number:.6f}".rstrip("0").rstrip(".") + "s"
     )

@@ -134,8 +134,8 @@ def _entries(line: str, place: str, settings: dict[str, str], crontab: Crontab, 
             definition = _definition(entry, entry.user or crontab.owner, settings, crontab, place)
             shell, _ = _translated(entry.command, crontab.dialect)
             job_id = _job_id(crontab.prefix + program_of(shell), taken)
-            told = tuple(_warnings(entry, crontab.dialect))
-            yield checked(Moved(place=place, job_id=job_id, definition=definition, warnings=told))
+            warnings = tuple(_warnings(entry, crontab.dialect))
+            yield checked(Moved(place=place, job_id=job_id, definition=definition, warnings=warnings))
         case None:
             pass
 

@@ -21,18 +21,20 @@ def with_mail(found: Iterable[Entry], smtp: str, sender: str, tls: Tls) -> list[
     A `mailto` that is no address (`MAILTO=root`) stays.
     """
     notifiers: dict[str, Entry] = {}
-    told: list[Entry] = []
+    entries: list[Entry] = []
     for entry in found:
         to = addresses_in(entry.definition.mailto or "") if isinstance(entry, Moved) else ()
         if not isinstance(entry, Moved) or not to:
-            told.append(entry)
+            entries.append(entry)
             continue
         name = _name(to)
         target = Email(to=to, smtp=smtp, sender=sender, tls=tls)
         mail = Definition(target=target, notifier=Notifier(), retry=RETRY)
         notifiers.setdefault(name, Moved(place=f"MAILTO={','.join(to)}", job_id=notifier_id(name), definition=mail))
-        told.append(replace(entry, definition=with_fields(entry.definition, notify=dict.fromkeys(TROUBLES, (name,)))))
-    return [*notifiers.values(), *told]
+        entries.append(
+            replace(entry, definition=with_fields(entry.definition, notify=dict.fromkeys(TROUBLES, (name,))))
+        )
+    return [*notifiers.values(), *entries]
 
 
 def addresses_in(mailto: str) -> tuple[str, ...]:

@@ -133,8 +133,8 @@ def settings_of(found: Sequence[Became]) -> dict[str | None, dict[str, object]]:
 
 def write_settings(found: Sequence[Became], head: str) -> str:
     """Return the file of settings, with comments on keys without an equal, and on differences."""
-    told = [f"{name_of(each)} = {each.given}: {_comment_of(each)}" for each in found]
-    parts = ["".join(f"# {_line(line)}\n" for line in (head, *told))]
+    comments = [f"{name_of(each)} = {each.given}: {_comment_of(each)}" for each in found]
+    parts = ["".join(f"# {_line(line)}\n" for line in (head, *comments))]
     for env, settings in settings_of(found).items():
         prefix = "" if env is None else f"env.{write_key(env)}"
         parts += _tables(settings, prefix, always=env is not None)

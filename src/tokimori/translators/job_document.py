@@ -115,7 +115,7 @@ def marked(text: str, fault: InvalidInput) -> str:
     """Return the text with the fault as comments below its line, or at the top if it has none."""
     lines = unmarked(text).removesuffix("\n").split("\n")  # texts may hold what only Python takes for the end of a line
     allowed = [] if fault.allowed is None or fault.allowed in fault.message else [f"allowed: {fault.allowed}"]
-    told = [f"{_MARK}{line}" for said in (fault.message, *allowed) for line in said.splitlines()]
+    told = [f"{_MARK}{line}" for part in (fault.message, *allowed) for line in part.splitlines()]
     at = _place(lines, fault)
     return "".join(f"{line}\n" for line in [*lines[:at], *told, *lines[at:]])
 

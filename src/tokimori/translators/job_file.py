@@ -173,14 +173,14 @@ def _job(fields: object, file: str, path: str) -> DeclaredJob:
         job_id = check_new_job_id(fields.get("id"))
     except InvalidInput as fault:
         raise _fault(file, path, fault) from None
-    said = {name: value for name, value in fields.items() if name != "id"}
+    terms = {name: value for name, value in fields.items() if name != "id"}
     try:
-        runs_remaining_in(said)
-        definition = definition_from({name: value for name, value in said.items() if name != "runs_remaining"})
+        runs_remaining_in(terms)
+        definition = definition_from({name: value for name, value in terms.items() if name != "runs_remaining"})
         schedule_of(definition, Moment(0), job_id)
     except InvalidInput as fault:
         raise _fault(file, path, fault, job_id) from None
-    return DeclaredJob(id=job_id, fields=said, file=file, path=path)
+    return DeclaredJob(id=job_id, fields=terms, file=file, path=path)
 
 
 def _named(content: Mapping[str, Any]) -> Iterator[tuple[Part, str, object]]:

@@ -69,13 +69,13 @@ KEYS = MappingProxyType(dict.fromkeys((*_SAME, *_NO_EQUAL, *_LOG, f"{_MODULE}job
 def read_koyomi_settings(text: str, base: PurePath) -> Iterator[Became]:
     """Yield the result of each key. Raises `InvalidInput`, whose field is the key."""
     try:
-        said = dict(_flat(tomllib.loads(text), ""))
+        flat = dict(_flat(tomllib.loads(text), ""))
     except (ValueError, RecursionError) as fault:  # a number of thousands of digits is a ValueError
         raise InvalidFile(f"not TOML: {fault}", field="file", allowed='TOML, with texts in ""') from None
-    _check_lengths(said)
-    yield from _log(said)
-    yield from _stores(said, base)
-    for key, value in said.items():
+    _check_lengths(flat)
+    yield from _log(flat)
+    yield from _stores(flat, base)
+    for key, value in flat.items():
         if key in _SAME:
             yield Became(key=key, given=cited(value), settings={key: value}, why=_SAME[key])
         elif key in _NO_EQUAL:

@@ -61,8 +61,8 @@ def read_perfectsched_settings(text: str, base: PurePath) -> Iterator[Became]:
 
 
 def _section(section: Value, env: str | None, base: PurePath) -> Iterator[Became]:
-    said = {key: value.content for key, value in section.fields().items() if value.content is not None}
-    for key, value in said.items():
+    content = {key: value.content for key, value in section.fields().items() if value.content is not None}
+    for key, value in content.items():
         _check_plain(key, value)
         if key in _SAME:
             setting, why = _SAME[key]
@@ -71,7 +71,7 @@ def _section(section: Value, env: str | None, base: PurePath) -> Iterator[Became
             yield Became(key=key, given=cited(value), why=_NO_EQUAL[key], env=env)
         elif key not in KEYS:
             yield unknown(key, KEYS, "PerfectSched", env)
-    yield from _store(said, env, base)
+    yield from _store(content, env, base)
 
 
 def _check_plain(key: str, value: object) -> None:

@@ -85,13 +85,13 @@ def store_url(text: str, base: PurePath, more: Mapping[str, str | None], *, fiel
 def _read(text: str, base: PurePath, more: Mapping[str, str]) -> StoreUrl:
     if (dbi := _DBI.match(text)) is not None:
         kind = _look_up(dbi[1], _DRIVERS, "driver of DBI")
-        said = dict(_pairs(dbi[2], kind))
+        parts = dict(_pairs(dbi[2], kind))
     elif (url := _URL.match(text)) is not None:
         kind = _look_up(url[1], _SCHEMES, "scheme")
-        said = {"database": unquote(_path_of(url[2]))} if kind == _SQLITE else _parts_of(text)
+        parts = {"database": unquote(_path_of(url[2]))} if kind == _SQLITE else _parts_of(text)
     else:
         raise ValueError("it is neither a DSN of DBI nor a URL")
-    return _file(said, base) if kind == _SQLITE else _server(kind, said | dict(more))
+    return _file(parts, base) if kind == _SQLITE else _server(kind, parts | dict(more))
 
 
 def _look_up(word: str, names: Mapping[str, str], what: str) -> str:

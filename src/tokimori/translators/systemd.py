@@ -272,13 +272,13 @@ def _timing_fields(timing: Timing) -> Mapping[str, object]:
 
 def _service_of(timer: Unit, files: Mapping[str, str]) -> Unit:
     """Return the unit that the timer starts, whose own name defines `%i`. Raises `InvalidInput`."""
-    said = timer.last("Timer", "Unit")
-    name = f"{stem_of(timer.name)}{_SERVICE}" if said is None else expanded(said.value, timer, said)
+    unit = timer.last("Timer", "Unit")
+    name = f"{stem_of(timer.name)}{_SERVICE}" if unit is None else expanded(unit.value, timer, unit)
     if not name.endswith(_SERVICE):
-        place = timer.name if said is None else said.place
+        place = timer.name if unit is None else unit.place
         raise InvalidFile(f"Unit={name}: it is no service", field=place, value=name, allowed="a .service")
     if file_of(name, files) is None:
-        place = timer.name if said is None else said.place
+        place = timer.name if unit is None else unit.place
         raise InvalidFile(f"{name} is not among the files", field=place, value=name, allowed=f"the file {name}, too")
     return read_unit(name, files)
 

@@ -92,5 +92,5 @@ def _gutter(usual: tuple[int, int] | None, top: int) -> str:
         texts.append((rarely, f"95 %: {duration(usual[1])}"))
     if _BASE - middle >= 12:
         texts.append((_BASE, "0 s"))
-    said = "".join(f'<text y="{y + 4}">{written(text)}</text>' for y, text in texts)
-    return f'<svg width="84" height="138" aria-hidden="true">{said}</svg>'
+    labels = "".join(f'<text y="{y + 4}">{written(text)}</text>' for y, text in texts)
+    return f'<svg width="84" height="138" aria-hidden="true">{labels}</svg>'

@@ -42,8 +42,8 @@ def asking(acts: Acts) -> Sequence[Screen]:
         on = chosen(named) if named or not act.makes else ()
         known = await act.fill(visit.service, on[0]) if act.fill is not None and on else {}
         given = {field.name: visit.one(field.name) or known.get(field.name, "") for field in act.fields}
-        said = {"act": act, "on": on, "called": await _called(act, visit, on), "back": visit.one("back")}
-        return {**said, "given": given, "told": None}
+        values = {"act": act, "on": on, "called": await _called(act, visit, on), "back": visit.one("back")}
+        return {**values, "given": given, "told": None}
 
     return [Screen("/do/{act}", "", "ask.html", ask)]
 
@@ -62,10 +62,10 @@ async def _ask_all(act: Act, visit: Visit, match: str) -> Shown:
     if not found.count:
         raise NotFound(f"none of the {act.noun} matches, or concerns this", field=MATCH, value=match)
     count = f"{found.count:,}{'+' if found.more else ''}"
-    said = act._replace(fields=[field for field in act.fields if field.name in OF_ALL])
-    given = {field.name: "" for field in said.fields}
+    asked = act._replace(fields=[field for field in act.fields if field.name in OF_ALL])
+    given = {field.name: "" for field in asked.fields}
     back = visit.one("back")
-    return {"act": said, "on": found.ids, "count": count, "match": match, "back": back, "given": given, "told": None}
+    return {"act": asked, "on": found.ids, "count": count, "match": match, "back": back, "given": given, "told": None}
 
 
 async def _bulk(act: Act, visit: Visit, match: str, **said: object) -> Bulk:
@@ -79,12 +79,12 @@ async def _bulk(act: Act, visit: Visit, match: str, **said: object) -> Bulk:
 
 async def done_all(act: Act, visit: Visit, match: str, given: Mapping[str, str]) -> Toast:
     """Do it to all that the filters of a list find, for some seconds; what came of it."""
-    said = {name: given[name] for name in OF_ALL if given.get(name)}
-    if "payload" in said:
-        check_json(said["payload"])
+    chosen = {name: given[name] for name in OF_ALL if given.get(name)}
+    if "payload" in chosen:
+        check_json(chosen["payload"])
     begun, names, kept, place = monotonic(), list[str](), dict[str, str](), dict[str, str]()
     while True:
-        went = await _bulk(act, visit, match, **said, **place)
+        went = await _bulk(act, visit, match, **chosen, **place)
         names += went.ids
         kept |= went.kept
         place = {} if went.next is None else {"after" if act.noun == "jobs" else "before": went.next}
@@ -162,8 +162,8 @@ def _receipt(
         once = None
         head, to = f"{len(names)} {word} {act.done}" if len(names) > 1 else f"{names[0]} {act.done}", None
         text = ", ".join(names[:NAMED]) + (" …" if len(names) > NAMED else "") if len(names) > 1 else ""
-    said = f" “{given['reason']}”" if given.get("reason") else ""
+    reason = f" “{given['reason']}”" if given.get("reason") else ""
     failed = f" {len(faults)} not: {faults[0].message}" if faults else ""
     undo = act.undo if len(names) <= MOST_UNDONE else None
-    told = f"{text}{said}{failed}".strip()[:MOST_TEXT]
-    return Toast(head=head[:MOST_TEXT], text=told, to=to, undo=undo, on=tuple(names) if undo else (), once=once)
+    receipt_text = f"{text}{reason}{failed}".strip()[:MOST_TEXT]
+    return Toast(head=head[:MOST_TEXT], text=receipt_text, to=to, undo=undo, on=tuple(names) if undo else (), once=once)

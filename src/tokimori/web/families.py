@@ -111,9 +111,9 @@ def picture(edges: Sequence[Edge], node_of: Callable[[JobId], Node], root: str) 
     drawn = [*_edges(edges, spots, node_of)]
     jobs = [job for column in columns for job in column if "\n" not in job]
     drawn += [_node(node_of(job), spots[job], root) for job in jobs]
-    said = f"{len(jobs)} jobs, from {node_of(columns[0][0]).id}"
+    label = f"{len(jobs)} jobs, from {node_of(columns[0][0]).id}"
     return Markup(  # noqa: S704  numbers, and texts that are escaped
-        f'<svg width="{wide}" height="{high}" role="group" aria-label="{written(said)}">{"".join(drawn)}</svg>'
+        f'<svg width="{wide}" height="{high}" role="group" aria-label="{written(label)}">{"".join(drawn)}</svg>'
     )
 
 
@@ -146,12 +146,12 @@ def _curve(at: tuple[int, int], to: tuple[int, int]) -> str:
 def _node(node: Node, spot: tuple[int, int], root: str) -> str:
     x, y = spot
     name = node.id if len(node.id) <= MOST_LETTERS else f"{node.id[: MOST_LETTERS - 1]}…"
-    said = "" if node.tone == "q" else f"{node.tone} t"
+    tone = "" if node.tone == "q" else f"{node.tone} t"
     texts = (
         f'<rect class="node{" sel" if node.is_here else ""}" x="{x}" y="{y}" width="{WIDE}" height="{HIGH}" rx="6"/>'
         f'<rect class="f {node.tone}" x="{x}" y="{y}" width="4" height="{HIGH}" rx="2"/>'
         f'<text class="k" x="{x + 13}" y="{y + 17}">{written(name)}</text>'
-        f'<text class="{said}" x="{x + 13}" y="{y + 33}">{node.sign} {written(node.word)}'
+        f'<text class="{tone}" x="{x + 13}" y="{y + 33}">{node.sign} {written(node.word)}'
         f'<tspan class="sub"> {written(node.more)}</tspan></text>'
     )
     title = f"<title>{written(f'{node.id}: {node.word} {node.more}'.strip())}</title>"

@@ -136,8 +136,8 @@ def _in_words(job: Job, schedule: Schedule | None) -> str:
     text, parents = job.definition.schedule, job.definition.parents
     if text is None:
         return f"after {', '.join(parent.job for parent in parents)}" if parents else "on demand"
-    said = text if schedule is None else sentence(schedule).removesuffix(".")
-    return f"{said[0].lower()}{said[1:]}" if said[1:2].islower() else said
+    words = text if schedule is None else sentence(schedule).removesuffix(".")
+    return f"{words[0].lower()}{words[1:]}" if words[1:2].islower() else words
 
 
 def _schedule(job: Job) -> Schedule | None:
@@ -207,5 +207,5 @@ def groups(rows: Sequence[JobRow], by: Mapping[str, str]) -> Sequence[tuple[str,
 
 def _hurts(rows: Sequence[JobRow]) -> str:
     states = Counter(row.state for row in rows)
-    said = [f"{states[word]} {word}" for word in WORST_FIRST[: WORST_FIRST.index("enabled")] if states[word]]
-    return " · ".join([str(len(rows)), *([", ".join(said)] if said else [])])
+    parts = [f"{states[word]} {word}" for word in WORST_FIRST[: WORST_FIRST.index("enabled")] if states[word]]
+    return " · ".join([str(len(rows)), *([", ".join(parts)] if parts else [])])

@@ -163,11 +163,11 @@ class Page:
         self, request: Request, values: Mapping[str, object], template: str, status: int = HTTPStatus.OK
     ) -> Response:
         """Return a screen, drawn in a thread, with the toast of the act before it."""
-        told = request.cookies.get(toasts.COOKIE)
-        toast = None if told is None else toasts.opened(told, self._key().encode())
+        cookie = request.cookies.get(toasts.COOKIE)
+        toast = None if cookie is None else toasts.opened(cookie, self._key().encode())
         text = await self._rendered(template, {**values, "toast": toast})
         response = HTMLResponse(text, status)
-        if told is not None:
+        if cookie is not None:
             response.delete_cookie(toasts.COOKIE, path="/", httponly=True, samesite="strict")
         return response
 
@@ -178,19 +178,19 @@ class Page:
         given = _given(act, form)
         try:
             if MATCH in given and act.meant is not None:
-                told = await done_all(act, self._visit(request), given[MATCH], given)
+                toast = await done_all(act, self._visit(request), given[MATCH], given)
             else:
-                told = await done(act, self._service_for(request), chosen(form.get("on", [])), given)
+                toast = await done(act, self._service_for(request), chosen(form.get("on", [])), given)
         except Bug:
             raise
         except TokimoriError as fault:
-            told = refused(act, fault)
+            toast = refused(act, fault)
         self._kept.forget()
-        if told.once is not None or (told.bad and act.makes):
-            return await self._answered(request, act, told, form, given)
-        back = None if told.bad else act.back
+        if toast.once is not None or (toast.bad and act.makes):
+            return await self._answered(request, act, toast, form, given)
+        back = None if toast.bad else act.back
         response = RedirectResponse(back or own_address(given.get("back")) or f"/{act.noun}", 303)
-        return self._with_toast(response, told)
+        return self._with_toast(response, toast)
 
     def _with_toast(self, response: Response, told: toasts.Toast | None) -> Response:
         """Return the response with the toast for the next page."""

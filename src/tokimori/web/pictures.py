@@ -46,11 +46,11 @@ def bars(runs: Sequence[Run]) -> Markup:
         high = _height(length, usual) if length is not None else _USUAL if run.state is RunState.RUNNING else 1.5
         foot = f"M{x} 22v-2.5" if run.state is RunState.FAILED else ""
         drawn[tone] = f"{drawn.get(tone, '')}M{x} {_BASE}v-{high:g}{foot}"
-    said = _states_text(runs)
+    label = _states_text(runs)
     paths = "".join(f'<path class="s w5 {tone}" d="{path}"/>' for tone, path in drawn.items())
     return Markup(  # noqa: S704  made of numbers and of words of ours
-        f'<svg class="bars" width="{BARS * _STEP}" height="24" role="img" aria-label="{said}">'
-        f"<title>{said}</title>{paths}</svg>"
+        f'<svg class="bars" width="{BARS * _STEP}" height="24" role="img" aria-label="{label}">'
+        f"<title>{label}</title>{paths}</svg>"
     )
 
 
@@ -83,9 +83,9 @@ def progress(elapsed: int, usual: int, late: int) -> Markup:
     whole = max(late * 1.15, elapsed * 1.05, 1)
     so_far, middle, mark = (round(each / whole * 100, 1) for each in (elapsed, usual, late))
     tone = "amber" if elapsed > late else "busy"
-    said = f"{duration(elapsed)} of about {duration(usual)}; 95 of 100 end within {duration(late)}"
+    label = f"{duration(elapsed)} of about {duration(usual)}; 95 of 100 end within {duration(late)}"
     return Markup(  # noqa: S704  made of numbers
-        f'<svg width="100%" height="20" role="img" aria-label="{said}"><title>{said}</title>'
+        f'<svg width="100%" height="20" role="img" aria-label="{label}"><title>{label}</title>'
         f'<rect class="f faint" y="6" width="{middle}%" height="8"/>'
         f'<rect class="f {tone}" y="6" width="{so_far}%" height="8"/>'
         f'<line class="s" x1="{mark}%" x2="{mark}%" y1="2" y2="18"/></svg>'
@@ -119,9 +119,9 @@ def strip(minutes: Sequence[Minute], now: Moment, marks: Sequence[Minute]) -> Ma
     for each in minutes:
         x, high = _percent(each.at, since), round(each.runs * scale, 1)
         kind = "f ok" if each.at <= now else "next"
-        said = f"{each.clock} · {each.runs} {'firing' if each.runs == 1 else 'firings'}"
-        said += f", {each.failed} failed" if each.failed else ""
-        drawn.append(_bar(kind, x, base - high, high, f"<title>{written(said)}</title>"))
+        label = f"{each.clock} · {each.runs} {'firing' if each.runs == 1 else 'firings'}"
+        label += f", {each.failed} failed" if each.failed else ""
+        drawn.append(_bar(kind, x, base - high, high, f"<title>{written(label)}</title>"))
         if each.failed:
             red = round(each.failed * scale, 1)
             drawn.append(_bar("f bad", x, base - high, red))
@@ -134,16 +134,16 @@ def strip(minutes: Sequence[Minute], now: Moment, marks: Sequence[Minute]) -> Ma
         '<line class="s acc" x1="50%" x2="50%" y1="6" y2="92"/><text class="acc t" x="50.5%" y="14">now</text>'
     )
     total, bad = sum(each.runs for each in minutes if each.at <= now), sum(each.failed for each in minutes)
-    said = f"Runs by minute of the past hour and the next: {total} began, {bad} of them failed"
-    return Markup(f'<svg width="100%" height="94" role="img" aria-label="{said}">{"".join(drawn)}</svg>')  # noqa: S704
+    label = f"Runs by minute of the past hour and the next: {total} began, {bad} of them failed"
+    return Markup(f'<svg width="100%" height="94" role="img" aria-label="{label}">{"".join(drawn)}</svg>')  # noqa: S704
 
 
 def _failure_labels(minutes: Sequence[Minute], since: int, scale: float, base: int) -> Iterator[str]:
     """Yield how many failed in the worst minutes, none so near to another that one covers the other."""
-    told, apart = list[Minute](), list[Minute]()  # the latter on phones, too
+    labelled, apart = list[Minute](), list[Minute]()  # the latter on phones, too
     for each in sorted((each for each in minutes if each.failed), key=lambda minute: -minute.failed):
-        if len(told) < MOST_TOLD and all(abs(each.at - other.at) >= 10 * MINUTE for other in told):
-            told.append(each)
+        if len(labelled) < MOST_TOLD and all(abs(each.at - other.at) >= 10 * MINUTE for other in labelled):
+            labelled.append(each)
             y = base - round(each.runs * scale, 1) - 5
             place = f'x="{_percent(each.at, since)}%" y="{y}"'
             is_near = any(abs(each.at - other.at) < 20 * MINUTE for other in apart)
@@ -194,9 +194,9 @@ def waterfall(lanes: Sequence[Lane], first: Moment, last: Moment) -> Markup:
         drawn.append(f'<text class="{place}" x="{x}%" y="12">{name}</text>')
     for row, lane in enumerate(lanes):
         drawn += [_stretch(each, first, span, 25 + 26 * row) for each in lane.spans]
-    said = "; ".join(f"{lane.name}: {lane.end}" for lane in lanes)
+    label = "; ".join(f"{lane.name}: {lane.end}" for lane in lanes)
     return Markup(  # noqa: S704  numbers, and texts that are escaped
-        f'<svg width="100%" height="{high}" role="img" aria-label="{written(said)}">{"".join(drawn)}</svg>'
+        f'<svg width="100%" height="{high}" role="img" aria-label="{written(label)}">{"".join(drawn)}</svg>'
     )
 
 

@@ -94,8 +94,8 @@ def cause(run: Run) -> str:
     error = (run.error or "").strip().partition("\n")[0]
     if error in (f"exit code {run.exit_code}", LONG):
         error = ""
-    said = f"{code}: {error}" if code and error and code not in error else error or code
-    return said[:MOST_SAID]
+    text = f"{code}: {error}" if code and error and code not in error else error or code
+    return text[:MOST_SAID]
 
 
 def _origin(visit: Visit, run: Run, zone: str) -> str:

@@ -42,9 +42,9 @@ def _fault(fault: BaseException, file: str) -> dict[str, object]:
     lines = [each.lineno for each in traceback.extract_tb(fault.__traceback__) if each.filename == file]
     if isinstance(fault, SyntaxError) and fault.filename == file:
         lines = [fault.lineno]
-    said = "".join(traceback.format_exception_only(fault)).strip().splitlines()[-1]
+    message = "".join(traceback.format_exception_only(fault)).strip().splitlines()[-1]
     field = getattr(fault, "field", None)
-    ours = str(getattr(fault, "message", said)).removeprefix(f"{field}: ")
+    ours = str(getattr(fault, "message", message)).removeprefix(f"{field}: ")
     return {"fault": ours, "line": lines[-1] if lines else None, "allowed": getattr(fault, "allowed", None)}
 
 

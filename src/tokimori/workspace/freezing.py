@@ -77,8 +77,8 @@ def locked(dependencies: tuple[str, ...], requires_python: str | None = None) ->
     except subprocess.TimeoutExpired:
         raise _unresolved(dependencies, f"pip has not answered within {LONGEST_LOCKING} s") from None
     if done.returncode:
-        said = [line for line in done.stderr.splitlines() if line.strip()][-_SAID:]
-        raise _unresolved(dependencies, " ".join(said))
+        lines = [line for line in done.stderr.splitlines() if line.strip()][-_SAID:]
+        raise _unresolved(dependencies, " ".join(lines))
     report = msgspec.json.decode(done.stdout, type=_Report)
     return tuple(sorted(_line(each) for each in report.install))
 
@@ -151,9 +151,9 @@ class ScheduledTerms(NamedTuple):
 
 def terms_of(source: TaskSource, environ: Mapping[str, str], longest: float = LONGEST_SCHEDULING) -> ScheduledTerms:
     """Return what the source says of its job. Raises `InvalidFile`, with the file and the line."""
-    told = source.metadata.told
+    given = source.metadata.told
     if source.schedule_file is None:
-        return _checked(ScheduledTerms(told.schedule, told.terms), source.entry)
+        return _checked(ScheduledTerms(given.schedule, given.terms), source.entry)
     with tempfile.TemporaryDirectory(prefix="tokimori-") as folder:
         file = Path(folder, "answer")
         status = _run(source, source.schedule_file, file, environ, longest)
@@ -163,7 +163,7 @@ def terms_of(source: TaskSource, environ: Mapping[str, str], longest: float = LO
             answer = _Answer(fault=f"it ended its process ({status}) without a schedule")
     if answer.fault is not None:
         raise _faulty(source.schedule_file, answer.fault, answer.line, answer.allowed)
-    return _checked(ScheduledTerms(answer.schedule, {**told.terms, **answer.terms}), source.schedule_file)
+    return _checked(ScheduledTerms(answer.schedule, {**given.terms, **answer.terms}), source.schedule_file)
 
 
 def _checked(terms: ScheduledTerms, file: Path) -> ScheduledTerms:
@@ -221,8 +221,8 @@ def _run(source: TaskSource, file: Path, answer: Path, environ: Mapping[str, str
 def _faulty(file: Path, why: str, line: int | None = None, allowed: str | None = None) -> InvalidFile:
     shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
     allowed = allowed or "def schedule(): return every(10).seconds"
-    said = f"{shown}{'' if line is None else f' line {line}'}: {why.removesuffix('.')}. Allowed: {allowed}."
-    return InvalidFile(said, field="schedule", allowed=allowed)
+    message = f"{shown}{'' if line is None else f' line {line}'}: {why.removesuffix('.')}. Allowed: {allowed}."
+    return InvalidFile(message, field="schedule", allowed=allowed)
 
 
 @dataclass(frozen=True, slots=True)

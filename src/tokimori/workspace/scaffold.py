@@ -58,12 +58,12 @@ def create(tasks_dir: Path, name: str, description: str, *, force: bool = False)
                 value=checked,
                 allowed="a new name, or --force",
             )
-    said = {"name": checked, "description": description}
+    terms = {"name": checked, "description": description}
     files = {
-        "function.py": _FUNCTION.format(**said),
-        "schedule.py": _SCHEDULE.format(**said),
-        "README.md": _README.format(**said),
-        ".env": _ENV.format(**said),
+        "function.py": _FUNCTION.format(**terms),
+        "schedule.py": _SCHEDULE.format(**terms),
+        "README.md": _README.format(**terms),
+        ".env": _ENV.format(**terms),
     }
     _put(place, files)
     return place

@@ -44,9 +44,9 @@ class Metadata(Struct, frozen=True, kw_only=True, rename="kebab"):
     @property
     def told(self) -> TokimoriTable:
         """Return our part."""
-        said = dict(self.tool.tokimori)
-        own: dict[str, Any] = {name: said.pop(name) for name in ("schedule", "description") if name in said}
-        return msgspec.convert({**own, "terms": said}, TokimoriTable)
+        terms = dict(self.tool.tokimori)
+        own: dict[str, Any] = {name: terms.pop(name) for name in ("schedule", "description") if name in terms}
+        return msgspec.convert({**own, "terms": terms}, TokimoriTable)
 
 
 def read_metadata(text: str, where: str) -> Metadata:
@@ -59,14 +59,14 @@ def read_metadata(text: str, where: str) -> Metadata:
     toml = "".join(line[2:] if line.startswith("# ") else line[1:] for line in blocks[0].splitlines(keepends=True))
     try:
         found = msgspec.convert(tomllib.loads(toml), Metadata)
-        told = found.told  # read once here, where its faults have their place
+        given = found.told  # read once here, where its faults have their place
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as fault:
         message = f"{where}: the block `# /// script` can't be read: {fault}"
         raise InvalidFile(message, field="script", allowed=_ALLOWED) from None
-    for name in told.terms:
+    for name in given.terms:
         if name not in JobArguments.__annotations__:
             message = f"{where}: the block `# /// script` can't be read: a job has no {name!r}"
-            raise InvalidFile(message, field=name, value=told.terms[name], allowed=_ALLOWED)
+            raise InvalidFile(message, field=name, value=given.terms[name], allowed=_ALLOWED)
     return found
 
 
@@ -150,14 +150,14 @@ def _source(name: str, tasks_dir: Path, place: Path, files: dict[str, bytes]) ->
     file = place / entry if is_folder else place
     text = _text(files[entry], file)
     metadata = read_metadata(text, str(file))
-    said = _requirements(files, place) + metadata.dependencies
+    required = _requirements(files, place) + metadata.dependencies
     schedule_file = place / SCHEDULE if SCHEDULE in files and is_folder else None
     return TaskSource(
         name=name,
         folder=place if is_folder else tasks_dir,
         files={**files, MAIN: main},
         metadata=metadata,
-        dependencies=tuple(sorted(dict.fromkeys(said))),
+        dependencies=tuple(sorted(dict.fromkeys(required))),
         env=env,
         entry=file,
         schedule_file=schedule_file,
@@ -196,8 +196,8 @@ def _defines_function(code: bytes, where: Path) -> bool:
         tree = ast.parse(code, str(where))
     except (SyntaxError, ValueError) as fault:
         line = f":{fault.lineno}" if isinstance(fault, SyntaxError) and fault.lineno else ""
-        said = fault.msg if isinstance(fault, SyntaxError) else fault
-        raise InvalidFile(f"{where}{line}: {said}", field=FUNCTION, allowed="Python that can be compiled") from None
+        why = fault.msg if isinstance(fault, SyntaxError) else fault
+        raise InvalidFile(f"{where}{line}: {why}", field=FUNCTION, allowed="Python that can be compiled") from None
     return any(name == FUNCTION for statement in tree.body for name in _names(statement))
 
 
@@ -284,8 +284,8 @@ def _first_line(text: str, entry: str) -> str | None:
     """Return the first line of a module's docstring."""
     if not entry.endswith(".py"):
         return None
-    told = ast.get_docstring(ast.parse(text))
-    return told.strip().partition("\n")[0] or None if told else None
+    doc = ast.get_docstring(ast.parse(text))
+    return doc.strip().partition("\n")[0] or None if doc else None
 
 
 def names_in(tasks_dir: Path) -> list[str]:

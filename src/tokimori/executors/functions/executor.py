@@ -96,13 +96,13 @@ class FunctionExecutor:
         In place of runs stands `stopped` for a process that does not run, `-` where it is none.
         """
         found = [] if self._processes is None else self._processes.pulse.silent()[:MOST_TOLD]
-        boot, told = self._boot(boottime()) if found else Moment(0), list[str]()
+        boot, entries = self._boot(boottime()) if found else Moment(0), list[str]()
         for process in found:
             if (silence := process.silence) is not None:
                 runs = ",".join(attempt.task.run_id for attempt in (silence.by or ())[:MOST_TOLD])
                 who = "stopped" if silence.stopped else runs or "-"
-                told.append(f"{process.pid} {who} {format_moment(attempts.second_at(silence.since, boot))}")
-        return "; ".join(told)
+                entries.append(f"{process.pid} {who} {format_moment(attempts.second_at(silence.since, boot))}")
+        return "; ".join(entries)
 
     def reload(self, app: AppSettings | None = None) -> None:
         """Let new processes with the code of now, and with these settings, take over; the old finish what they have."""

@@ -84,8 +84,8 @@ class Telling:
         if (generation, why) == (self.told_in, self.unable):
             return False
         if generation != self.told_in:
-            said = ": ".join(self._found)
-            log.error("no function is started here, and none is claimed, until a process of the app lives: %s", said)
+            reason = ": ".join(self._found)
+            log.error("no function is started here, and none is claimed, until a process of the app lives: %s", reason)
         self.told_in, self.unable = generation, why
         return True
 

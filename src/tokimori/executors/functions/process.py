@@ -65,7 +65,7 @@ class AppSettings(Struct, frozen=True, kw_only=True):
 
     def start(self, number: int, address: Path) -> Start:
         """Return the keeper's order to start a process, which comes to the socket at `address` and says its number."""
-        told = {
+        terms = {
             "address": str(address),
             "number": number,
             "app": self.app,
@@ -78,7 +78,7 @@ class AppSettings(Struct, frozen=True, kw_only=True):
         }
         return Start(
             number=number,
-            argv=[sys.executable, "-P", "-m", "tokimori.apps.worker_process", json.dumps(told)],
+            argv=[sys.executable, "-P", "-m", "tokimori.apps.worker_process", json.dumps(terms)],
             env=dict(self.environ),
             cwd=str(Path.cwd()),
             log=f"workers/{os.getpid()}-{number}.log",

@@ -133,10 +133,10 @@ def _words(process: WorkerProcess) -> str:
     silence, which = process.silence, f"worker process {process.number} (pid {process.pid})"
     if silence is None or silence.by is None:
         return f"{which} does not answer"
-    said = f"{which} has not answered for {TOLD} s"
+    text = f"{which} has not answered for {TOLD} s"
     if silence.stopped:
-        return f"{said}: it is stopped, `kill -CONT {process.pid}` lets it go on"
+        return f"{text}: it is stopped, `kill -CONT {process.pid}` lets it go on"
     if not silence.by:
-        return f"{said}: something that is no run blocks it"
+        return f"{text}: something that is no run blocks it"
     who = runs_of([attempt.task for attempt in silence.by])
-    return f"{said}: {who} blocks it" if len(silence.by) == 1 else f"{said}: one of these blocks it: {who}"
+    return f"{text}: {who} blocks it" if len(silence.by) == 1 else f"{text}: one of these blocks it: {who}"

@@ -265,11 +265,11 @@ _encoder = msgspec.msgpack.Encoder()
 
 def frame(messages: Iterable[ToWorker | FromWorker]) -> bytes:
     """Return the messages as a frame; as several, if they are many or large."""
-    said = list(messages)
-    body = _encoder.encode(said)
-    if len(said) > MOST_MESSAGES or (len(body) > MOST_SAID and len(said) > 1):
-        half = len(said) // 2
-        return frame(said[:half]) + frame(said[half:])
+    parts = list(messages)
+    body = _encoder.encode(parts)
+    if len(parts) > MOST_MESSAGES or (len(body) > MOST_SAID and len(parts) > 1):
+        half = len(parts) // 2
+        return frame(parts[:half]) + frame(parts[half:])
     return len(body).to_bytes(4, "big") + body
 
 

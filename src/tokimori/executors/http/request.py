@@ -68,10 +68,10 @@ def request_of(task: AttemptTask, target: Http, callback: Callback | None = None
     if body is None and method in _TAKES_BODY:
         body = task.payload
     headers = {name: _one_line(name, rendered(value, facts)) for name, value in target.headers.items()}
-    said = {name.casefold() for name in headers}
+    names = {name.casefold() for name in headers}
     ours = {"User-Agent": "tokimori", **({} if body is None else {"Content-Type": "application/json"})}
     ours |= {} if task.traceparent is None else {HEADER: task.traceparent}
-    headers |= {name: value for name, value in ours.items() if name.casefold() not in said}
+    headers |= {name: value for name, value in ours.items() if name.casefold() not in names}
     headers |= {name: facts[fact] for name, fact in _OWN_HEADERS.items() if fact in facts}
     url, sent = rendered(target.url, facts, _in_address), None if body is None else body.encode()
     if target.sign_with is not None:

@@ -274,8 +274,8 @@ class Keeper:
             self._never_began(child.order, child.refusal.cause, child.refusal.exit_code, child.refusal.error)
             return
         size, status, excess = child.output.size, child.status, child.excess
-        said = (to_text(head), to_text(tail), to_text(child.output.times.told()), child.spent.cpu, child.spent.memory)
-        self._channel.tell(ProcessEnded(child.order.number, child.ended, status, child.cause, excess, size, *said))
+        facts = (to_text(head), to_text(tail), to_text(child.output.times.told()), child.spent.cpu, child.spent.memory)
+        self._channel.tell(ProcessEnded(child.order.number, child.ended, status, child.cause, excess, size, *facts))
 
     # Time
 

@@ -93,19 +93,19 @@ def use_of(pid: int) -> tuple[int, Use] | None:
         text = _read_proc(f"/proc/{pid}/stat")
     except OSError:
         return None
-    told = text[text.rindex(b")") + 2 :].split(maxsplit=22)
-    cpu = sum(map(int, told[11:15])) / os.sysconf("SC_CLK_TCK")
-    return int(told[2]), Use(cpu, int(told[21]) * os.sysconf("SC_PAGE_SIZE"))
+    fields = text[text.rindex(b")") + 2 :].split(maxsplit=22)
+    cpu = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return int(fields[2]), Use(cpu, int(fields[21]) * os.sysconf("SC_PAGE_SIZE"))
 
 
 def use_of_groups(leaders: Set[int]) -> dict[int, Use]:
     """Return what these processes use together with all others of their groups, which have their numbers."""
     found = dict.fromkeys(leaders, Use(0.0, 0))
     for entry in os.listdir("/proc"):  # noqa: PTH208  there may be thousands
-        if entry.isdecimal() and (told := use_of(int(entry))) is not None:
-            group = int(entry) if int(entry) in leaders else told[0]
+        if entry.isdecimal() and (use := use_of(int(entry))) is not None:
+            group = int(entry) if int(entry) in leaders else use[0]
             if group in found:
-                found[group] = Use(found[group].cpu + told[1].cpu, found[group].memory + told[1].memory)
+                found[group] = Use(found[group].cpu + use[1].cpu, found[group].memory + use[1].memory)
     return found
 
 

@@ -46,14 +46,14 @@ def begin(order: Start, around: Surroundings, stdin: int, output: int | None) ->
 def complaint(order: Start, descriptor: int) -> Exception | None:
     """Return why an ended process never began, None if it did; closes the pipe."""
     try:
-        said = os.read(descriptor, _MOST)
+        content = os.read(descriptor, _MOST)
     except BlockingIOError:
         return None
     finally:
         os.close(descriptor)
-    if not said:
+    if not content:
         return None
-    number, reason, was_there = json.loads(said)
+    number, reason, was_there = json.loads(content)
     return ValueError(reason) if number is None else OSError(number, reason, order.argv[0] if was_there else order.cwd)
 
 

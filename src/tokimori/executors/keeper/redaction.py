@@ -34,17 +34,17 @@ class Redaction:
 
     def _redacted(self, seen: bytes, end: int) -> bytes:
         """Return all bytes up to `end`, behind which a needle may have begun; the rest is held."""
-        told, at = bytearray(), self._covered
+        shown, at = bytearray(), self._covered
         for start, stop in _merged(_occurrences(seen, self._needles)):
             if start >= end:
                 break
             if start >= at:
-                told += seen[at:start] + MASK
+                shown += seen[at:start] + MASK
             at = max(at, stop)
-        told += seen[at:end]
+        shown += seen[at:end]
         self._held = seen[end:]
         self._covered = max(0, at - end)
-        return bytes(told)
+        return bytes(shown)
 
 
 def redacted(data: bytes, needles: Sequence[bytes]) -> bytes:

@@ -43,33 +43,33 @@ class KnownJob:
 
 def kala_job(known: KnownJob) -> KalaJob:
     """Return the job. A member is as the program wrote it if our job still says the same."""
-    job, definition, told = known.job, known.job.definition, told_of(known.job.definition.foreign)
+    job, definition, given = known.job, known.job.definition, told_of(known.job.definition.foreign)
     target = definition.target
-    as_typed = _is_target(told, known.job)
+    as_typed = _is_target(given, known.job)
     metadata = metadata_of(known)
     return KalaJob(
         name=definition.name or job.id,
         id=job.id,
-        command=told.command if as_typed else command_of(definition),
+        command=given.command if as_typed else command_of(definition),
         owner=definition.owner or "",
         disabled=job.state in STOPPED,
         dependent_jobs=tuple(known.children) or None,
         parent_jobs=tuple(parent.job for parent in definition.parents) or None,
         on_failure_job=definition.on_failure_job or "",
-        schedule=_schedule(told, definition),
+        schedule=_schedule(given, definition),
         retries=definition.retry.attempts - 1,
-        epsilon=_epsilon(told, definition),
+        epsilon=_epsilon(given, definition),
         success_count=metadata.success_count,
         last_success=metadata.last_success,
         error_count=metadata.error_count,
         last_error=metadata.last_error,
         last_attempted_run=metadata.last_attempted_run,
         next_run_at=stamp(job.next_due),
-        delimiters=told.delimiters,
-        resume_at_next_scheduled_time=told.resume_at_next_scheduled_time,
+        delimiters=given.delimiters,
+        resume_at_next_scheduled_time=given.resume_at_next_scheduled_time,
         metadata=metadata,
         type=REMOTE if isinstance(target, Http) else LOCAL,
-        remote_properties=told.remote_properties if as_typed else _remote(definition),
+        remote_properties=given.remote_properties if as_typed else _remote(definition),
         stats=job_stats(known.runs) or None,
         is_done=_is_done(known),
     )

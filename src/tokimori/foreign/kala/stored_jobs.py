@@ -69,40 +69,40 @@ def _texts(value: object) -> list[str]:
 def kept_job(job: Mapping[str, Any], parents: Sequence[str], now: Moment) -> KeptJob:
     """Return the job. Raises `InvalidInput`."""
     warnings: list[tuple[str, object, str]] = []
-    told = msgspec.structs.replace(told_in(_readable(job, warnings)), parent_jobs=tuple(parents))
-    repeats = None if told.parent_jobs or not told.schedule else read_schedule(told.schedule)
+    given = msgspec.structs.replace(told_in(_readable(job, warnings)), parent_jobs=tuple(parents))
+    repeats = None if given.parent_jobs or not given.schedule else read_schedule(given.schedule)
     finished = _finished(job)
     if repeats is not None and _is_over(job, repeats, finished, now):
-        warnings.append(("schedule", told.schedule, "it has no more runs: here the job runs when it is asked to"))
+        warnings.append(("schedule", given.schedule, "it has no more runs: here the job runs when it is asked to"))
         repeats = None
-    elif not told.schedule and not told.parent_jobs:
-        warnings.append(("schedule", told.schedule, "it ran once, when it was made: here it runs when it is asked to"))
+    elif not given.schedule and not given.parent_jobs:
+        warnings.append(("schedule", given.schedule, "it ran once, when it was made: here it runs when it is asked to"))
     is_counted = repeats is not None and repeats.runs not in (None, 1)
     return KeptJob(
-        definition=definition_of(told, str(job.get("id")), repeats),
+        definition=definition_of(given, str(job.get("id")), repeats),
         runs_remaining=repeats.runs - finished if is_counted and repeats and repeats.runs else None,
-        disabled=told.disabled,
+        disabled=given.disabled,
         warnings=warnings,
     )
 
 
 def _readable(job: Mapping[str, Any], warnings: list[tuple[str, object, str]]) -> dict[str, Any]:
     """Return the job with headers in the form of both versions, and add a warning for each unknown member."""
-    said = dict(job)
+    fields = dict(job)
     for name, value in job.items():
         if name.casefold() not in _OF_KALA:
-            said.pop(name)
+            fields.pop(name)
             if value not in (None, "", 0, False, [], {}):
                 warnings.append((name, value, "it is not known, and was left out"))
-    remote = said.get("remote_properties")
+    remote = fields.get("remote_properties")
     if isinstance(remote, Mapping):
-        said["remote_properties"] = {**remote, "headers": _headers(remote.get("headers"))}
+        fields["remote_properties"] = {**remote, "headers": _headers(remote.get("headers"))}
         warnings += [
             (f"remote_properties.{name}", value, "it is not known, and was left out")
             for name, value in remote.items()
             if name not in _OF_REMOTE
         ]
-    return said
+    return fields
 
 
 def _headers(headers: object) -> object:

@@ -90,10 +90,10 @@ def read_told(body: bytes) -> JobRequest:
     """
     check_depth(body)
     try:
-        said = msgspec.json.decode(body)
+        content = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as fault:
         raise InvalidInput(f"the body is not JSON: {json_fault(fault, body)}", allowed="a JSON object") from None
-    return told_in(said)
+    return told_in(content)
 
 
 def told_in(said: object) -> JobRequest:

@@ -39,13 +39,13 @@ def findings(reading: DoctorReading) -> list[Finding]:
 def _looked_at(reading: DoctorReading) -> Mapping[str, str]:
     """Say by check how much was looked at, if all is well."""
     jobs = f" ({reading.jobs.count:,} jobs looked at{', and there are more' if reading.jobs.more else ''})"
-    told = dict.fromkeys(("ahead", "lanes", "jobs", "notifiers"), jobs)
+    by_check = dict.fromkeys(("ahead", "lanes", "jobs", "notifiers"), jobs)
     for check, runs in (("running", reading.running), ("wakes", reading.blocked), ("held", reading.held)):
         if len(runs) >= reading.most_runs:
-            told[check] = f" (of the newest {reading.most_runs})"
+            by_check[check] = f" (of the newest {reading.most_runs})"
     if len(reading.semaphores) >= MOST_SEMAPHORES:
-        told["permits"] = f" (of the first {MOST_SEMAPHORES} semaphores)"
-    return told
+        by_check["permits"] = f" (of the first {MOST_SEMAPHORES} semaphores)"
+    return by_check
 
 
 def usable(reading: DoctorReading) -> bool:

@@ -89,8 +89,8 @@ class AnyEvent(Struct, frozen=True, kw_only=True):
     @property
     def written(self) -> Moment:
         """Return the moment at which the store got it."""
-        told = self.run or self.change
-        return Moment(0) if told is None else told.written
+        item = self.run or self.change
+        return Moment(0) if item is None else item.written
 
 
 class FoundEvents(Struct, frozen=True, kw_only=True):
@@ -195,8 +195,10 @@ class Events(Notices[M]):
     ) -> FoundEvents:
         """Return events of jobs in scope, as these were a few seconds ago: many may listen."""
         found = await self._look(EventKind.RUNS, after, wait, filters, scope, of_audit=False)
-        told = [Event(id=_id_of(item), position=at, run=item) for item, at in found.told if isinstance(item, EndedRun)]
-        return FoundEvents(events=told, after=found.after, gap=found.gap, over=found.over)
+        events = [
+            Event(id=_id_of(item), position=at, run=item) for item, at in found.told if isinstance(item, EndedRun)
+        ]
+        return FoundEvents(events=events, after=found.after, gap=found.gap, over=found.over)
 
     async def _read_all(
         self,

@@ -140,10 +140,10 @@ class NoticeBoard:
         while True:
             place, items = self._end, [item for found in self._behind(number) for item in found]
             seen = [item for item in items if (of is None or item.noun in of) and await sees(item)]
-            told = notices_of(seen) if of is None else notices_for(of, seen)
+            notices = notices_of(seen) if of is None else notices_for(of, seen)
             left = ends - _time()
-            if told or left <= 0 or self._stops():
-                return FoundNotices(notices=told, after=self._position(place), over=self._stops())
+            if notices or left <= 0 or self._stops():
+                return FoundNotices(notices=notices, after=self._position(place), over=self._stops())
             number = place
             await self._wait(left)
 

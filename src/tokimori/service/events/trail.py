@@ -91,14 +91,14 @@ def _behind(page: Sequence[Document], place: EndPlace) -> Sequence[Document]:
 
 async def _read_trail(entries: Sequence[Document], rest: EndPlace | None, limit: int) -> ChangeTrail:
     """Read entry by entry, and yield to the loop: one of a large job takes a millisecond."""
-    told = list[Changed]()
+    changes = list[Changed]()
     for each in entries:
         read, written = _read(each), written_at(each.name)
-        if told and len(told) + len(read) > limit and written > told[-1].written:
-            return ChangeTrail(found=told, rest=EndPlace(written))
-        told += read
+        if changes and len(changes) + len(read) > limit and written > changes[-1].written:
+            return ChangeTrail(found=changes, rest=EndPlace(written))
+        changes += read
         await asyncio.sleep(0)
-    return ChangeTrail(found=told, rest=rest)
+    return ChangeTrail(found=changes, rest=rest)
 
 
 def _read(entry: Document) -> Sequence[Changed]:

@@ -36,9 +36,9 @@ def why_run(reading: WhyReading, run: Run) -> Why:
     elif awaits_approval(run) and (asked := run.details.approval) is not None:
         reasons = [_asks(reading, run, asked)]
     elif run.state is RunState.HELD:
-        said = f": {run.error}" if run.error else ""
+        because = f": {run.error}" if run.error else ""
         mend = f"`tokimori run resume {run.id}` lets it go on"
-        reasons = [Reason(cause=Cause.HELD, text=f"a person has to say how it goes on{said}", mend=mend)]
+        reasons = [Reason(cause=Cause.HELD, text=f"a person has to say how it goes on{because}", mend=mend)]
     elif run.state is RunState.RUNNING:
         reasons = [*_silent(reading, run), *_draining(reading, run)]
     else:
@@ -75,8 +75,8 @@ def _silent(reading: WhyReading, run: Run) -> Iterator[Reason]:
 def _draining(reading: WhyReading, run: Run) -> Iterator[Reason]:
     """Yield the reason if the run's worker process is to be ended because of another run in it."""
     node = next((node for node in reading.nodes if node.id == run.node_id), None)
-    for told in node.labels.get(DRAINING_LABEL, "").split("; ") if node is not None else ():
-        pid, _, rest = told.partition(" ")
+    for entry in node.labels.get(DRAINING_LABEL, "").split("; ") if node is not None else ():
+        pid, _, rest = entry.partition(" ")
         blamed, _, until = rest.partition(" ")
         if run.pid is not None and pid == str(run.pid):
             whose = "it does not end" if blamed == run.id else f"draining for run {blamed}"
@@ -159,8 +159,8 @@ def _of_rate(name: str, job: Job, units: Units, text: str) -> Reason:
     if name.startswith("queue:"):
         option = f"queue set {name[6:]} --rate"
     mend = f"`tokimori {option} N/T` sets a larger one"
-    told = f"{text}: of its rate {units.rate} {units.taken} {'is' if units.taken == 1 else 'are'} taken{on}"
-    return Reason(cause=Cause.RATE, text=told, mend=mend)
+    full_text = f"{text}: of its rate {units.rate} {units.taken} {'is' if units.taken == 1 else 'are'} taken{on}"
+    return Reason(cause=Cause.RATE, text=full_text, mend=mend)
 
 
 def _of_semaphore(name: str, weight: int, units: Units, text: str) -> Reason:
@@ -245,19 +245,19 @@ def unfired(reading: WhyReading, due: Moment, job: Job) -> Reason:
 def _ended(reading: WhyReading, run: Run) -> list[Reason]:
     """Return why a run that failed is not tried again, or how one ended that never will."""
     job, again = reading.job, f"`tokimori run retry {run.id}` runs it again"
-    said = f": {run.error}" if run.error else ""
+    because = f": {run.error}" if run.error else ""
     if run.state is not RunState.FAILED or run.ended is None:
         ended = run.state in ENDS and run.state is not RunState.SUCCEEDED
-        return [Reason(cause=Cause.ENDED, text=f"it was {run.state}{said}", mend=again)] if ended else []
+        return [Reason(cause=Cause.ENDED, text=f"it was {run.state}{because}", mend=again)] if ended else []
     if job is None or is_gone(job, run):
-        return [Reason(cause=Cause.ENDED, text=f"it failed{said}, and its job was deleted")]
+        return [Reason(cause=Cause.ENDED, text=f"it failed{because}, and its job was deleted")]
     retry = job.definition.retry
     nominal, failures, ended_at = run.nominal, run.failures, run.ended
     late = next_try(retry, nominal=nominal, failures=failures, now=ended_at, chance=_ALWAYS) is None
     if 0 < failures < retry.attempts and late:
-        text = f"it failed{said}; its next try would begin over {retry.epsilon:g} s after its nominal time (epsilon)"
+        text = f"it failed{because}; its next try would begin over {retry.epsilon:g} s after its nominal time (epsilon)"
         mend = f"`tokimori job update {job.id} --retry-epsilon SECONDS` allows later ones, and {again}"
         reasons = [Reason(cause=Cause.EPSILON, text=text, mend=mend)]
     else:
-        reasons = [Reason(cause=Cause.ENDED, text=f"it failed{said}, and is not tried again", mend=again)]
+        reasons = [Reason(cause=Cause.ENDED, text=f"it failed{because}, and is not tried again", mend=again)]
     return [*reasons, *([stop] if (stop := stopped(job)) else [])]

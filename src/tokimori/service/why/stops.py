@@ -26,14 +26,14 @@ from tokimori.service.reasons import Cause, Reason
 
 def stopped(job: Job) -> Reason | None:
     """Return the reason of a paused or parked job; None for other jobs."""
-    said = f" ({job.reason})" if job.reason else ""
+    because = f" ({job.reason})" if job.reason else ""
     match job.state:
         case JobState.PARKED:
             mend = f"`tokimori job resolve {job.id}` enables it"
-            return Reason(cause=Cause.PARKED, text=f"job {job.id} is parked{said}", mend=mend)
+            return Reason(cause=Cause.PARKED, text=f"job {job.id} is parked{because}", mend=mend)
         case JobState.PAUSED:
             by, mend = f" by {job.by}" if job.by else "", f"`tokimori job resume {job.id}` enables it"
-            return Reason(cause=Cause.PAUSED, text=f"job {job.id} is paused{by}{said}", mend=mend)
+            return Reason(cause=Cause.PAUSED, text=f"job {job.id} is paused{by}{because}", mend=mend)
         case _:
             return None
 
@@ -106,8 +106,8 @@ def _missing(lane: Lane, nodes: Iterable[NodeRecord]) -> Reason | None:
 
 def silent_in(node: NodeRecord) -> Iterator[tuple[str, str, str]]:
     """Yield the pid of each worker process of the node that does not answer, why in words, and how that is mended."""
-    for told in filter(None, node.labels.get(SILENT_LABEL, "").split("; ")):
-        pid, who, since = told.split(" ")
+    for entry in filter(None, node.labels.get(SILENT_LABEL, "").split("; ")):
+        pid, who, since = entry.split(" ")
         runs = who.split(",")
         cancel = f"`tokimori run cancel {runs[0]}` ends it, with its process; the log of the node shows the stack"
         if who == "stopped":

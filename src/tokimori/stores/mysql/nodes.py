@@ -54,8 +54,8 @@ NODES_HERE = NODES.format(_COLUMNS, "LEFT JOIN tokimori_beats b ON b.id = n.id")
 
 
 async def now(db: Sessions) -> Moment:
-    ((told,),) = await db.rows(f"SELECT {NOW}")
-    return Moment(told)
+    ((moment,),) = await db.rows(f"SELECT {NOW}")
+    return Moment(moment)
 
 
 async def register(transaction: Transaction, node: NodeRecord) -> None:
@@ -83,16 +83,16 @@ class Ticks:
         if not (answers[0].rows if raised else answers[0].changed):
             return None
         clock, owned, peers, owners, in_line, moving, *rest = answers[-9:]
-        told = _survey_of(*rest)
+        surveyed = _survey_of(*rest)
         ready = frozenset(Lane(lane) for _, lane in rest[1].rows if lane)  # those of paused queues, too
         self._at_rest = not (owners.rows or in_line.rows or ready or moving.rows)
         if moving.rows:
             with suppress(StoreError):  # a beat waits for no lock, and this is tried with each
                 await db.transact(lambda transaction: move_runs(transaction, moving.rows[0][0], "NOWAIT"))
         if await _swept(db, [lane for _, lane in in_line.rows], ready):
-            told = await survey(db, clock.rows[0][0])
+            surveyed = await survey(db, clock.rows[0][0])
         orphans = any(state == NodeState.DEAD for _, state in owners.rows)
-        return pulse_of(clock.rows[0][0], owned.rows, peers.rows, told, orphans=orphans)
+        return pulse_of(clock.rows[0][0], owned.rows, peers.rows, surveyed, orphans=orphans)
 
     async def _rest(self, beats: Sessions, beat: Beat) -> tuple[bool, Pulse | None]:
         """Return whether the node is dead, and the pulse of a node at rest; None if there is something to do."""

@@ -61,8 +61,8 @@ async def _read(db: Sessions, which: str) -> list[Semaphore]:
     counts = await db.rows(" UNION ALL ".join(sql(_WAITING, name, name, line_of(name)) for name, *_ in rows))
     waiting = {name: min(count, MOST_COUNTED) for name, count in counts}
     taken = {name: await _taken(db, name, rate) for name, _, _, text, _ in rows if (rate := stored_rate(text))}
-    told = [(*row[:3], waiting[row[0]], row[3], taken.get(row[0]), row[4]) for row in rows]
-    return semaphores_of(told, await db.rows(sql(_HOLDERS, list(waiting))))
+    known = [(*row[:3], waiting[row[0]], row[3], taken.get(row[0]), row[4]) for row in rows]
+    return semaphores_of(known, await db.rows(sql(_HOLDERS, list(waiting))))
 
 
 async def _taken(db: Sessions, name: str, rate: ClaimRate) -> int:

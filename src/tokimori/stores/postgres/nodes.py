@@ -37,8 +37,8 @@ async def tick(db: PostgresConnections, beat: Beat) -> Pulse | None:
     row = await db.row(_TICK, beat.node, *columns(began, _BEGAN))
     if row is None:
         return None
-    now, *told, orphans, next_due, lanes = row
-    ids, tokens, cancels, peers, beats = (each or () for each in told)
+    now, *surveyed, orphans, next_due, lanes = row
+    ids, tokens, cancels, peers, beats = (each or () for each in surveyed)
     owned = zip(ids, map(int, tokens), cancels, strict=True)
     heard = zip(peers, map(int, beats), strict=True)
     return pulse_of(now, owned, heard, _survey_of(next_due, lanes), orphans=orphans)

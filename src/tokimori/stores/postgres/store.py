@@ -90,9 +90,9 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
 
     async def outside(self) -> Outside:
         named, add = self._address.namespace.rendered, OUTSIDE_ADD.format(", ".join(f"?::{t}" for t in types_of(BIRTH)))
-        (here,), told = await self.db.rows(_WHERE), ("SELECT pg_notify(?, '')", (channel_of(self._address),))
+        (here,), notice = await self.db.rows(_WHERE), ("SELECT pg_notify(?, '')", (channel_of(self._address),))
         where, add, known = named(_WHERE), named(add), named(OUTSIDE_KNOWN)
-        return Outside(driver="postgresql", where=where, here=tuple(here), add=add, known=known, told=told)
+        return Outside(driver="postgresql", where=where, here=tuple(here), add=add, known=known, told=notice)
 
     family, finish_moves = forwarded(jobs.family), forwarded(jobs.finish_moves)
     replace_job, delete_job = telling(forwarded(jobs.replace_job)), telling(forwarded(jobs.delete_job))

@@ -50,14 +50,14 @@ def _code_of(fault: exceptions.RedisError) -> str:
 
 def _server_error(fault: exceptions.RedisError, name: str) -> StoreError:
     text = str(fault)
-    said = f"{_code_of(fault)} {text}"
-    if "NOSCHEMA" in said:
+    message = f"{_code_of(fault)} {text}"
+    if "NOSCHEMA" in message:
         return SchemaMismatch(
             f"store {name} holds no keys of Tokimori, or lost them: if it is to be new, run `tokimori db migrate`"
         )
     for kind, advices in ((StoreUnavailable, _UNAVAILABLE), (StoreError, _UNUSABLE)):
         for word, advice in advices.items():
-            if word in said:
+            if word in message:
                 return kind(f"store {name} {advice} ({text})")
     return StoreRefused(f"store {name} can't do what it was asked ({text})")
 

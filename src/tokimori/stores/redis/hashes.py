@@ -131,8 +131,8 @@ def all_claimed(answer: tuple[list[Flat], list[str | None]]) -> list[Claimed]:
 
 def output_map(output: Output) -> dict[str, object]:
     """Return an output as the scripts keep it."""
-    told = {name: getattr(output, name) for name in ("run_id", "attempt", "size")}
-    return {**told, **{name: _raw(getattr(output, name)) for name in ("head", "tail", "times")}}
+    fields = {name: getattr(output, name) for name in ("run_id", "attempt", "size")}
+    return {**fields, **{name: _raw(getattr(output, name)) for name in ("head", "tail", "times")}}
 
 
 def _raw(data: bytes) -> msgspec.Raw:

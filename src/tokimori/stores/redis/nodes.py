@@ -20,8 +20,8 @@ def _moment(seconds: str, microseconds: str) -> Moment:
 
 
 async def register(db: RedisConnections, node: NodeRecord) -> None:
-    said = {"started": node.started, "labels": node.labels, "places": node.concurrency}
-    await db.run("register", id=node.id, row=node_hash(node), **said)
+    facts = {"started": node.started, "labels": node.labels, "places": node.concurrency}
+    await db.run("register", id=node.id, row=node_hash(node), **facts)
 
 
 async def tick(db: RedisConnections, beat: Beat) -> Pulse | None:

@@ -35,13 +35,13 @@ def _change_map(change: Change) -> Change | dict[str, object]:
     """Return the change as the script reads it."""
     if change.details is None and change.attempt is None and change.output is None and not change.then:
         return change
-    told = asdict(change)
-    told["details"], told["then"] = encode_details(change.details), step_maps(change)
+    fields = asdict(change)
+    fields["details"], fields["then"] = encode_details(change.details), step_maps(change)
     if change.attempt is not None:
-        told["attempt"] = change.attempt.number, msgspec.json.encode(change.attempt).decode()
+        fields["attempt"] = change.attempt.number, msgspec.json.encode(change.attempt).decode()
     if change.output is not None:
-        told["output"] = output_map(change.output)
-    return told
+        fields["output"] = output_map(change.output)
+    return fields
 
 
 async def save_outputs(db: RedisConnections, outputs: Sequence[Output]) -> None:

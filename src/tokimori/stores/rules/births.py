@@ -107,10 +107,10 @@ class Child(NamedTuple):
         run = child_run(self.parent, self.follower, self.place, self.joined)
         if self.step is None:
             return run
-        said, awaited = self.step, self.parent.state is RunState.WAITING
+        step, awaited = self.step, self.parent.state is RunState.WAITING
         details = Details(parents=self.joined, then=self.step.then, awaited=awaited)
-        payload = self.parent.result if said.payload is None and not said.joins else said.payload
-        return replace(run, id=said.id, origin=child_origin(said.id), payload=payload, details=details)
+        payload = self.parent.result if step.payload is None and not step.joins else step.payload
+        return replace(run, id=step.id, origin=child_origin(step.id), payload=payload, details=details)
 
     def reason(self, *, has_room: bool) -> SkipReason | None:
         """Return why it gets no run; None if it gets one."""

@@ -133,12 +133,12 @@ def _row(visit: Visit, cause: FailureCause, most: int, span: Span, since: Moment
     muted, end = cause.muted, None if cause.muted is None else visit.time(cause.muted.until)
     made = format_moment(Moment(min(since, cause.first - DAY)))
     asked = [("cause", cause.id), ("since", format_moment(since)), *kept, ("back", visit.here)]
-    said = f"{cause.count} in {span.says}"
+    label = f"{cause.count} in {span.says}"
     return CauseRow(
         cause=cause,
         jobs=cause.jobs[:NAMED],
         more=cause.more_jobs + max(0, len(cause.jobs) - NAMED),
-        bars=histogram(cause.histogram, most, said),
+        bars=histogram(cause.histogram, most, label),
         first=visit.time(cause.first),
         last=visit.time(cause.last),
         to=address("/runs", [("cause", cause.id), ("since", made), *kept]),

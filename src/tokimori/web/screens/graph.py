@@ -136,14 +136,14 @@ async def family_of(visit: Visit, run: Run) -> tuple[Family | None, Sequence[str
     nodes[JobId(run.id)] = nodes[JobId(run.id)]._replace(is_here=True)
     live = any(each.run is not None and each.state not in ENDS for each in found)
     family = _family(edges, len(every) - len(edges), nodes)
-    said = dict(family.lines)
+    names = dict(family.lines)
     spawned = {
         child: f"spawned by {nodes[JobId(each.name)].id}"
         for each in members
         if each.run is not None and each.run.details.spawned is not None
         for child in each.run.details.spawned.ids(each.run.id, 0, MOST_RUNS)
     }
-    lines = [(node, spawned.get(RunId(name), said[node] and f"after {said[node]}")) for name, node in nodes.items()]
+    lines = [(node, spawned.get(RunId(name), names[node] and f"after {names[node]}")) for name, node in nodes.items()]
     return family._replace(lines=lines), ("runs.cancel_family" if live else "runs.retry_family",)
 
 
@@ -186,7 +186,7 @@ def _family(edges: Sequence[Edge], left_out: int, nodes: Mapping[JobId, Node]) -
         after.setdefault(edge.parent, [])
         after.setdefault(edge.child, []).append(f"{nodes[edge.parent].id} {how(edge)}")
     in_order = sorted(after.items(), key=lambda each: (bool(each[1]), each))
-    lines = [(nodes[job], ", ".join(said)) for job, said in in_order]
+    lines = [(nodes[job], ", ".join(words)) for job, words in in_order]
     first = nodes[_first(edges)].id
     name = f"{first} and {len(after) - 1} related" if len(after) > 1 else first
     return Family(name, len(after), partial(picture, edges, nodes.__getitem__), lines, left_out)

@@ -48,10 +48,10 @@ async def take(visit: Visit, form: Form) -> Shown:
         typed, clashes = _merged(_texts(_one(form, "base")), texts_of(_fields_of(job)), typed)
     fault: TokimoriError | None = None
     try:
-        said = fields_in(typed, {} if job is None else _fields_of(job))
-        definition_from(_without_count(said), time_zone=visit.service.time_zone)
+        fields = fields_in(typed, {} if job is None else _fields_of(job))
+        definition_from(_without_count(fields), time_zone=visit.service.time_zone)
         if _one(form, "do") == "save" and not clashes:
-            return await _save(visit, job if is_edit else None, job_id, said)
+            return await _save(visit, job if is_edit else None, job_id, fields)
     except Bug:
         raise
     except Outdated as late:  # between the look and the edit: the form is compared with the job as it is now
@@ -66,11 +66,11 @@ async def take(visit: Visit, form: Form) -> Shown:
 async def _save(visit: Visit, job: Job | None, job_id: str, said: Mapping[str, object]) -> Moved:
     if job is None:
         made = await visit.service.jobs.add(job_id or None, **cast(Any, said))
-        told = Toast(head=f"{made.id} added")
+        toast = Toast(head=f"{made.id} added")
     else:
         made = await visit.service.jobs.edit(job.id, said, whole=True, tags=[tag_of(job)])
-        told = Toast(head=f"{made.id} has version {made.version} now")
-    return Moved(path("jobs", made.id) or "/jobs", told)
+        toast = Toast(head=f"{made.id} has version {made.version} now")
+    return Moved(path("jobs", made.id) or "/jobs", toast)
 
 
 async def _shown(
@@ -114,8 +114,8 @@ async def _preview(visit: Visit, texts: Texts) -> Preview | None:
     if not (text := texts.get("schedule", "").strip()):
         return None
     try:
-        said = fields_in({name: texts.get(name, "") for name in ("calendars", "gap", "fold", "shift")}, {})
-        found = await visit.service.schedules.explain(text, zone, MOMENTS_SHOWN, **cast(Any, said))
+        fields = fields_in({name: texts.get(name, "") for name in ("calendars", "gap", "fold", "shift")}, {})
+        found = await visit.service.schedules.explain(text, zone, MOMENTS_SHOWN, **cast(Any, fields))
     except InvalidInput as fault:
         return unread(zone, fault)
     return preview(visit, found)

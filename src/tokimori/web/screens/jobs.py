@@ -143,8 +143,10 @@ async def failing(service: Service) -> dict[JobId, Run]:
 
 
 def _has(job: Job, looked: Sequence[str]) -> bool:
-    said = job.definition
-    text = " ".join(filter(None, (job.id, said.name, said.description, said.owner, said.queue))).casefold()
+    definition = job.definition
+    text = " ".join(
+        filter(None, (job.id, definition.name, definition.description, definition.owner, definition.queue))
+    ).casefold()
     return all(word in text for word in looked)
 
 

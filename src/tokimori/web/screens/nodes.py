@@ -117,18 +117,18 @@ async def page(visit: Visit) -> Shown:
 
 
 async def _drain(service: Service, node_id: str, given: Given) -> Receipt:
-    told = await service.nodes.drain(node_id)
-    return Receipt(f"{told[0].host if told else node_id} takes no new runs: what runs goes on")
+    nodes = await service.nodes.drain(node_id)
+    return Receipt(f"{nodes[0].host if nodes else node_id} takes no new runs: what runs goes on")
 
 
 async def _resume(service: Service, node_id: str, given: Given) -> Receipt:
-    told = await service.nodes.resume(node_id)
-    return Receipt(f"{told[0].host if told else node_id} takes runs again")
+    nodes = await service.nodes.resume(node_id)
+    return Receipt(f"{nodes[0].host if nodes else node_id} takes runs again")
 
 
 async def _stop(service: Service, node_id: str, given: Given) -> Receipt:
-    told = await service.nodes.stop(node_id, now="now" in given)
-    return Receipt(f"{told[0].host if told else node_id} is told to stop")
+    nodes = await service.nodes.stop(node_id, now="now" in given)
+    return Receipt(f"{nodes[0].host if nodes else node_id} is told to stop")
 
 
 ACTS: Final = (

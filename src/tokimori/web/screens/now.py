@@ -237,13 +237,13 @@ def _overdue(visit: Visit, alarm: Alarm) -> Need:
     expected = visit.time(alarm.expected_by)
     good = "it has never ended well" if alarm.last_good is None else f"last good end {visit.time(alarm.last_good).away}"
     if alarm.kind is AlarmKind.FAILED:
-        why, said = f"It has reported a failure; {good}.", "Failures were reported"
+        why, what = f"It has reported a failure; {good}.", "Failures were reported"
     else:
         why = f"A good end was expected by {expected.text} {expected.zone}, {expected.away}; {good}."
-        said = "No good end in time"
+        what = "No good end in time"
     acts = [] if alarm.of_job else [("expectations.ping", alarm.name), ("expectations.set", alarm.name)]
     to = to or path("expectations", alarm.name)
-    return Need("overdue", alarm.name, to, why, acts, [("Why", to)] if alarm.of_job else [], said)
+    return Need("overdue", alarm.name, to, why, acts, [("Why", to)] if alarm.of_job else [], what)
 
 
 def _failing(visit: Visit, job_id: JobId, run: Run) -> Need:
@@ -259,8 +259,8 @@ async def _held(visit: Visit, held: Sequence[Run]) -> Sequence[Need]:
         run, reasons = (await visit.service.runs.get(each.id)).run, (await visit.service.runs.why(each.id)).reasons
         why = visit.reread(reasons[0].text) if reasons else "held by hand"
         acts = [(name, str(run.id)) for name in acts_of(run, visit.reader.role)]
-        said, state = f"{why[0].upper()}{why[1:]}", "approval" if awaits_approval(run) else "held"
-        found.append(Need(state, run.job_id, path("runs", run.id), f"{said}.", acts, cause=said))
+        text, state = f"{why[0].upper()}{why[1:]}", "approval" if awaits_approval(run) else "held"
+        found.append(Need(state, run.job_id, path("runs", run.id), f"{text}.", acts, cause=text))
     return found
 
 

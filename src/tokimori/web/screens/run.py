@@ -178,9 +178,9 @@ def _fall(details: RunDetails, now: Moment) -> Fall | None:
         took = duration(ended - began)
         exit_ = _exit(each.exit_code, each.signal)
         sign = "! " if tone == "bad" else "▸ " if tone == "busy" else ""
-        said = f"{sign}{exit_ if exit_ and tone == 'bad' else each.outcome}, {took}"
+        label = f"{sign}{exit_ if exit_ and tone == 'bad' else each.outcome}, {took}"
         lanes.append(
-            Lane(f"Attempt {each.number}", [*spans, Span(began, ended, tone, said)], said, tone if sign else "")
+            Lane(f"Attempt {each.number}", [*spans, Span(began, ended, tone, label)], label, tone if sign else "")
         )
         before = ended
     return Fall(waterfall(lanes, first, last), lanes)
@@ -190,8 +190,8 @@ def _before(due: Moment, began: Moment | None, state: str) -> Lane:
     end = began or due
     wait = end - due
     tone = "amber" if wait >= 1_000_000 else "faint"
-    said = f"{duration(wait)} {state if began is None else 'late'}" if wait >= 1_000_000 else "on time"
-    return Lane("Before it began", [Span(due, end, tone, said)], said, "amber" if tone == "amber" else "")
+    label = f"{duration(wait)} {state if began is None else 'late'}" if wait >= 1_000_000 else "on time"
+    return Lane("Before it began", [Span(due, end, tone, label)], label, "amber" if tone == "amber" else "")
 
 
 SCREENS: Final = (Screen("/runs/{run_id}", "runs", "run.html", show),)

@@ -62,10 +62,10 @@ async def meant(visit: Visit) -> Mapping[str, Any]:
 
 async def _cancel(service: Service, run_id: str, given: Given) -> Receipt:
     run = await service.runs.cancel(run_id, **({"reason": given["reason"]} if "reason" in given else {}))
-    said = "cancelled" if run.state is RunState.CANCELLED else f"is {run.state}, and to be cancelled"
+    outcome = "cancelled" if run.state is RunState.CANCELLED else f"is {run.state}, and to be cancelled"
     if run.state in (RunState.SUCCEEDED, RunState.FAILED, RunState.SKIPPED):
-        said = f"had ended already: {run.state}"
-    return Receipt(f"Run {short(run.id)} {said}", path("runs", run.id))
+        outcome = f"had ended already: {run.state}"
+    return Receipt(f"Run {short(run.id)} {outcome}", path("runs", run.id))
 
 
 async def _retry(service: Service, run_id: str, given: Given) -> Receipt:

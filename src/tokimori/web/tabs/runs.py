@@ -49,9 +49,9 @@ def _sums(runs: Sequence[Run], skips: Sequence[Skip]) -> str:
     """Return how many runs ended how, in words."""
     counts = {state.value: sum(run.state is state for run in runs) for state in RunState}
     counts["skipped"] += sum(skip.count for skip in skips)
-    said = [f"{count} {name}" for name, count in counts.items() if count]
+    parts = [f"{count} {name}" for name, count in counts.items() if count]
     more = "the newest " if len(runs) == MOST_LISTED else ""
-    return f"{more}{len(runs)} run{'s' if len(runs) != 1 else ''}{': ' if said else ''}{', '.join(said)}"
+    return f"{more}{len(runs)} run{'s' if len(runs) != 1 else ''}{': ' if parts else ''}{', '.join(parts)}"
 
 
 def _chart(visit: Visit, job: Job, runs: Sequence[Run], skips: Sequence[Skip], first: Moment) -> object:
@@ -82,9 +82,9 @@ def _bar(place: int, runs: Sequence[Run], visit: Visit, zone: str) -> Bar:
     failed = sum(run.state is RunState.FAILED for run in runs)
     at = clock_time(runs[-1].started or runs[-1].due, zone, visit.now)
     states = ", ".join(dict.fromkeys(run.state.value for run in runs))
-    said = f"{at} · {states if len(runs) == 1 else f'{len(runs)} runs: {states}'}"
+    label = f"{at} · {states if len(runs) == 1 else f'{len(runs)} runs: {states}'}"
     longest = max(lengths, default=None)
-    return Bar(place, longest, len(runs), failed, said if longest is None else f"{said} · {duration(longest)}")
+    return Bar(place, longest, len(runs), failed, label if longest is None else f"{label} · {duration(longest)}")
 
 
 def _marks(now: Moment, first: Moment, step: int, zone: str) -> Sequence[Moment]:

@@ -124,13 +124,13 @@ def _day(day: date, ended: Counter[str], most: int, named: int, *, is_past: bool
     skipped = ended.total() + gone
     to_come = 0 if is_past else max(0, named - good - bad - skipped)
     parts = [("f ok", good), ("f faint", skipped), ("f bad", bad), ("next", to_come)]
-    said = f"{named} named: {good} succeeded, {bad} failed, {skipped} skipped or cancelled"
+    label = f"{named} named: {good} succeeded, {bad} failed, {skipped} skipped or cancelled"
     drawn, x, scale = "", 0.0, 96 / max(most, good + bad + skipped, 1)
     for tone, count in parts:
         if count:
             drawn += f'<rect class="{tone}" x="{x:.1f}%" width="{max(count * scale, 1):.1f}%" height="6"/>'
             x += count * scale
-    bar = f'<svg width="100%" height="6" role="img" aria-label="{said}"><title>{said}</title>{drawn}</svg>'
+    bar = f'<svg width="100%" height="6" role="img" aria-label="{label}"><title>{label}</title>{drawn}</svg>'
     return MonthDay(
         date=day,
         planned=named,
