@@ -124,7 +124,7 @@ class Overdue:
             return None
 
     async def _raise(self, alarm: Alarm, standing: Document | None, version: int) -> Alarm | None:
-        """Return the alarm if it is new. An existing alarm stays, with the newest facts."""
+        """Store the alarm, and return it if it is new. If there is one already, only its facts are renewed."""
         if standing is None:
             raised = Document(kind=ALARM_KIND, name=alarm.name, text=encode_alarm(alarm), version=version)
             await self._store.put_document(raised, None)
@@ -135,7 +135,7 @@ class Overdue:
         return None
 
     async def _is_still_expected(self, raised: Document) -> bool:
-        """Return if the expectation of the raised alarm still exists; if not, nothing has cleared the alarm."""
+        """Return if the expectation of the new alarm still exists. If not, take the alarm back."""
         try:
             await self._store.get_document(KIND, raised.name)
         except NotFound:
@@ -206,14 +206,14 @@ class Overdue:
 
 
 def _listed(alarms: Sequence[Alarm]) -> str:
-    """Return the first few alarms and the number of the others."""
+    """Return a text with the first alarms, and the number of the others."""
     words = [f"{'job ' if each.of_job else ''}{each.name} ({each.kind})" for each in alarms[:NAMED]]
     others = len(alarms) - NAMED
     return ", ".join(words) + (f" and {others} more" if others > 0 else "")
 
 
 def _wants_a_look(document: Document, now: Moment) -> bool:
-    """Return if its time has come. Expectations written by a newer version are skipped."""
+    """Return if it is time to look at the expectation. One that a newer version has written is skipped."""
     try:
         return wants_a_look(decode_expectation(document.text), now)
     except ValueError:

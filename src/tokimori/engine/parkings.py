@@ -52,7 +52,7 @@ async def tell_parked(store: Parkings, changes: Sequence[Change], verdicts: Sequ
 
 
 async def _tell_of(store: Parkings, job_id: JobId, changes: Sequence[Change]) -> None:
-    """Write an entry for the job, if one of these changes parked it: other runs of it may have failed later."""
+    """Write an audit entry if one of these changes has parked the job, and no later failure of another run."""
     with _whatever_fails(job_id), suppress(NotFound):
         job = await store.get_job(job_id)
         if job.state is JobState.PARKED and any(change.error == job.reason for change in changes):

@@ -154,7 +154,7 @@ async def _rates_of_jobs(store: PruningStore) -> AsyncIterator[str]:
 
 
 def _keep_rates(job: Job, rates: dict[str, list[str]]) -> None:
-    """Take the rate of the job out of those to delete, and what was taken of it."""
+    """Take the rates that the job still uses out of those to delete."""
     ledger = f"{RATE_OF_JOB}{job.incarnation}"
     if ledger in rates:
         used = {ledger, *(name for name, _ in units_here(job.definition, job.incarnation))}
@@ -162,9 +162,9 @@ def _keep_rates(job: Job, rates: dict[str, list[str]]) -> None:
 
 
 async def _prune(store: PruningStore, expiries: Sequence[Expiry]) -> AsyncIterator[bool]:
-    """Prune by halves if the store refuses: the job at fault waits, and hinders no other.
+    """Prune, by halves if the store refuses. The job at fault waits for the next walk, and the others are pruned.
 
-    A store that is too slow for several single jobs is too slow for all.
+    If several single jobs take the store too long, the error is raised.
     """
     batches, slow = [expiries], 0
     while batches:

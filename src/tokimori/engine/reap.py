@@ -60,7 +60,7 @@ class Reaper:
         return True
 
     async def _read(self) -> list[Claimed]:
-        """Return some orphans, more than last time unless those were large or the store refused so many."""
+        """Return orphans: twice as many as last time at most, and half as many if those were large or were refused."""
         many, self._many = self._many, max(1, self._many // 2)
         orphans = await self._store.orphans(many + self._unsettled.refused)
         if not is_cut(orphans):
@@ -68,14 +68,14 @@ class Reaper:
         return orphans
 
     async def _notes_of(self, orphan: Claimed) -> Notes | None:
-        """Return the notes of its attempt, from which the next one goes on."""
+        """Return the notes that the lost attempt has left. The next attempt goes on from them."""
         run, definition = orphan.run, orphan.definition
         if definition is None or (not isinstance(definition.target, Function) and definition.payload is None):
             return None
         return notes_in(await self._store.output(run.id, NUMBER), run)
 
     async def _settle(self, by: NodeId, now: Moment, at: float) -> bool:
-        """Settle lost runs; return whether there may be more. Without effect none is left, or others were faster."""
+        """Settle lost runs. Return if any settle took effect: then there may be more of them."""
         changes = self._unsettled.batch(at)
         if not changes:
             return False

@@ -157,7 +157,7 @@ class RefusedRuns:
 
 
 def _pass_by(ill: _Ill, place: int, at: float) -> None:
-    """Skip the run at this place, which was refused alone."""
+    """Note that the run at this place was refused alone, so that the next look begins behind it."""
     if place == 0:
         ill.climbs, ill.many = True, 1
     if place == ill.skip:

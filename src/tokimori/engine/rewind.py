@@ -269,9 +269,9 @@ class Rewinder:
         return False
 
     async def _is_believed(self, now: Moment, at: float, since: float) -> bool:
-        """Return if the store's time has run steadily for long; it matters only while runs are ahead.
+        """Return if the store's time has run steadily for long, as this node or all nodes have seen it.
 
-        A node that has found none looks again when it believes the time itself, or the time has leapt.
+        The other nodes are asked only if runs are ahead of the time. If none is, the node asks again after a leap.
         """
         if at - since >= STEADY:
             return True
@@ -281,12 +281,12 @@ class Rewinder:
         return ahead is not None and await self._seen_by_all.seconds(now, at) >= STEADY
 
     async def _ahead(self, now: Moment) -> str | None:
-        """Return the id of the newest run if it was made after now."""
+        """Return the id of the newest run if its moment is to come, else None."""
         newest = [run.id for run in await self._store.list_runs(RunFilter(limit=1, longest=OCCURRENCES))]
         return newest[0] if newest and newest[0] > first_id_at(Moment(now + MARGIN)) else None
 
     async def _is_suspect(self, now: Moment, since: float) -> bool:
-        """Return if the time has leapt since this node's last walk, or there is a new run of after now."""
+        """Return if the time has leapt since the last walk, or if there is a new run of a moment to come."""
         ahead = await self._ahead(now)
         leapt = self._since != -inf and since > self._since + 1
         suspect = leapt or ahead not in (None, self._newest)

@@ -44,7 +44,7 @@ class Saver:
         return False
 
     async def _save(self, outputs: Sequence[Output]) -> None:
-        """Save by halves if the store refuses some: those wait for the end of their attempts."""
+        """Save the outputs, by halves if the store refuses. A refused output is saved with the end of its attempt."""
         try:
             await self._source.save_outputs(outputs)
         except Exception as fault:

@@ -87,7 +87,7 @@ def change_of(
 
 
 def _spawning(claimed: Claimed, change: Change, outcome: Spawns) -> Change:
-    """Return the change after which the run waits for what it has spawned: the attempt goes on, and has no row yet."""
+    """Return the change with which the run begins to wait for the runs that it has spawned."""
     run, timeout = claimed.run, None if claimed.definition is None else claimed.definition.timeout
     until = None if timeout is None else Moment((change.started or change.ended) + round(timeout * SECOND))
     first, later = outcome.children[:SPAWNED_TOGETHER], outcome.children[SPAWNED_TOGETHER:]
@@ -108,13 +108,13 @@ def _cause(run: Run, failed: Settlement, output: Output | None) -> str:
 
 
 def _put_off(run: Run, outcome: Outcome) -> Details | None:
-    """Return the new facts of a run after an attempt that never began; None if they stay."""
+    """Return the changed facts of a run after an attempt that never began, or None if they stay as they are."""
     details = unbegun_once_more(run) if WORDS[type(outcome)] in _PUT_OFF else None
     return replace(details, approval=outcome.approval) if details and isinstance(outcome, Hold) else details
 
 
 def _result(claimed: Claimed, outcome: Succeeded) -> str | None:
-    """Return the result. An approval alone passes on what it was given, if a result may hold it."""
+    """Return the result. That of a job which only waits for approval is its payload, if that is small enough."""
     if outcome.result is not None or claimed.run.details is NO_DETAILS:
         return outcome.result
     definition = claimed.definition
@@ -135,7 +135,7 @@ def storable(text: str) -> str:
 
 
 def _attempt(run: Run, change: Change, outcome: str) -> Attempt | None:
-    """Return the row of the attempt: none for one that never began."""
+    """Return the row of the attempt. None: the attempt never began."""
     if change.started is None and outcome in _PUT_OFF:
         return None
     return Attempt(

@@ -93,7 +93,7 @@ class Streams:
     # A number
 
     async def _next(self, topic: str, now: Moment) -> int:
-        """Return the number behind the newest that is known; a topic without entries is opened."""
+        """Return the next number of the topic, as far as this program knows. Open a topic without entries."""
         known = self._known.get(topic)
         if known is None:
             known = await self.newest(topic) or await self._opened(topic, now)
@@ -101,7 +101,7 @@ class Streams:
         return known + 1
 
     async def _opened(self, topic: str, now: Moment) -> int:
-        """Open the topic, unless another program has; return the number behind which it begins."""
+        """Open the topic if no other program has done so. Return the number after which its entries begin."""
         opening = self._document(topic, OPENING, str(start_at(now)))
         try:
             await self._put(opening)
@@ -110,7 +110,7 @@ class Streams:
         return int(opening.text)
 
     async def _took(self, topic: str, number: int, text: str) -> bool:
-        """Put an entry under the number; return if that was free. If not, the next number is unknown."""
+        """Store an entry under this number. Return False if the number is taken, or does not follow the last entry."""
         document = self._document(topic, number, text)
         try:
             await self._put(document)
@@ -124,7 +124,7 @@ class Streams:
         return False
 
     async def _follows(self, topic: str, number: int) -> bool:
-        """Return if the entry before exists, or the opening says that there is none."""
+        """Return if the number follows: the entry before it exists, or it is the first after the opening."""
         with suppress(NotFound):
             await self._store.get_document(self._kind, entry_name(topic, number - 1))
             return True

@@ -90,7 +90,7 @@ class Trimmer:
         return False
 
     async def _trim_some(self, kept: KeptEntries, after: str, now: Moment) -> str | None:
-        """Look at some topics behind that name, up to one that is trimmed; return the next name, None at the end."""
+        """Trim one of the next topics. Return the name after which to go on, or None after the last topic."""
         for _ in range(TOPICS):
             first = await self._store.list_documents(kept.kind, after=after, limit=1)
             if not first:
@@ -116,7 +116,7 @@ class Trimmer:
     async def _expired(
         self, kept: KeptEntries, topic: str, entries: Sequence[Document], now: Moment
     ) -> Sequence[Document]:
-        """Return the first entries of a topic that are too old or too many. Unreadable entries are too old."""
+        """Return the first entries of a topic: those that are too old or unreadable, or beyond the number to keep."""
         before = Moment(now - kept.days * DAY)
         old = list(takewhile(lambda each: (moment_in(each.text) or 0) < before, entries)) if kept.days else []
         newest = await self._newest(kept, topic, _number(entries[0]))
@@ -124,14 +124,14 @@ class Trimmer:
         return max(old, many, key=len)
 
     async def _newest(self, kept: KeptEntries, topic: str, number: int) -> int:
-        """Return the newest number of a topic that may have too many entries; other topics need none."""
+        """Return the newest number of a topic with more entries than are kept, else that of the opening."""
         far = entry_name(topic, number + kept.most - 1)
         if not await self._store.list_documents(kept.kind, prefix=prefix_of(topic), after=far, limit=1):
             return OPENING
         return await Streams(self._store, kept.kind, self._random).newest(topic, number)
 
     async def _is_followed(self, topic: str) -> bool:
-        """Return if the topic has a subscriber with a position: it would miss entries if numbers began anew."""
+        """Return if a subscriber has a position in the topic. If numbers began anew he would miss entries."""
         return bool(await self._store.list_documents(message.SUBSCRIBER_KIND, prefix=prefix_of(topic), limit=1))
 
     async def _forget_some(self, after: str, now: Moment) -> str | None:
@@ -141,7 +141,7 @@ class Trimmer:
         return page[-1].name if len(page) == BATCH else None
 
     async def _drop_some(self, after: str, now: Moment) -> str | None:
-        """Drop the next upload of a build that was not finished in time: first its pieces, some at a time."""
+        """Delete the next upload that is too old, its pieces first. Return the name after which to go on."""
         for each in await self._store.list_documents(UPLOAD, after=after, limit=1):
             if (moment_in(each.text) or 0) >= now - UPLOAD_KEPT:
                 return each.name
@@ -151,7 +151,7 @@ class Trimmer:
         return None
 
     async def _drop_keys(self, after: str, now: Moment) -> str | None:
-        """Forget requests that were sent with a key, some at a time."""
+        """Delete old requests with a key, a page of them. Return the name after which to go on."""
         page = await self._store.list_documents(request.KIND, after=after, limit=BATCH)
         await self._delete([each for each in page if (moment_in(each.text) or 0) < now - request.KEPT])
         return page[-1].name if len(page) == BATCH else None

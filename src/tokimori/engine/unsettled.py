@@ -115,7 +115,7 @@ class Unsettled:
         return self._first()
 
     def _first(self) -> list[Change]:
-        """Return the oldest changes, as many as fit one transaction; fewer if they are large."""
+        """Return the oldest changes for one transaction: at most `_most`, and fewer if they are large."""
         if not self._sizes:
             return list(islice(self._changes.values(), self._most))
         first, size = list[Change](), 0

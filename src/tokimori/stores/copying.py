@@ -58,7 +58,7 @@ def page(source: RowSource, after: Row) -> tuple[str, Row]:
 
 
 def _is_behind(key: Sequence[str], after: Row) -> tuple[str, Row]:
-    """Return the condition, in a form that every database serves by an index."""
+    """Return the condition for rows behind these values, in a form for which every database uses the index."""
     column, *columns = key
     if not columns:
         return f"{column} > %s", after

@@ -92,7 +92,7 @@ class Sender:
 
 
 def _words(kind: str, ids: Sequence[RunId]) -> Iterable[str]:
-    """Return the words of notices that name these runs."""
+    """Return the texts of notices that name these runs, at most `MOST_IDS` in each."""
     return [kind + ",".join(ids[first : first + MOST_IDS]) for first in range(0, max(1, len(ids)), MOST_IDS)]
 
 

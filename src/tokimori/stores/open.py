@@ -75,7 +75,7 @@ def _redis(url: str, clock: Clock, again: Again | None) -> Store:
 
 @contextmanager
 def _driver(kind: str, extra: str) -> Iterator[None]:
-    """Load a driver, which is an extra, only if it is needed."""
+    """Raise `StoreError` with the extra to install if the driver within is missing."""
     try:
         yield
     except ModuleNotFoundError as fault:
@@ -108,6 +108,6 @@ def namespace_of(url: str) -> Namespace:
 
 
 def _invalid(url: str, fault: str) -> InvalidInput:
-    """Return the error for a URL. It may hold a password, or be one: only its scheme is repeated."""
+    """Return the error for a URL. Only its scheme is repeated, as the rest may hold a password."""
     scheme = url.partition(":")[0] if "://" in url or url.lower().startswith(("memory:", "sqlite:")) else "***"
     return InvalidInput(f"store: {scheme}: {fault}; allowed: {ALLOWED}", field="store", value=scheme, allowed=ALLOWED)

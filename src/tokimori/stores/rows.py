@@ -158,7 +158,7 @@ def all_claimed(rows: Iterable[Row], read: Callable[[Row], Run] = lambda row: ru
 
 
 def _both(kind: type[T], columns: str) -> tuple[Callable[[Row], T], Callable[[T], Row]]:
-    """Return functions that make the value of these columns, and that take them from it."""
+    """Return two functions: from a row of these columns to a value, and back."""
     return row_reader(kind, columns), row_writer(kind, *names_of(columns))
 
 

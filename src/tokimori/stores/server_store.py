@@ -104,7 +104,7 @@ class ServerStore(Generic[DB]):
 
     @abstractmethod
     async def _greet(self, db: DB) -> Sequence[str]:
-        """Greet the server; return the promises that its settings break."""
+        """Ask the server for its settings; return a sentence for each that breaks a promise."""
 
     async def close(self) -> None:
         """See `Schema.close`. Notices end first, while there are connections. Each part ends, even if another fails."""

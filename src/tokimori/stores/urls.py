@@ -116,7 +116,7 @@ class Rotation:
 
 
 def _place_of(url: str) -> tuple[object, ...]:
-    """Return all but the user and the password."""
+    """Return the parts of the URL without user and password, for a comparison."""
     parts = urlsplit(url)
     settings = [each for each in parse_qsl(parts.query) if each[0] not in {"user", "password", "passfile"}]
     return parts.scheme, parts.hostname, parts.port, parts.path, sorted(settings)

@@ -43,7 +43,7 @@ def _followers(tables: Tables, parent: Run) -> Iterator[Follower]:
 
 
 def _joined(tables: Tables, child: Child) -> Child | None:
-    """Return the child if it waits for no other parents."""
+    """Note that a parent of the child has ended. Return the child if no other parent is missing."""
     if not child.joins:
         return child
     arrivals, ready = arrive(child, tables.arrived)

@@ -78,7 +78,7 @@ def _taken_over_by(tables: Tables, run: Run, manner: Manner, now: Moment) -> Run
 
 
 def _newest(tables: Tables, run: Run, span: tuple[str, str], manner: Manner) -> RunRow | None:
-    """Return the newest run that shares the key, within this span of its origins."""
+    """Return the newest run of the same key: its origin is within this span."""
     origins = [
         origin
         for (life, origin), known in tables.origins.items()

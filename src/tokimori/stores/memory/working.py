@@ -70,7 +70,7 @@ class MemoryLines:
 
 
 def _heads(blocked: Iterable[RunRow]) -> dict[tuple[str, Lane | None], LinePlace]:
-    """Return the first of each lane of each line."""
+    """Return the first waiting run of each lane in each line."""
     heads: dict[tuple[str, Lane | None], LinePlace] = {}
     for row in sorted(blocked, key=in_line):
         heads.setdefault((row.run.blocked_on or "", row.run.lane), _place(row))
@@ -92,7 +92,7 @@ def claim(tables: Tables, claim: Claim, now: Moment) -> list[Claimed]:
 
 
 def _take(tables: Tables, claim: Claim, now: Moment) -> list[RunRow]:
-    """Walk the ready runs in order: what fits is taken, what does not joins a line and passes on its other turns."""
+    """Claim the ready runs that fit, in order. Send each other run to the line of the thing that it lacks."""
     ready = heapq.merge(*(tables.ready.get(lane, ()) for lane in open_lanes(claim.lanes, tables.pauses)))
     admission, taken = Admission(MemoryLines(tables)), list[RunRow]()
     rates = {name for name, each in tables.semaphores.items() if is_rate_alone(name) and each.rate is not None}
@@ -164,7 +164,7 @@ def _write(tables: Tables, row: RunRow, change: Change, by: NodeId) -> None:
 
 
 def _park(tables: Tables, row: RunRow | None, freed: Freed) -> None:
-    """Stop a claimable job whose run failed, with the run's error; no run of it is claimed until it is resolved."""
+    """Park the job of a run that failed, with its error. No run of the job is claimed until it is resolved."""
     job = None if row is None or row.run.state is not RunState.FAILED else tables.job_of(row.run.incarnation)
     if row is None or job is None or job.state not in CLAIMABLE:
         return

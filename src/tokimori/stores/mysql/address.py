@@ -91,7 +91,7 @@ def address_of(url: str) -> MysqlAddress:
 
 
 def _ssl_mode(settings: dict[str, str]) -> SslMode:
-    """Return the TLS mode. With an authority, the default is to verify the server's identity."""
+    """Return the TLS mode. The default is to verify the server's identity if `ssl_ca` is given, else no TLS."""
     usual = SslMode.VERIFY_IDENTITY if "ssl_ca" in settings else SslMode.DISABLED
     try:
         return SslMode(settings.get("ssl_mode", usual).lower())

@@ -126,7 +126,7 @@ async def lock_lines(transaction: Transaction, found: Sequence[tuple[Run, int]],
 def _strays(
     gates: Mapping[Incarnation, _Gate], moved: Answer, runs: Sequence[Run]
 ) -> Iterator[tuple[RunId, Lane | None]]:
-    """Yield the runs that have another lane than their job, and all of a deleted job."""
+    """Yield the runs that are in a wrong lane, with the right one. Runs of a deleted job have none."""
     moves = {job: (forced, is_gone) for job, forced, is_gone in moved.rows}
     for run in runs:
         gate, (forced, is_gone) = gates.get(run.incarnation), moves.get(run.incarnation, (None, False))
@@ -138,7 +138,7 @@ def _strays(
 async def _open_gates(
     transaction: Transaction, found: Sequence[tuple[Run, int]]
 ) -> tuple[dict[Incarnation, _Gate], dict[Key, tuple[int, LinePlace | None]], Answer]:
-    """Lock the gates: shared with other claims for jobs without a limit, exclusively to count a job's runs."""
+    """Lock the rows of the jobs: shared for jobs without a limit, exclusively for those whose runs are counted."""
     counted = sorted({run.incarnation for run, limit in found if limit or run.concurrency_key is not None})
     free = sorted({run.incarnation for run, _ in found}.difference(counted))
     keys = sorted({(run.incarnation, run.concurrency_key) for run, _ in found if run.concurrency_key is not None})
@@ -186,7 +186,7 @@ async def _open_semaphores(
 ) -> tuple[
     dict[str, tuple[int, LinePlace | None]], dict[tuple[str, Lane], LinePlace], dict[str, Rated], frozenset[str]
 ]:
-    """Return the open semaphores. Usage is counted by a statement of its own, after the locks."""
+    """Lock the semaphores that no other transaction holds, and return these. Used units are counted after the locks."""
     columns = f"name, {USED}, {_FIRST_PROGRAM}{_FIRST_OF_LANE * len(lanes)}"
     known, ours, counted = await transaction.ask(
         sql(f"SELECT name FROM tokimori_semaphores {BY_KEY} WHERE name IN (%s)", names),

@@ -152,7 +152,7 @@ async def bear(transaction: Transaction, children: Sequence[Child], settled: Ite
 
 
 async def _taken(transaction: Transaction, steps: Sequence[RunId]) -> set[RunId]:
-    """Return the steps that name runs which have ended."""
+    """Return the ids among these that runs in the history have already."""
     if not steps:
         return set()
     (found,) = await transaction.ask(sql("SELECT id FROM tokimori_history WHERE id IN (%s)", sorted(steps)))
@@ -160,9 +160,9 @@ async def _taken(transaction: Transaction, steps: Sequence[RunId]) -> set[RunId]
 
 
 async def _arrive(transaction: Transaction, joining: Sequence[Child]) -> tuple[list[Arrival], list[Child]]:
-    """Store the arrivals of these parents; return them, and the children that wait no longer and have no run.
+    """Store that these parents have ended. Return all arrivals, and the children that can have their run now.
 
-    The rows are written before they are read, so that two parents that end at the same time see each other.
+    The rows are written before they are read. So of two parents that end at the same time the later one sees both.
     """
     keys = sorted({key for child in joining for key in child.keys})
     look = "SELECT parents, latest FROM tokimori_arrivals WHERE incarnation = %s AND root = %s"
@@ -185,7 +185,7 @@ async def _arrive(transaction: Transaction, joining: Sequence[Child]) -> tuple[l
 async def _reasons(
     transaction: Transaction, children: Sequence[Child], leaving: Counter[Incarnation]
 ) -> list[SkipReason | None]:
-    """Return why each of these gets no run; None if it gets one. The caller holds the gates of counted jobs."""
+    """Return for each child why it gets no run, or None if it gets one. Lock the jobs whose active runs are counted."""
     bounded = sorted({child.key[0] for child in children if child.follower.most_active is not None})
     rooms: dict[Incarnation, int] = {}
     if bounded:

@@ -223,7 +223,7 @@ async def apply(transaction: Transaction, plans: Sequence[_Planned], now: Moment
 
 
 async def _make_way(transaction: Transaction, jobs: Mapping[Incarnation, str | None], now: Moment) -> None:
-    """Cancel the scheduled runs that newcomers replace. The gates of the jobs, each with its semaphores, are locked."""
+    """Cancel the scheduled runs that new ones replace. The caller has locked the rows of these jobs."""
     if not jobs:
         return
     which = "id IN (%s) AND state <> 'held'"
@@ -253,7 +253,7 @@ def _write(plans: Sequence[_Planned], now: Moment) -> Iterator[str]:
 
 
 def _advance(plans: Sequence[_Planned], anchors: Mapping[Incarnation, Moment]) -> Iterator[str]:
-    """Advance the cursors of jobs; those of one interval share a statement."""
+    """Yield statements that advance the cursors of jobs, one for all jobs with the same new values."""
     alike: dict[tuple[object, ...], list[Incarnation]] = {}
     for incarnation, plan in {plan.incarnation: plan for plan, _ in plans}.items():
         anchor = None if plan.anchor == anchors[incarnation] else plan.anchor

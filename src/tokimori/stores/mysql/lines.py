@@ -316,14 +316,14 @@ async def _with_heads(
 
 
 def _without_passed(line: SemaphoreLine, ready: Mapping[Lane, int]) -> SemaphoreLine:
-    """Return the line without lanes of which ready runs come before those in line: units would wait for these."""
+    """Return the line without the lanes that have an earlier ready run: a free unit is for that run."""
     passed = {lane for lane, runs in line.lanes.items() if runs and lane in ready and ready[lane] <= runs[0].rank}
     lanes = {lane: runs for lane, runs in line.lanes.items() if lane not in passed}
     return line._replace(lanes=lanes, passed=bool(passed))
 
 
 def _place(row: tuple[int, str, str | None], name: str) -> LinePlace:
-    """Return a run's place, with the units that its job wants now."""
+    """Return the place of a run in line, with the number of units that its job wants now."""
     rank, run_id, semaphores = row
     return LinePlace(rank, run_id, names_in(semaphores).get(name, 1))
 

@@ -120,7 +120,7 @@ def _rerank(was: int | None, priority: int, ids: Sequence[RunId]) -> Iterator[st
 
 
 async def _few(transaction: Transaction, ids: Sequence[RunId], how: str) -> tuple[list[Row], int]:
-    """Lock and read the first of these that have not started, few of large ones, which go to the server again."""
+    """Lock and read the first of these runs that do not run. Stop early if their payloads are large."""
     rows, seen, large = list[Row](), 0, 0
     while seen < len(ids) and large < LARGE:
         some = ids[seen : 2 * seen + 20]

@@ -95,7 +95,7 @@ class Ticks:
         return pulse_of(clock.rows[0][0], owned.rows, peers.rows, surveyed, orphans=orphans)
 
     async def _rest(self, beats: Sessions, beat: Beat) -> tuple[bool, Pulse | None]:
-        """Return whether the node is dead, and the pulse of a node at rest; None if there is something to do."""
+        """Beat, and return if the node is dead, with the pulse if there is nothing to do."""
         own, found, peers = await beats.ask(
             sql(_BEAT, beat.node), sql(_AT_REST, _EVER, _EVER, _EVER), sql(_PEERS, beat.node)
         )
@@ -108,7 +108,7 @@ class Ticks:
 
 
 async def _swept(db: Sessions, lanes: Iterable[Lane | None], ready: frozenset[Lane]) -> bool:
-    """Serve lanes of semaphores' lines without ready runs; return if any were served."""
+    """Serve the lines of semaphores for lanes without a ready run. Return if there were such lanes."""
     if not any(lane is not None and lane not in ready for lane in lanes):
         return False
     stuck = [(name, lane) for name, lane in await db.rows(lines.STUCK) if lane is not None]
@@ -131,7 +131,7 @@ async def orphans(db: Sessions, limit: int) -> list[Claimed]:
 
 
 def _tick(beat: Beat, *, raised: bool) -> Iterator[str]:
-    """Return the pulse. `raised`: a look that found something to do has raised the counter, once a tick."""
+    """Yield the statements of a tick. `raised`: a look before has counted the beat already."""
     yield sql("SELECT 1 FROM tokimori_beats WHERE id = %s FOR UPDATE" if raised else _BEAT, beat.node)
     for run in sorted(beat.started, key=lambda run: run.run_id):
         yield sql(
@@ -195,7 +195,7 @@ def _end(node: NodeId, state: NodeState, beat: int, now: Moment) -> Iterator[str
 
 
 async def _drop_programs(transaction: Transaction, node: NodeId, held: Answer, writes: Iterable[str]) -> list[str]:
-    """Drop the permits of a dead node's programs for these semaphores; return the writes that remain."""
+    """Delete the permits of a dead node's programs, and serve their semaphores. Return the writes that remain."""
     freed = Freed(semaphores={name for (name,) in held.rows})
     drop = [sql(_DROP, node)] if held.rows else []
     return await lines.serve(transaction, freed, [*writes, *drop])

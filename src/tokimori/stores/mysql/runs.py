@@ -102,7 +102,7 @@ async def _newest(transaction: Transaction, run: Run, span: tuple[str, str], man
 
 
 async def _put_off(transaction: Transaction, newest: Run, asked: Run, lane: Lane, now: Moment) -> Run | None:
-    """Put the run off; None: it was claimed meanwhile. A claim that has locked it is waited for."""
+    """Put the run off, and return it. Wait for a claim that has locked it. None: it was claimed meanwhile."""
     rows, left, places = await moves.apart(transaction, newest.id)
     runs = [run_of(row[:RUN_COLUMNS]) for row in rows]
     if not runs or not never_started(runs[0]):
@@ -178,7 +178,7 @@ async def list_runs(db: Sessions, wanted: RunFilter) -> list[Run]:
 
 
 def _waiting(wanted: RunFilter) -> str:
-    """Return the ids of runs in these states, by an index that holds the ids beside its key."""
+    """Return a select of the ids of runs in these states. The index that it uses holds the ids, too."""
     before = "true" if wanted.before is None else sql("id < %s", wanted.before)
     condition = f"{sql('state IN (%s)', sorted(wanted.states))} AND {before}"
     if wanted.job_id is None:
@@ -216,9 +216,9 @@ def _list(wanted: RunFilter) -> str:
 
 
 async def _gate(transaction: Transaction, run: Run) -> tuple[str | None, str | None, int | None, float]:
-    """Return state, lane and `most_active` of the run's job, and how many more runs have room.
+    """Return state, lane and `most_active` of the run's job, and the number of further runs for which there is room.
 
-    The gate is shared; it is held alone to count.
+    The row of the job is locked, exclusively if its runs are counted.
     """
     (free,) = await transaction.ask(sql(_FREE_GATE, run.incarnation, run.job_id))
     for state, lane, most in free.rows:
@@ -233,7 +233,7 @@ async def _gate(transaction: Transaction, run: Run) -> tuple[str | None, str | N
 
 
 def _of_origins(table: str, column: str, life: Incarnation, origins: Sequence[str], longest: Most = None) -> str:
-    """Return the select of runs by origin. Finished runs are found only if they were requested."""
+    """Return a select of runs by their origins. `column` decides which runs of the history are found."""
     wanted = run_columns(longest)
     return sql(f"SELECT {wanted} FROM {table} WHERE incarnation = %s AND {column} IN (%s)", life, list(origins))
 
@@ -315,7 +315,7 @@ async def prune(transaction: Transaction, expiries: Sequence[Expiry], limit: int
 
 
 def _looks(expiry: Expiry) -> Iterator[str]:
-    """Yield the questions: whether any run is old, the newest skip, whether any arrival is old."""
+    """Yield three selects: one old run, the newest skip, and one old arrival."""
     yield _look(expiry, 1)
     yield sql(_NEWEST_SKIP, expiry.incarnation)
     yield sql(f"SELECT 1 {_OLD_ARRIVALS} LIMIT 1", expiry.incarnation, expiry.keyed_before)

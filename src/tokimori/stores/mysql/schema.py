@@ -71,7 +71,7 @@ async def migrate(session: TransactionSession, known: Sequence[Migration], now: 
 
 
 async def _apply(session: TransactionSession, step: Sequence[Migration], now: Moment) -> None:
-    """Apply statements, each of which commits itself. The effects of an interrupted migration are kept as they are."""
+    """Apply migrations. Each statement commits by itself. One that an interrupted migration has done is passed over."""
     for statement in (each for migration in step for each in statements(migration.text)):
         try:
             await session.ask(statement)

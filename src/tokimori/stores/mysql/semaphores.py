@@ -111,9 +111,9 @@ async def acquire(transaction: Transaction, wish: UnitWish, now: Moment) -> port
 
 
 async def _still_waits(transaction: Transaction, wish: UnitWish) -> InLine | None:
-    """Check without a lock if a wish still waits; the transaction that frees units serves it.
+    """Return the place of a wish that has to wait on, read without a lock. None: a look under the lock decides.
 
-    Many programs that take the lock again and again would leave it to no claim. Runs of paused queues block no program.
+    If many programs locked the semaphore again and again no claim would get it. Runs of paused queues block no program.
     """
     fits = f'SELECT 1 FROM tokimori_semaphores s {BY_KEY} WHERE name = %s AND "limit" - {lines.USED} >= %s'
     place, before, paused, free = await transaction.ask(*_looks(wish), PAUSED, sql(fits, wish.semaphore, wish.weight))
@@ -129,14 +129,14 @@ def _looks(wish: UnitWish) -> tuple[str, str]:
 
 
 async def _in_line(transaction: Transaction, wish: UnitWish, programs: int, before: Answer) -> InLine:
-    """Return the place behind so many programs, and behind runs of these lanes, counted up to a bound."""
+    """Return the number of programs and of runs before the wish, at most `MOST_COUNTED`."""
     counts = [sql(_BEFORE, line_of(wish.semaphore), lane, wish.rank) for _, lane in before.rows if lane]
     answers = await transaction.ask(*counts) if counts else []
     return InLine(ahead=min(MOST_COUNTED, programs + sum(answer.rows[0][0] for answer in answers)))
 
 
 async def _acquire(transaction: Transaction, wish: UnitWish, now: Moment) -> port.Answer:
-    """Lock the node first, so that it stays alive meanwhile, then the semaphore, which is made if it is missing."""
+    """Take the units, or join the line. The node is locked first: so nobody declares it dead meanwhile."""
     limit = DEFAULT_LIMIT if wish.limit is None else wish.limit
     alive, _, semaphore, permit = await transaction.ask(
         sql(f"SELECT 1 FROM tokimori_nodes WHERE id = %s AND state = 'alive' {SHARED}", wish.node),

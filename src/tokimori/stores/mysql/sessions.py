@@ -134,7 +134,7 @@ async def _connect(address: MysqlAddress) -> TransactionSession:
 
 
 def _speaks_no_tls(driver: Any, address: MysqlAddress) -> bool:
-    """Return whether the server speaks no TLS. The driver asks for it anyway, and such a server hangs up."""
+    """Return if the server offers no TLS although the address asks for it: the driver would begin TLS all the same."""
     offered = getattr(driver, "server_capabilities", None)
     return address.ssl_mode is not SslMode.DISABLED and offered is not None and not offered & CLIENT.SSL
 

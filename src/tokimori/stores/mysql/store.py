@@ -133,7 +133,7 @@ class MysqlStore(ServerStore[Sessions], TableReader):
 
 
 async def _faults(db: Sessions) -> tuple[str, ...]:
-    """Return the promises that this server's settings break."""
+    """Return a sentence for each setting of the server that breaks a promise."""
     names = ", ".join(f"'{name}'" for name in _DURABLE)
     rows = await db.rows(f"SHOW GLOBAL VARIABLES WHERE variable_name IN ({names})")
     return tuple(

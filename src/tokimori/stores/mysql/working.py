@@ -106,9 +106,9 @@ class _Catch(NamedTuple):
 
 
 async def _look(transaction: Transaction, catch: _Catch) -> tuple[_Catch, str, bool]:
-    """Return the statement that locks the first ready runs, and if there are more in any case.
+    """Return the statement that locks the first ready runs, and if there are certainly more.
 
-    Of many lanes only the first ones are read, without a lock, up to the head of the next.
+    Of many lanes only the earliest are locked, up to the first run of the next. They are found without a lock.
     """
     lanes, batch, wide, behind = catch.claim.lanes, catch.batch, catch.wide, list[LinePlace]()
     if len(lanes) > wide:
@@ -136,7 +136,7 @@ async def _look(transaction: Transaction, catch: _Catch) -> tuple[_Catch, str, b
 
 
 async def _claim(transaction: Transaction, catch: _Catch, now: Moment) -> _Catch | frozenset[str]:
-    """Claim without waiting: locked runs stay ready. Return semaphores that have to be made first."""
+    """Claim runs. Those that others have locked are passed over. Return semaphores that have to be made first."""
     claim = catch.claim
     before = sql(f'{OWNED} AND r.node_id = %s AND r.claim_id = %s ORDER BY r."rank", r.id', claim.node, claim.id)
     catch, look, rest = await _look(transaction, catch)
@@ -164,7 +164,7 @@ async def _claim(transaction: Transaction, catch: _Catch, now: Moment) -> _Catch
 
 
 def _admit(catch: _Catch, rest: bool, runs: Sequence[Run], locked: MysqlLines, now: Moment) -> tuple[_Catch, list[str]]:
-    """Take the runs that fit, send the others to their lines; return the writes that remain."""
+    """Claim the runs that fit, and send each other run to a line. Return the writes that remain."""
     admission, taken, busy = Admission(locked, freed=catch.freed), dict[RunId, Run](), dict(catch.busy)
     for run in runs:
         if len(taken) == catch.wanted:
@@ -298,7 +298,7 @@ async def settle(transaction: Transaction, changes: Sequence[Change], by: NodeId
 
 
 async def _lock(transaction: Transaction, changes: Sequence[Change], by: NodeId, besides: _Besides) -> _Locked:
-    """Lock in this order: nodes, gates, semaphores, runs."""
+    """Lock the rows for a settle in this order: nodes, jobs, semaphores, runs."""
     named = await family.lock_named(transaction, steps_in(changes))
     jobs = {change.incarnation for change in changes}
     nodes = sorted({by, *(change.owner for change in changes)})
@@ -328,7 +328,7 @@ async def _lock(transaction: Transaction, changes: Sequence[Change], by: NodeId,
 
 
 def _wanted(locked: _Locked, changes: Sequence[Change], besides: _Besides) -> _Besides:
-    """Return the further locks that are needed: the same, or more."""
+    """Return the locks that the rows found call for: those that are held, or more."""
     runs = locked.runs.values()
     return besides.with_found(
         (run.incarnation for run in runs if run.concurrency_key is not None and run.incarnation not in locked.gates),
@@ -341,7 +341,7 @@ def _wanted(locked: _Locked, changes: Sequence[Change], besides: _Besides) -> _B
 async def _judge(
     transaction: Transaction, locked: _Locked, changes: Sequence[Change], by: NodeId
 ) -> tuple[_Batch, list[Verdict]]:
-    """Return the changes that hold, and the verdicts on all."""
+    """Return the changes that take effect, and the verdict on each change."""
     batch = _Batch()
     standings = {
         run_id: RunStanding(run.state, run.node_id, run.token, *locked.settled[run_id][:2])
@@ -389,7 +389,7 @@ def _give_back(runs: Sequence[RunId]) -> Iterator[str]:
 
 
 async def _finished(transaction: Transaction, ids: Sequence[RunId]) -> dict[RunId, RunStanding]:
-    """Return the facts of runs that are not live, because they have ended or never existed."""
+    """Return the facts of the runs among these that have ended. A run that never existed is left out."""
     if not ids:
         return {}
     columns = "id, node_id, token, settled_by, settled_token"

@@ -136,7 +136,7 @@ class PostgresConnections(Connected):
         self._closed, self._looks_at = False, 0.0
 
     async def _carry_out(self, session: Any, work: Callable[[Any], Awaitable[T]]) -> T:
-        """Do the work. Behind a pooler only a transaction keeps one session of the server, and its settings."""
+        """Do the work, in a transaction if there is a guard or a pooler, which keeps a session for that long."""
         if self.frozen:
             return await work(session)
         shut, now = self.shut, asyncio.get_running_loop().time()
@@ -196,7 +196,7 @@ class PostgresConnections(Connected):
             raise store_error(fault, self._address.name) from None
 
     async def _tried(self, work: Callable[[Any], Awaitable[T]], patience: float, statement: str) -> T:
-        """Raise the server's errors as the driver does."""
+        """Do the work, and again if the server has undone it. Raises the errors of the driver."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 async with self._places:

@@ -221,7 +221,7 @@ async def _write(db: PostgresConnections, plans: Sequence[_Planned], now: Moment
 
 
 async def _applied_before(db: PostgresConnections, refused: Sequence[tuple[int, _Planned]]) -> dict[int, bool]:
-    """Return whether each refused plan took effect before."""
+    """Return for each refused plan if it had taken effect before, by its number."""
     incarnations = [plan.incarnation for _, (plan, _) in refused]
     rows = await db.rows(
         "SELECT incarnation, version, fired_through, state FROM tokimori_jobs WHERE incarnation = ANY ($1::bigint[])",

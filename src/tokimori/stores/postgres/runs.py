@@ -86,7 +86,7 @@ async def add_run(db: PostgresConnections, run: Run, manner: Manner, now: Moment
 
 
 async def _answered_by(db: PostgresConnections, run: Run) -> Run | None:
-    """Return the run that answered this very request while its job was there."""
+    """Return the run that this request has got before, or None. It is found by the request's id, or by the origin."""
     taken_over = await db.row("SELECT run_id::text FROM tokimori_requests WHERE id = $1", run.id)
     if taken_over is not None:
         return await get_run(db, RunId(taken_over[0]))
@@ -108,7 +108,7 @@ async def add_runs(db: PostgresConnections, runs: Sequence[Run], now: Moment) ->
 
 
 async def _check(db: PostgresConnections, run: Run) -> None:
-    """Raise why there is no such run."""
+    """Raise the error that says why the job can't have this run. Return if nothing forbids it any more."""
     job = await get_job(db, run.job_id)
     if job.incarnation != run.incarnation:
         raise no_job(run.job_id)

@@ -175,7 +175,7 @@ async def _applied(session: Any) -> list[Applied]:
 
 
 async def _used(session: Any, functions: FunctionSet) -> Moment | None:
-    """Return when the functions were last known to be used; None if they are missing."""
+    """Return the moment at which a program last used these functions. None: they are not in the database."""
     used: Moment | None = await session.fetchval(
         "SELECT used FROM tokimori_function_sets WHERE digest = $1", functions.digest
     )
@@ -216,7 +216,7 @@ def _missing(found: SchemaStatus, known: Sequence[Migration], functions: Functio
 
 
 def _made(functions: FunctionSet, oldest: int, now: Moment) -> str:
-    """Return the statements that make functions, and drop those of programs that are shut out."""
+    """Return the statements that make the functions, and drop those of programs that the schema no longer admits."""
     drop = functions.rendered(f"SELECT tokimori_drop_function_sets('{functions.digest}', {oldest}, NULL, NULL);")
     return (
         f"{functions.installation.strip()}\n"

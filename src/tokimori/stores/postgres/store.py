@@ -132,7 +132,7 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
 
 
 async def _faults(db: PostgresConnections) -> tuple[str, ...]:
-    """Return the promises that this server's settings break."""
+    """Return a sentence for each setting of the server that breaks a promise."""
     rows = await db.rows(
         "SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit')"
     )

@@ -57,7 +57,7 @@ def load_scripts() -> Mapping[str, Script]:
 
 
 def _shared_by(body: str, shared: Mapping[str, set[str]]) -> str:
-    """Return the shared texts up to the last one that the script needs: each costs time at every call."""
+    """Return the shared texts up to the last one that the script uses. Each text costs time in every call."""
     named = set(re.findall(r"\w+", body))
     used = [n for n, names in enumerate(shared.values()) if named & names]
     return "".join(list(shared)[: max(used, default=0) + 1])

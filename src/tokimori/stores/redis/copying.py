@@ -38,7 +38,7 @@ async def export_rows(db: RedisConnections, kind: Kind, after: Key | None, limit
 
 
 async def _indexed(db: RedisConnections, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
-    """Yield rows in pages: a few members of an index may have many rows, and many none."""
+    """Return the next rows of an index. Ask until there are enough, as a member may have many rows or none."""
     rows: list[Copied] = []
     start, owner, first = "-", None, None
     if after is not None:
@@ -79,7 +79,7 @@ async def _value_of(db: RedisConnections, kind: Kind, words: Any) -> Copied:
 
 
 async def _names(db: RedisConnections, begin: str) -> list[str]:
-    """Return the ends of the names of keys that begin so and are in no index."""
+    """Return the rests of the names of all keys that begin so. They are scanned for, as no index lists them."""
     prefix = f"{db.address.prefix}{begin}"
     names: set[str] = set()
     cursor = ""
@@ -102,7 +102,7 @@ async def _arrivals(db: RedisConnections) -> list[port.Arrival]:
 
 
 async def _counts(db: RedisConnections, after: Key | None, limit: int) -> list[port.PrunedCount]:
-    """Yield the counts job by job. They are all that is left of forgotten jobs."""
+    """Return the next counts, job by job, of jobs that no longer exist, too."""
     rows: list[port.PrunedCount] = []
     for name in await _names(db, "counts:"):
         if len(rows) >= limit:

@@ -136,5 +136,5 @@ def output_map(output: Output) -> dict[str, object]:
 
 
 def _raw(data: bytes) -> msgspec.Raw:
-    """Return the bytes as MessagePack's raw 32: the server's library is older than the type for bytes."""
+    """Return the bytes in MessagePack's old format for texts: the server's library does not know the one for bytes."""
     return msgspec.Raw(b"\xdb" + len(data).to_bytes(4) + data)

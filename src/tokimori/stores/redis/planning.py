@@ -59,7 +59,7 @@ def _plan_map(plan: Plan, ids: Sequence[RunId], now: Moment) -> dict[str, object
 
 
 def _took_effect(plan: Plan, answer: int | tuple[str | None, str | None, str | None, int]) -> bool:
-    """Return if a plan was refused because it took effect before."""
+    """Return if the plan has taken effect, now or before."""
     if isinstance(answer, int):
         return True
     version, fired_through, state, first_run_exists = answer

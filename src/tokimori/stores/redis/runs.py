@@ -87,7 +87,7 @@ async def _ask(db: RedisConnections, runs: Sequence[Run], manner: Manner) -> lis
 
 
 def _expiry(run: Run) -> dict[str, str]:
-    """Return the key of the document for its moment, up to the id, if it expires."""
+    """Return the key of the run's expiry document without the id, or nothing if the run does not expire."""
     found = expiries_of(run)
     return {"expiry": document_key(EXPIRY, found[0].name.removesuffix(run.id))} if found else {}
 
@@ -156,7 +156,7 @@ async def ended_since(db: RedisConnections, place: EndPlace, limit: int) -> Ends
 
 
 def _place(entry: str) -> EndPlace:
-    """Return the place of an entry of the stream, whose id is a millisecond and a number in it."""
+    """Return the place of an entry of the stream. Its id is a millisecond and a number within that."""
     written, tie = entry.split("-")
     return EndPlace(Moment(int(written) * MILLISECOND), tie)
 
@@ -247,7 +247,7 @@ async def counts(db: RedisConnections, job_id: JobId) -> list[DailyCount]:
 
 
 async def _kept_runs(db: RedisConnections, job_id: JobId) -> list[tuple[Moment, str, int, int, int]]:
-    """Return the ended runs among the newest ones, of which live ones are passed."""
+    """Return the numbers of ended runs by day and state, of the newest runs up to a bound."""
     kept: list[tuple[Moment, str, int, int, int]] = []
     before: str | None = None
     for _ in range(MOST_COUNTED // _COUNTED_PAGE + 1):

@@ -162,7 +162,7 @@ class Admission(Struct):
                 self._pass_rate(name, weight, by=run.lane)
 
     def _pass_rate(self, name: str, weight: int, *, by: Lane | None = None) -> None:
-        """Note that a run that may have been woken takes its units, or does not; kept ones are for others then."""
+        """Note at a rate that a run takes its units, or gives up its turn. Units kept for it are free then."""
         rated = self._rated[name]
         if rated is None or not (rated.turns.woken or rated.turns.kept):
             return

@@ -125,7 +125,7 @@ def _served(line: Line, rated: Rated, opens: Opens) -> Served:
 
 
 def _from(turn: Lane | None, lanes: Iterable[Lane]) -> list[Lane]:
-    """Return the lanes in their order, from the one whose turn it is."""
+    """Return the lanes by name, beginning with the lane that is next, and around."""
     ordered = sorted(lanes)
     return [lane for lane in ordered if lane >= (turn or "")] + [lane for lane in ordered if lane < (turn or "")]
 
@@ -135,7 +135,7 @@ def _before(program: LinePlace | None, runs: Iterable[LinePlace]) -> Iterator[Li
 
 
 def _stopped(free: int, weight: int, turns: Turns, rated: Rated, opens: Opens) -> Turns:
-    """Return the turns if the head of the next lane wants more than is left."""
+    """Return the turns if the first run of the next lane wants more units than are free."""
     at = opens(weight, turns.woken)
     if turns.woken and weight <= free:
         at = min(at, turns.until)  # if nobody claims what was woken

@@ -130,7 +130,7 @@ class ConnectionThread:
             db.close()
 
     def _fill(self, waiting: list[_Request]) -> bool:
-        """Take requests, and wait for one if there is none; return False at the end."""
+        """Take all requests that are there, and wait if there is none. Return False if the thread is to end."""
         while not self._closing and (not waiting or not self._queue.empty()):
             request = self._queue.get()
             if request is None:
@@ -143,7 +143,7 @@ class ConnectionThread:
     def _carry_out(
         self, db: sqlite3.Connection, place: object, waiting: list[_Request]
     ) -> tuple[list[_Request], list[_Request]]:
-        """Carry out one group; return the requests to answer now, and those left for the next one."""
+        """Carry out requests in one transaction. Return those to answer now, and those left for the next one."""
         group: list[_Request] = []
         try:
             with self._lock():
@@ -165,9 +165,10 @@ class ConnectionThread:
         return group, waiting[len(group) :]
 
     def _check_same(self, db: sqlite3.Connection, opened: object) -> None:
-        """Raise `StoreReplaced` if the path has another file than the opened one: new programs would use that.
+        """Raise `StoreReplaced` if another file is at the path than the one that is open.
 
-        Content that stays in the log is missing in the moved file, and damages a new one.
+        First put the log into the open file, unless others have written since. Without the log that file lacks content,
+        and a new file at the path would be damaged by it.
         """
         if (file_at(path := self._path), islink(path)) == opened:  # noqa: PTH114  beside a link's target is another log
             return
@@ -177,7 +178,7 @@ class ConnectionThread:
         raise StoreReplaced(f"store {path} was moved, removed or replaced while it was in use: put it back, or restart")
 
     def _do(self, db: sqlite3.Connection, request: _Request) -> None:
-        """Do the work; a write in a savepoint. Raises an error that ended the whole group."""
+        """Do the work of a request, a write within a savepoint. Raise only an error that has ended the transaction."""
         if self._reads:
             if request.future.done():
                 return

@@ -90,7 +90,7 @@ def bear_children(
 
 
 def _joined(db: sqlite3.Connection, child: Child) -> Child | None:
-    """Return the child if it waits for no other parents."""
+    """Note that a parent of the child has ended. Return the child if no other parent is missing."""
     if not child.joins:
         return child
     (incarnation, root), (_, runs) = child.keys

@@ -160,13 +160,13 @@ def _serve_key(db: sqlite3.Connection, incarnation: Incarnation, key: str) -> No
 
 
 def _serve_job(db: sqlite3.Connection, job: Incarnation, wake: str, values: Sequence[object]) -> None:
-    """Wake its runs. If the database refuses one of them, later beats wake it (as a move of its runs)."""
+    """Wake the runs of a job. If the database refuses that, note the job: later beats move its runs."""
     if not _taken(db, wake, values):
         db.execute(_WAKE_LATER, (job,))
 
 
 def _taken(db: sqlite3.Connection, statement: str, values: Sequence[object]) -> bool:
-    """Carry out a statement; return whether the database took it. A refused one undoes nothing but itself."""
+    """Carry out a statement, and return if the database accepted it. A refusal undoes this statement alone."""
     try:
         db.execute(statement, values)
     except sqlite3.Error:
@@ -228,13 +228,13 @@ def wake_runs(db: sqlite3.Connection, name: str, *, by_rate: bool = False) -> bo
 
 
 def _units_of(db: sqlite3.Connection, name: str) -> tuple[Any, ...]:
-    """Return the free units, the rate and the columns of the turns; below zero if the limit was lowered."""
+    """Return the free units of a semaphore, its rate and its turns. After a lower limit they may be below 0."""
     free, rate, *turns = next(db.execute(UNITS, (name,)), (0, None))
     return free, stored_rate(rate), *turns
 
 
 def _next_in_turn(db: sqlite3.Connection, name: str, free: int, rated: Rated, lanes: Sequence[Lane]) -> list[str]:
-    """Return the runs that the rate admits now, and write the turns."""
+    """Choose the runs that the rate admits now, store the turns, and return the ids of these runs."""
     heads = [(lane, head) for lane in lanes if (head := head_of(db, name, lane)) is not None]
     here = [lane for lane, head in heads if not db.execute(_OLDER, (lane, head.rank)).fetchone()]
     with ExitStack() as stack:
@@ -257,13 +257,13 @@ def go_on(db: sqlite3.Connection, now: Moment) -> int:
 
 
 def _wake(db: sqlite3.Connection, runs: Sequence[str]) -> bool:
-    """Wake runs; return whether the database took any of them. Sweeps try the others again."""
+    """Make the runs ready. Return if the database accepted any. A later sweep tries the others again."""
     wake = "UPDATE tokimori_runs SET state = 'ready', blocked_on = NULL WHERE id = ?"
     return sum(_taken(db, wake, (run_id,)) for run_id in runs) > 0
 
 
 def _next_runs(db: sqlite3.Connection, name: str, free: int, lanes: Sequence[Lane]) -> list[str]:
-    """Return the runs that are next in these lanes of the line."""
+    """Return the ids of the runs that the free units are for, in these lanes of a line."""
     program, found = first_program(db, name), list[str]()
     for lane in lanes:
         with closing(db.execute(f"{_RUNS} LIMIT {MOST_SERVED}", (name, lane))) as rows:

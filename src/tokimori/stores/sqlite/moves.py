@@ -131,14 +131,14 @@ def few(db: sqlite3.Connection, found: str, values: Sequence[object], most: int)
 
 
 def _rerank(db: sqlite3.Connection, job: Incarnation, ids: str, was: int | None) -> None:
-    """Give runs the new priority of their job, if they have its old one."""
+    """Set the new priority of the job at its runs that have the old priority."""
     of_job = "SELECT priority FROM tokimori_jobs WHERE incarnation = ?"
     for (priority,) in db.execute(of_job, (job,)).fetchall() if was is not None else ():
         db.execute(_RERANK, (priority, was, (was - priority) * MINUTE, ids))
 
 
 def _relane(db: sqlite3.Connection, job: Incarnation, ids: str, forced: Lane | None, woken: int) -> tuple[int, bool]:
-    """Give runs their new lane; return how many woke, and whether there may be more."""
+    """Set the new lane at runs, and make blocked ones ready. Return their number, and if there may be more."""
     terms = "SELECT lane, max_running FROM tokimori_jobs WHERE incarnation = ?"
     for lane, limit in db.execute(terms, (job,)).fetchall():
         db.execute(_RELANE, (lane, forced or lane, ids))

@@ -82,7 +82,7 @@ def add_runs(db: Connection, runs: Sequence[Run], now: Moment) -> list[Run]:
 
 
 def _taken_over(db: Connection, run: Run) -> Run | None:
-    """Return the run that took over what this very request asked for."""
+    """Return the run that an earlier call with this request has put off, or None."""
     for (run_id,) in db.execute("SELECT run_id FROM tokimori_requests WHERE id = ?", (run.id,)).fetchall():
         return next(map(run_of, db.execute(GET_RUN.replace("%s", "?1"), (run_id,))), None)
     return None
@@ -94,7 +94,7 @@ def _note_expiry(db: Connection, run: Run) -> None:
 
 
 def _newest(db: Connection, run: Run, span: tuple[str, str], manner: Manner) -> Run | None:
-    """Return the newest run that shares the key, within this span of its origins."""
+    """Return the newest run of the same key: its origin is within this span."""
     found: list[Run] = []
     for table, indexed in list(zip((_LIVE, _HISTORY), _INDEXED, strict=True))[: 1 if manner.of_live else 2]:
         statement = f"""SELECT {RUN} FROM {table} WHERE incarnation = ? AND origin >= ? AND origin < ? AND {indexed}

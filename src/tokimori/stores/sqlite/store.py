@@ -106,7 +106,7 @@ class SqliteStore(Guarded, TableReader):
             self._closing = stack.pop_all()
 
     async def _reader(self, stack: AsyncExitStack) -> ConnectionThread:
-        """Return a reading connection, until it is closed there."""
+        """Open a connection for reading, and return it. It is closed with the stack."""
         reader = ConnectionThread(
             self._path,
             begin="BEGIN",
@@ -168,7 +168,7 @@ class SqliteStore(Guarded, TableReader):
                 await self._move_runs(moving.incarnation, count())
 
     async def _move_runs(self, job: Incarnation, steps: Iterable[int]) -> None:
-        """Move the runs of a job after its change, some at a time: others get their turn, ticks do the rest."""
+        """Move the runs of a changed job, some with each step. Others write between steps, and ticks move the rest."""
         for _ in steps:
             if await self._write(moves.move_runs, job):
                 return

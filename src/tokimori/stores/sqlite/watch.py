@@ -79,7 +79,7 @@ class FileWatch:
         self._task = asyncio.get_running_loop().create_task(self._watch(), name="tokimori-store-watch")
 
     async def _watch(self) -> None:
-        """Watch the file. A look waits for a write under way; one more, after the pause, sees later ones."""
+        """Watch the file for writes. After each write look at once, and once more after a pause."""
         while True:
             armed = self._inotify is not None and self._inotify.arm(self._log)
             stamp = stamp_of(self._log)
@@ -89,7 +89,7 @@ class FileWatch:
             await asyncio.sleep(REPORTED if armed else INTERVAL)
 
     async def _written(self, stamp: object, *, armed: bool) -> None:
-        """Wait until the log has another stamp, or for the longest time between looks."""
+        """Wait until the log has changed, at most `LONGEST` seconds."""
         if self._inotify is not None and armed:
             await self._inotify.told(LONGEST)
             return
@@ -98,7 +98,7 @@ class FileWatch:
             await asyncio.sleep(INTERVAL)
 
     async def _look(self) -> bool:
-        """Look for changes; return whether SQLite could be asked."""
+        """Wake listeners if another connection has written. Return False if SQLite did not answer."""
         try:
             version = await self._writer.run(lambda db: int(db.execute("PRAGMA data_version").fetchone()[0]))
         except StoreError:

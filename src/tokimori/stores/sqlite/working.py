@@ -136,9 +136,9 @@ _told = rows.row_writer(Change, "token", *rows.names_of(_TOLD), "run_id", detail
 
 @lru_cache(maxsize=64)
 def _writing(differing: tuple[str, ...], *, ends: bool) -> str:
-    """Return one statement for a whole batch: each step of a statement gives up the GIL, which costs.
+    """Return one statement that writes a whole batch: each step gives up the GIL, and that costs time.
 
-    JSON has only these columns; a value shared by all runs is a parameter, as reading JSON costs more than writing.
+    Columns that differ come as JSON. A value of all runs is a parameter, as reading JSON costs time, too.
     """
     new = {name: f"change.value ->> {differing.index(name)}" if name in differing else "?" for name in _SETTLED}
     # If a settle knows none of these, those of the run stay.
@@ -161,13 +161,13 @@ def claim(db: sqlite3.Connection, claim: Claim, now: Moment) -> tuple[list[Claim
 
 
 def _taken(db: sqlite3.Connection, claim: Claim) -> list[Claimed]:
-    """Return the runs that this same claim has taken before, and its node still owns."""
+    """Return the runs that the same claim got before a lost answer, if its node still owns them."""
     ours = db.execute(f'{CLAIMED} AND r.node_id = ? AND r.claim_id = ? ORDER BY r."rank", r.id', (claim.node, claim.id))
     return rows.all_claimed(ours.fetchall())
 
 
 def _take(db: sqlite3.Connection, claim: Claim, now: Moment) -> bool:
-    """Walk the ready runs in order: those that fit are claimed, the others join a line. Return if it was cut short."""
+    """Claim the ready runs that fit, in order, and send each other run to a line. Return if a bound cut this short."""
     known, taken, misplaced, large, is_cut = SqliteLines(db), list[RunId](), list[RunId](), 0, False
     admission, most = Admission(known), claim.limit + MOST_EXAMINED
     paused, rates = lines.stops_and_rates(db)
@@ -200,7 +200,7 @@ def _take(db: sqlite3.Connection, claim: Claim, now: Moment) -> bool:
 def _ready(
     db: sqlite3.Connection, lanes: Sequence[Lane], skip: int, rates: Collection[str]
 ) -> Generator[Ready, None, None]:
-    """Yield the ready runs of these lanes in one order, read as far as they are asked for."""
+    """Yield the ready runs of all these lanes in order of rank. No more is read than the caller takes."""
     heads = db.execute(_HEADS, (json.dumps(lanes),)).fetchall()
     with ExitStack() as stack:
         walks = [stack.enter_context(closing(_of_lane(db, *head, rates=rates))) for head in heads]
@@ -211,7 +211,7 @@ def _ready(
 def _of_lane(
     db: sqlite3.Connection, rank: int, run_id: RunId, lane: Lane, *, rates: Collection[str]
 ) -> Generator[Row, None, None]:
-    """Yield the place of its first ready run, and then the runs: a caller that stops there opens no cursor."""
+    """Yield the place of the first ready run of a lane, then its runs. The cursor is opened with the first run."""
     yield rank, run_id
     ready = _READY_BY_RATE if rate_of_queue(queue_of(lane)) in rates else _READY
     with closing(db.execute(ready, (lane,))) as cursor:
