@@ -13,11 +13,9 @@ from tokimori.clock import Moment, parse_moment, to_datetime
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.reasons import Why
 from tokimori.service.shown import Durations
-from tokimori.service.views.jobs import CountView, EdgeView, SkipView
-from tokimori.service.views.ledger import LedgerView, VerifiedView
+from tokimori.service.views.jobs import CountView, EdgeView, LedgerView, SkipView, StatisticsView, VerifiedView
 from tokimori.service.views.runs import BackfillView
 from tokimori.service.views.schedules import ExplanationView, NextView
-from tokimori.service.views.statistics import StatisticsView
 
 _SPAN = {"from": "2030-01-01T00:00:00Z", "to": "2030-01-03T00:00:00Z"}
 

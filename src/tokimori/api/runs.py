@@ -22,10 +22,11 @@ from tokimori.service.family_reading import MOST_ORDERED, MOST_RUNS
 from tokimori.service.mutes import USUAL
 from tokimori.service.reasons import Why
 from tokimori.service.runs import MOST_ATTEMPTS
-from tokimori.service.views.failures import FailuresView, MuteView
 from tokimori.service.views.runs import (
     AttemptView,
+    FailuresView,
     FamilyMemberView,
+    MuteView,
     OutputView,
     ParentRunView,
     RunDetailsView,

@@ -83,23 +83,24 @@ from tokimori.service.views.channels import MessagesView as FoundMessages
 from tokimori.service.views.channels import MessageView as Message
 from tokimori.service.views.claims import ClaimedRunView as ClaimedRun
 from tokimori.service.views.claims import HeardView as Heard
-from tokimori.service.views.failures import FailureCauseView as FailureCause
-from tokimori.service.views.failures import FailuresView as FoundFailures
-from tokimori.service.views.failures import MuteView as Mute
 from tokimori.service.views.jobs import CountView as DailyCount
 from tokimori.service.views.jobs import DeletedJobsView as DeletedJobs
 from tokimori.service.views.jobs import FoundJobsView as FoundJobs
 from tokimori.service.views.jobs import JobView as Job
+from tokimori.service.views.jobs import LedgerView as LedgerPage
 from tokimori.service.views.jobs import SkipView as Skip
-from tokimori.service.views.ledger import LedgerView as LedgerPage
-from tokimori.service.views.ledger import VerifiedView as Verified
+from tokimori.service.views.jobs import StatisticsView as Statistics
+from tokimori.service.views.jobs import VerifiedView as Verified
 from tokimori.service.views.nodes import NodeView as NodeRecord
 from tokimori.service.views.queues import PauseView as Pause
 from tokimori.service.views.queues import QueueView as Queue
 from tokimori.service.views.runs import AttemptView as AttemptDetails
 from tokimori.service.views.runs import BackfillView as Backfill
+from tokimori.service.views.runs import FailureCauseView as FailureCause
+from tokimori.service.views.runs import FailuresView as FoundFailures
 from tokimori.service.views.runs import FamilyMemberView as FamilyMember
 from tokimori.service.views.runs import FoundRunsView as FoundRuns
+from tokimori.service.views.runs import MuteView as Mute
 from tokimori.service.views.runs import ParentRunView as ParentRun
 from tokimori.service.views.runs import RequestedRunView as Asked
 from tokimori.service.views.runs import RunDetailsView as RunDetails
@@ -109,7 +110,6 @@ from tokimori.service.views.schedules import ExplanationView as Explanation
 from tokimori.service.views.schedules import NextView as Next
 from tokimori.service.views.semaphores import SemaphoreView as SemaphoreDetails
 from tokimori.service.views.sets import SetView as SetState
-from tokimori.service.views.statistics import StatisticsView as Statistics
 
 __all__ = [
     "Alarm",

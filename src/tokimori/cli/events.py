@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from tokimori.cli.command import Command, options
-from tokimori.cli.completing import job_ids
+from tokimori.cli.completion import job_ids
 from tokimori.cli.moment import moment_ago
 from tokimori.cli.output import local, print_json, print_lines, print_notice, printable
 from tokimori.cli.session import in_service

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokimori.cli.command import Group, options
-from tokimori.cli.completing import zones
+from tokimori.cli.completion import zones
 from tokimori.cli.output import print_json, print_notice, print_text
 from tokimori.cli.session import in_service
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Command, options
-from tokimori.cli.completing import job_ids
+from tokimori.cli.completion import job_ids
 from tokimori.cli.ending import DONE, RUN_FAILED
 from tokimori.cli.moment import AGO, moment_ago
 from tokimori.cli.output import local, print_json, print_lines, print_notice

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokimori.cli.command import Command, options
-from tokimori.cli.completing import job_ids
+from tokimori.cli.completion import job_ids
 from tokimori.cli.job_printing import next_cell, shown_value
 from tokimori.cli.listing import Row, listing, print_list
 from tokimori.cli.output import NOTHING, print_fields, print_json, print_lines, print_text
@@ -58,7 +58,7 @@ def stats(job_id: str) -> None:
 
     Counts are those of all days, pruned ones too; times are those of its newest 1,000 ended runs.
     """
-    from tokimori.service.views.statistics import StatisticsView
+    from tokimori.service.views.jobs import StatisticsView
 
     async def act(service: "Service") -> "tuple[Statistics, Moment]":
         return await service.jobs.stats(job_id), await service.db.now()

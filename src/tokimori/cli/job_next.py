@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Command, Group, options
-from tokimori.cli.completing import zones
+from tokimori.cli.completion import zones
 from tokimori.cli.moment import AHEAD
 from tokimori.cli.output import local, print_json, print_lines, print_notice
 from tokimori.cli.session import Absent, in_service, load

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from tokimori.cli.command import arguments_given
-from tokimori.cli.completing import zones
+from tokimori.cli.completion import zones
 from tokimori.cli.moment import AHEAD, Length
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput

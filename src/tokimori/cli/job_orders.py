@@ -1,4 +1,4 @@
-"""`tokimori job pause`, `resume`, `resolve`: of one job, or of all that match; `rewind`, `copy` and `rename`."""
+"""`tokimori job pause`, `resume`, `resolve`: of a job, or of all that match; `delete`, `cancel`, `rename`, others."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ import click
 
 from tokimori.cli.bulk import confirm, for_each_matching, is_pattern, yes_option
 from tokimori.cli.command import Command, options
-from tokimori.cli.completing import job_ids
+from tokimori.cli.completion import job_ids
 from tokimori.cli.ending import DONE, RUN_FAILED
 from tokimori.cli.job_printing import print_job
 from tokimori.cli.output import print_json, print_lines, print_notice
@@ -192,3 +192,29 @@ def rename(job_id: str, new_id: str) -> None:
     Its runs so far stay under the old id. After an interruption the job stays paused; repeat the command.
     """
     print_job(f"renamed {job_id} to", in_service(lambda service: service.jobs.rename(job_id, new_id)))
+
+
+@click.command("cancel", cls=Command)
+@_job
+@click.option("--reason", metavar="TEXT", default="cancelled by hand", show_default=True, help="Kept with the runs.")
+def cancel_job(job_id: str, reason: str) -> None:
+    """Cancel all unfinished runs of a job, on every node. The job itself goes on."""
+    cancelled = in_service(lambda service: service.jobs.cancel(job_id, reason))
+    if options().as_json:
+        print_json({"job_id": job_id, "cancelled": cancelled})
+    else:
+        print_lines(f"{cancelled} run{'' if cancelled == 1 else 's'} of {job_id} cancelled")
+
+
+@click.command("restart", cls=Command)
+@_job
+def restart_job(job_id: str) -> None:
+    """Restart all running runs of a job: their attempts are ended, and the runs begin anew."""
+    from tokimori.service.views.runs import RunView
+
+    runs = in_service(lambda service: service.jobs.restart(job_id))
+    if options().as_json:
+        print_json([RunView.made(run) for run in runs])
+    else:
+        print_lines(*(f"run {run.id}: its node begins it anew" for run in runs))
+        print_lines(f"{len(runs)} run{'' if len(runs) == 1 else 's'} of {job_id} restarted")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Command, options
-from tokimori.cli.completing import job_ids
+from tokimori.cli.completion import job_ids
 from tokimori.cli.job_printing import SHOWN_MOMENTS, masked, shown_value
 from tokimori.cli.output import local, print_fields, print_json, print_lines, print_notice
 from tokimori.cli.session import in_service

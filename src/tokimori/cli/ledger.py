@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Command, options
-from tokimori.cli.completing import job_ids
+from tokimori.cli.completion import job_ids
 from tokimori.cli.ending import DONE, RUN_FAILED
 from tokimori.cli.moment import past_or_none
 from tokimori.cli.output import local, print_json, print_lines, print_notice
@@ -40,7 +40,7 @@ def ledger(job_id: str, first: str | None, last: str | None, count: int) -> None
 
     With `-o jsonl` each line is a JSON object.
     """
-    from tokimori.service.views.ledger import LineView
+    from tokimori.service.views.jobs import LineView
 
     async def act(service: "Service") -> "tuple[Job, list[LedgerLine], Moment | None]":
         since, until = await _range(service, first, last)
@@ -84,7 +84,7 @@ def verify(job_ids: tuple[str, ...], first: str | None, last: str | None) -> int
     Others are listed, and the exit code is then 1. Occurrences before a job's last change can't be checked, as its old
     schedule is not stored.
     """
-    from tokimori.service.views.ledger import VerifiedView
+    from tokimori.service.views.jobs import VerifiedView
 
     async def act(service: "Service") -> "list[Verified]":
         since, until = await _range(service, first, last)

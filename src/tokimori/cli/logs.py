@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Command, options
-from tokimori.cli.completing import job_ids
+from tokimori.cli.completion import job_ids
 from tokimori.cli.moment import past_or_none
 from tokimori.cli.output import print_json, print_lines, print_notice
 from tokimori.cli.session import in_service

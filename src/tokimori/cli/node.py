@@ -1,15 +1,16 @@
 """`tokimori node …`"""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from tokimori.cli.command import Group, options
+from tokimori.cli.command import Command, Group, options
 from tokimori.cli.listing import Row, listing, print_list
 from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import in_service, load
 from tokimori.cli.table import At, Id, State
+from tokimori.errors import InvalidInput, NotFound
 from tokimori.ports.nodes import NodeState
 
 if TYPE_CHECKING:
@@ -20,13 +21,15 @@ node = Group(
     "node",
     help="Nodes: the processes that take part.",
     nouns={
-        "drain": ("tokimori.cli.orders:drain", "Let a node take no new runs; what it runs goes on."),
-        "resume": ("tokimori.cli.orders:resume", "Let a node take runs again."),
-        "stop": ("tokimori.cli.orders:stop", "Shut down a node, wherever it is."),
+        "drain": ("tokimori.cli.node:drain", "Let a node take no new runs; what it runs goes on."),
+        "resume": ("tokimori.cli.node:resume", "Let a node take runs again."),
+        "stop": ("tokimori.cli.node:stop", "Shut down a node, wherever it is."),
     },
     sections={"Look": ("list", "address"), "Order": ("drain", "resume", "stop")},
 )
 
+_node = click.argument("node_id", metavar="ID", required=False)
+_all = click.option("--all", "all_nodes", is_flag=True, help="All nodes that live now.")
 _COLUMNS = ("ID", "KIND", "STATE", "HOST", "PID", "CONCURRENCY", "STARTED", "LEFT", "LABELS")
 _SPARE = ("CONCURRENCY", "PID", "LEFT", "KIND")
 """What a narrow terminal does without, the first one first."""
@@ -76,7 +79,6 @@ def address(*, header: bool) -> None:
 
     Anybody who reads it may run commands as the user of the node.
     """
-    from tokimori.errors import NotFound
     from tokimori.node.open_doors import entry, open_doors
     from tokimori.node.secret_file import secret_of
 
@@ -95,3 +97,65 @@ def address(*, header: bool) -> None:
         print_json(found)
     else:
         print_lines(*found)
+
+
+@click.command("drain", cls=Command)
+@_node
+@_all
+def drain(node_id: str | None, *, all_nodes: bool) -> None:
+    """Stop a node from taking new runs, until `node resume` or its next start. Its runs go on."""
+    _order(node_id, lambda service, node: service.nodes.drain(node), "takes no new runs", all_nodes=all_nodes)
+
+
+@click.command("resume", cls=Command)
+@_node
+@_all
+def resume(node_id: str | None, *, all_nodes: bool) -> None:
+    """Let a node take runs again."""
+    _order(node_id, lambda service, node: service.nodes.resume(node), "takes runs again", all_nodes=all_nodes)
+
+
+@click.command("stop", cls=Command)
+@_node
+@_all
+@click.option("--now", is_flag=True, help="End its runs and hand them back, instead of letting them finish.")
+def stop(node_id: str | None, *, all_nodes: bool, now: bool) -> None:
+    """Shut down a node: its runs get its grace to finish. What starts nodes, such as systemd, may start it again."""
+    _order(node_id, lambda service, node: service.nodes.stop(node, now=now), "stops", all_nodes=all_nodes)
+
+
+def _order(
+    node_id: str | None,
+    act: "Callable[[Service, str | None], Awaitable[Sequence[NodeRecord]]]",
+    told: str,
+    *,
+    all_nodes: bool,
+) -> None:
+    from tokimori.service.views.nodes import NodeView
+
+    if (node_id is None) is not all_nodes:
+        message = "node: say which one: its ID, or --all"
+        raise InvalidInput(message, field="node", value=node_id, allowed="an ID (see `tokimori node list`), or --all")
+
+    async def order(service: "Service") -> "Sequence[NodeRecord]":
+        return await act(service, None if node_id is None else await _whole(service, node_id))
+
+    nodes = in_service(order)
+    if options().as_json:
+        print_json([NodeView.made(node) for node in nodes])
+        return
+    print_lines(*(f"node {node.id} on {node.host} {told}" for node in nodes))
+    if not nodes:
+        print_lines("no node is alive")
+
+
+async def _whole(service: "Service", text: str) -> str:
+    """Return the id of the only living node whose id begins so. Raises `NotFound`, and `InvalidInput` if several do."""
+    found = [each.id for each in await service.nodes.list() if each.runs_jobs and each.id.startswith(text.lower())]
+    if len(found) > 1:
+        message = f"node: the ids of several nodes begin with {text!r}: {', '.join(found[:5])}"
+        raise InvalidInput(message, field="node", value=text, allowed="more of the id")
+    if not found:
+        message = f"no node that is alive has an id that begins with {text!r}"
+        raise NotFound(message, field="node", value=text, allowed="See `tokimori node list`.")
+    return found[0]

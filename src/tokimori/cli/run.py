@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tokimori.cli.command import Group, options
-from tokimori.cli.completing import run_ids
+from tokimori.cli.command import Command, Group, options
+from tokimori.cli.completion import run_ids
 from tokimori.cli.output import local, print_fields, print_json, print_lines
-from tokimori.cli.run_id import with_run
 from tokimori.cli.run_list import job_shown
+from tokimori.cli.session import with_run
 from tokimori.cli.table import At, Id, State, lasted, print_table
 from tokimori.errors import InvalidInput
 from tokimori.model.transitions import ENDS, RunState
@@ -39,9 +39,9 @@ run = Group(
         "mutes": ("tokimori.cli.run_failures:mutes", "List the causes of failures that are muted."),
         "logs": ("tokimori.cli.run_logs:logs", "Print what a run wrote; -f goes on until its end."),
         "report": ("tokimori.cli.run_report:report", "Report, from within a run, how it ended."),
-        "bulk": ("tokimori.cli.many:bulk_runs", "Give one order for all runs that filters find, after a look at them."),
-        "restart": ("tokimori.cli.orders:restart_run", "End a running attempt; the run begins anew."),
-        "signal": ("tokimori.cli.orders:signal_run", "Tell the function of a running run a word."),
+        "bulk": ("tokimori.cli.bulk:bulk_runs", "Give one order for all runs that filters find, after a look at them."),
+        "restart": ("tokimori.cli.run:restart_run", "End a running attempt; the run begins anew."),
+        "signal": ("tokimori.cli.run:signal_run", "Tell the function of a running run a word."),
         "why": ("tokimori.cli.why:why_run", "Say what keeps a run from starting, and the command that mends it."),
     },
     sections={
@@ -297,3 +297,31 @@ def _print_details(details: "RunDetails", reasons: "Sequence[Reason]") -> None:
             rows,
             spare=_SPARE_OF_ATTEMPTS,
         )
+
+
+@click.command("restart", cls=Command)
+@click.argument("run_id", metavar="ID", shell_complete=run_ids)
+def restart_run(run_id: str) -> None:
+    """Restart a running run: its attempt is ended, counts for nothing, and the run begins anew on some node."""
+    _print_order(with_run(run_id, lambda service, whole: service.runs.restart(whole)), "begins it anew")
+
+
+@click.command("signal", cls=Command, examples=(('run signal 01a2141f reload --data \'{"level": "debug"}\'', ""),))
+@click.argument("run_id", metavar="ID", shell_complete=run_ids)
+@click.argument("name")
+@click.option("--data", metavar="JSON", help="What the function gets with it.")
+def signal_run(run_id: str, name: str, data: str | None) -> None:
+    """Send a signal to the function of a running run, which receives it by `task.on_signal(NAME, …)`."""
+    from tokimori.cli.channels import json_in
+
+    value = None if data is None else json_in("data", data)
+    _print_order(with_run(run_id, lambda service, whole: service.runs.signal(whole, name, value)), f"tells it {name}")
+
+
+def _print_order(run: "Run", what: str) -> None:
+    from tokimori.service.views.runs import RunView
+
+    if options().as_json:
+        print_json(RunView.made(run))
+    else:
+        print_lines(f"run {run.id} is {run.state}; its node {what}")

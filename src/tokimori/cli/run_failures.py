@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokimori.cli.command import Command, options
-from tokimori.cli.completing import job_ids
+from tokimori.cli.completion import job_ids
 from tokimori.cli.moment import AGO, past_or_none
 from tokimori.cli.output import local, print_json, print_lines, print_notice
 from tokimori.cli.session import in_service
@@ -41,7 +41,7 @@ _BARS = " ▁▂▃▄▅▆▇█"
 @click.option("--before", metavar="RUN", help="Only runs older than this one.")
 def failures(*, since: str | None, until: str | None, before: str | None, **traits: Any) -> None:
     """Show failed runs by cause: their number, jobs, times, and the newest run of each cause."""
-    from tokimori.service.views.failures import FailuresView
+    from tokimori.service.views.runs import FailuresView
 
     async def act(service: "Service") -> "tuple[str, FoundFailures]":
         found = await service.runs.failures(
@@ -103,7 +103,7 @@ def unmute(cause: str) -> None:
 @click.command("mutes", cls=Command)
 def mutes() -> None:
     """List the causes of failures that are muted: until when, by whom and why."""
-    from tokimori.service.views.failures import MuteView
+    from tokimori.service.views.runs import MuteView
 
     async def act(service: "Service") -> "tuple[str, Sequence[Mute]]":
         return service.time_zone, await service.runs.mutes()
@@ -117,7 +117,7 @@ def mutes() -> None:
 
 
 def _print_mute(found: "Mute | None", text: str) -> None:
-    from tokimori.service.views.failures import MuteView
+    from tokimori.service.views.runs import MuteView
 
     if options().as_json:
         print_json(None if found is None else MuteView.made(found))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from tokimori.cli.command import Command, options
-from tokimori.cli.completing import job_ids
+from tokimori.cli.completion import job_ids
 from tokimori.cli.listing import Listed, listing, print_list, rows_of
 from tokimori.cli.moment import AGO, past_or_none
 from tokimori.cli.output import print_notice

@@ -206,3 +206,12 @@ def user_name() -> str | None:
         return getpass.getuser()
     except (KeyError, OSError):
         return None
+
+
+def with_run(text: str, act: Callable[["Service", str], Awaitable[_T]]) -> _T:
+    """Return the result of `act`, which gets the service and the whole id of the run that is meant."""
+
+    async def in_it(service: "Service") -> _T:
+        return await act(service, await service.runs.whole_id(text))
+
+    return in_service(in_it)

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import options
-from tokimori.cli.completing import job_ids, run_ids
+from tokimori.cli.completion import job_ids, run_ids
 from tokimori.cli.output import print_json, print_lines
-from tokimori.cli.run_id import with_run
-from tokimori.cli.session import in_service
+from tokimori.cli.session import in_service, with_run
 
 if TYPE_CHECKING:
     from tokimori.service.reasons import Why

@@ -26,7 +26,7 @@ from tokimori.service.given import moment_of
 from tokimori.service.mutes import RunMutes
 from tokimori.service.operation import M, operation
 from tokimori.service.sight import OPEN, Sight, jobs_within
-from tokimori.service.views.failures import FailuresView
+from tokimori.service.views.runs import FailuresView
 
 MOST_FAILURES = 3_000
 """So many failed runs are looked at for one answer."""

@@ -37,12 +37,18 @@ from tokimori.service.queues import binding
 from tokimori.service.reasons import Why
 from tokimori.service.shown import Facts, Shown
 from tokimori.service.sight import JOB, OPEN, Sight, no_job
-from tokimori.service.views.jobs import CountView, FoundJobsView, JobView, SkipView
-from tokimori.service.views.ledger import LedgerView, VerifiedView
+from tokimori.service.views.jobs import (
+    CountView,
+    FoundJobsView,
+    JobView,
+    LedgerView,
+    SkipView,
+    StatisticsView,
+    VerifiedView,
+)
 from tokimori.service.views.outside import list_of
 from tokimori.service.views.queues import PauseView
 from tokimori.service.views.schedules import ExplanationView
-from tokimori.service.views.statistics import StatisticsView
 from tokimori.service.why.job import overdue, what_is_lost, why_job
 from tokimori.service.why.reader import WhyReader
 from tokimori.service.why.reading import WhyReading

@@ -19,8 +19,8 @@ from tokimori.service.given import Span, seconds_of
 from tokimori.service.ground import Caller, Ground
 from tokimori.service.operation import OUTCOME, M, operation
 from tokimori.service.sight import OPEN, WHOLE, Sight
-from tokimori.service.views.failures import MuteView
 from tokimori.service.views.outside import list_of, maybe
+from tokimori.service.views.runs import MuteView
 
 USUAL, LONGEST = "7d", 90 * DAY
 

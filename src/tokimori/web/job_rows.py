@@ -23,9 +23,8 @@ from tokimori.service.graph import how
 from tokimori.service.job_writer import schedule_for
 from tokimori.service.why.stops import stopped
 from tokimori.web.pictures import BARS, bars, median_of
-from tokimori.web.times import Time
 from tokimori.web.visit import Visit
-from tokimori.web.words import duration
+from tokimori.web.words import Time, duration
 
 WORST_FIRST: Final = (
     *("parked", "overdue", "failing", "held", "approval", "blocked", "running", "ready"),

@@ -12,9 +12,8 @@ from tokimori.service.asking import MOST_LISTED
 from tokimori.web.addresses import path
 from tokimori.web.filters import Chip, chips, typed, words
 from tokimori.web.screen import Moved
-from tokimori.web.times import Time
 from tokimori.web.visit import Visit
-from tokimori.web.words import short
+from tokimori.web.words import Time, short
 
 SHOWN: Final = 100
 """Rows of a page."""

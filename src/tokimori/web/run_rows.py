@@ -8,9 +8,8 @@ from tokimori.model.cause import cause_in
 from tokimori.model.run import LONG, NEVER, Run, asked_by, asked_in_words, never_begun
 from tokimori.model.transitions import BEFORE_START, ENDS, RunState
 from tokimori.service.runs import RunSummary
-from tokimori.web.times import Time, lasted
 from tokimori.web.visit import Visit
-from tokimori.web.words import clock_time, short
+from tokimori.web.words import Time, clock_time, lasted, short
 
 LONGEST_SAID = 500
 """Bytes of the texts of runs that a list reads; of longer ones it says nothing."""

@@ -10,7 +10,7 @@ from tokimori.service.service import Service
 from tokimori.web.addresses import address
 from tokimori.web.kept import Kept
 from tokimori.web.reader import Reader
-from tokimori.web.times import Time, reread, time_of
+from tokimori.web.words import Time, reread, time_of
 
 MOST_CHARACTERS = 500
 """Characters of a filter in an address."""

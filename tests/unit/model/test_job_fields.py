@@ -14,7 +14,7 @@ import tokimori
 from docs.made import job_fields
 from tests.unit.api.test_docs import ALL
 from tokimori.api.document import document
-from tokimori.cli.job_add import add
+from tokimori.cli.job_edit import add
 from tokimori.cli.job_options import SPELLINGS
 from tokimori.client.client import Client
 from tokimori.client.client import open as open_client

@@ -11,13 +11,16 @@ from msgspec.structs import asdict
 
 from tokimori.model.ids import JobId
 from tokimori.model.job import Definition, JobState, Terms
+from tokimori.model.ledger import Fate
 from tokimori.model.policies import Retry
 from tokimori.model.run import SkipReason
+from tokimori.model.statistics import Sizes
 from tokimori.model.target import Unreadable
+from tokimori.model.transitions import RunState
 from tokimori.service.definitions import JobFields, target_fields
 from tokimori.service.finding import Paged
 from tokimori.service.reasons import Reason
-from tokimori.service.views.outside import Outside, Sources
+from tokimori.service.views.outside import Length, Outside, Sources
 from tokimori.service.views.queues import PauseView
 from tokimori.service.views.runs import RunView
 
@@ -135,3 +138,76 @@ class CountView(Outside, frozen=True, kw_only=True):
 def _retry_view(retry: Retry) -> RetryView:
     """Return the view of a policy. Cached, as most jobs have one of few."""
     return RetryView(**asdict(retry))
+
+
+class QuantilesView(Outside, frozen=True, kw_only=True):
+    """Seconds of some runs: the 50th, 95th and 99th percentile (by the nearest rank), and the most."""
+
+    p50: Length
+    p95: Length
+    p99: Length
+    most: Length
+
+
+class DayView(Outside, frozen=True, kw_only=True):
+    """Number of runs by end on one day (UTC), and of skipped occurrences."""
+
+    day: date
+    succeeded: int
+    failed: int
+    cancelled: int
+    skipped: int
+
+
+class StatisticsView(Outside, frozen=True, kw_only=True):
+    """Statistics of a job. `duration` and `lateness` are seconds of its newest `measured` ended runs, as `by_hour` is.
+
+    `cpu` (seconds of processors) and `memory` (bytes at the peak) are of the last attempts whose cost is known.
+    `by_hour`: how many of them started in each hour on the clocks of the job's zone. `by_day`: the newest 30 days on
+    which anything happened. `more`: the job has more rows than are counted.
+    """
+
+    job_id: str
+    outcomes: dict[str, int]
+    more: bool
+    success_rate: float | None
+    measured: int
+    duration: QuantilesView | None
+    lateness: QuantilesView | None
+    cpu: QuantilesView | None
+    memory: Sizes | None
+    by_hour: tuple[int, ...]
+    by_day: tuple[DayView, ...]
+
+
+class LineView(Outside, frozen=True, kw_only=True):
+    """One occurrence, or `count` of them from `first` to `last` with the same `fate` and without runs.
+
+    A run has its id, state and `origin`, a skip its reason.
+    """
+
+    first: datetime
+    last: datetime
+    count: int
+    fate: Fate
+    run_id: str | None
+    state: RunState | None
+    origin: str | None
+    reason: SkipReason | None
+
+
+class LedgerView(Outside, frozen=True, kw_only=True):
+    """Lines, oldest first. `next` is the first occurrence of the next page; null: there are no more."""
+
+    lines: tuple[LineView, ...]
+    next: datetime | None
+
+
+class VerifiedView(Outside, frozen=True, kw_only=True):
+    """Number of occurrences by fate (`fates`), of those that do not fit (`wrong`), and the first lines of these."""
+
+    job_id: str
+    wrong: int
+    fates: dict[str, int]
+    faults: tuple[LineView, ...]
+    next: datetime | None

@@ -22,8 +22,8 @@ from tokimori.web.pictures import histogram
 from tokimori.web.run_rows import is_stock
 from tokimori.web.screen import Act, Field, Given, Receipt, Screen, Shown
 from tokimori.web.screens import jobs, runs
-from tokimori.web.times import Time
 from tokimori.web.visit import Visit
+from tokimori.web.words import Time
 
 NAMES: Final = ("job", "queue", "owner", "label")
 SHOWN: Final = 40

@@ -15,8 +15,8 @@ from tokimori.web.pictures import BARS
 from tokimori.web.run_rows import LONGEST_SAID, cause, run_rows
 from tokimori.web.screen import Screen, Shown
 from tokimori.web.tabs import changes, definition, occurrences, runs, schedule, trends
-from tokimori.web.times import Time
 from tokimori.web.visit import Visit
+from tokimori.web.words import Time
 
 TABS: Final[Mapping[str, Callable[[Visit, Job], Awaitable[Mapping[str, object]]]]] = MappingProxyType(
     {

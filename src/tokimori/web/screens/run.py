@@ -19,9 +19,8 @@ from tokimori.web.pictures import Lane, Span, waterfall
 from tokimori.web.run_rows import cause, is_stock, run_row
 from tokimori.web.screen import Screen, Shown
 from tokimori.web.screens.graph import family_of
-from tokimori.web.times import Time, lasted
 from tokimori.web.visit import Visit
-from tokimori.web.words import duration
+from tokimori.web.words import Time, duration, lasted
 
 LANES_SHOWN: Final = 12
 _TONES: Final = {"failed": "bad", "lost": "bad", "running": "busy"}

@@ -8,8 +8,8 @@ import msgspec
 from tokimori.model.job import Job
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.audit import Recorded
-from tokimori.web.times import Time
 from tokimori.web.visit import Visit
+from tokimori.web.words import Time
 
 SHOWN: Final = 50
 MOST_PAGES: Final = 3
