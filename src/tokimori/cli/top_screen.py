@@ -171,13 +171,18 @@ def _foot(console: "Console", state: State) -> str:
 
 
 def _rooms(tables: Sequence[Listing], height: int) -> Iterator[tuple[Listing, int]]:
-    """Yield each table that has rows with the number of rows for which there is room; what one leaves, others get."""
+    """Yield each table that has rows with the number of rows for which there is room.
+
+    Each has an equal share, and the first ones get what others leave.
+    """
     found = [each for each in tables if each.rows] or list(tables[:1])
     left = height - _HEADINGS * len(found)
-    for place, listing in enumerate(found):
-        room = max(1, min(len(listing.rows), left // (len(found) - place)))
-        left -= room
-        yield listing, room
+    rooms = [max(1, min(len(each.rows), left // max(1, len(found)))) for each in found]
+    left -= sum(rooms)
+    for listing, room in zip(found, rooms, strict=True):
+        more = max(0, min(len(listing.rows) - room, left))
+        left -= more
+        yield listing, room + more
 
 
 def _table(console: "Console", seen: Content, listing: Listing, state: State, room: int) -> None:

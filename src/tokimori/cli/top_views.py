@@ -26,7 +26,7 @@ MOST_FILTERED = 1_000
 """Jobs among which a filter looks."""
 MOST_MOMENTS = 500
 """Firings that the plan shows."""
-_RUNNING, _NEEDS, _LAST, _NEXT = 50, 20, 10, 5
+_RUNNING, _NEEDS, _LAST, _NEXT = 50, 20, 10, 30
 """Running runs with their progress, needs of a kind, bars of a job, and moments that come next."""
 _LONGEST = 500
 """Bytes of an error that are read."""
@@ -102,7 +102,7 @@ async def _needs(service: "Service", held: "Sequence[Run]") -> Listing:
     parked = {row.subject.job for row in found}
     for run in await _failing(service):
         if run.job_id not in parked:
-            cells = (StateCell("failing"), run.job_id, At(run.ended, ""), _first_line(run.error))
+            cells = (StateCell("failing"), run.job_id, At(run.ended, ""), _why(run))
             found.append(Row(Subject(run.id, run.job_id, runs=False), cells))
     for run in held[:_NEEDS]:
         cells = (StateCell("held"), run.job_id, At(run.due, ""), f"run {run.id[-8:]} waits to be resumed")
@@ -119,8 +119,10 @@ async def _failing(service: "Service") -> "Sequence[Run]":
     return [newest[job_id] for job_id, run in ended.items() if run is not None and run.id == newest[job_id].id]
 
 
-def _first_line(text: str | None) -> str:
-    return (text or "").strip().partition("\n")[0] or "it says no more"
+def _why(run: "Run") -> str:
+    from tokimori.model.cause import cause_in
+
+    return cause_in(run) or (run.error or "").strip().partition("\n")[0] or "it says no more"
 
 
 async def _running(service: "Service", runs: "Sequence[Run]", hosts: "Mapping[NodeId, str]", now: Moment) -> Listing:

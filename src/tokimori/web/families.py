@@ -10,8 +10,8 @@ from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId
 from tokimori.web.words import written
 
-WIDE, HIGH, STEP, ROW, TOP = 178, 42, 228, 56, 24
-"""Sizes of a node, how far columns and rows are from each other, and the place of a family's name."""
+WIDE, HIGH, STEP, ROW, TOP = 178, 42, 208, 56, 24
+"""Sizes of a node, how far columns (four fit 1,024 pixels) and rows are apart, and the place of a family's name."""
 MOST_LETTERS: Final = 24
 MOST_PASSED: Final = 6
 """An edge over more columns goes straight."""

@@ -144,7 +144,8 @@ def _failure_labels(minutes: Sequence[Minute], since: int, scale: float, base: i
     for each in sorted((each for each in minutes if each.failed), key=lambda minute: -minute.failed):
         if len(labelled) < MOST_TOLD and all(abs(each.at - other.at) >= 10 * MINUTE for other in labelled):
             labelled.append(each)
-            y = base - round(each.runs * scale, 1) - 5
+            below = max(other.runs for other in minutes if abs(other.at - each.at) <= 2 * MINUTE)
+            y = max(9, base - round(below * scale, 1) - 5)  # above its neighbours, over which the words reach
             place = f'x="{_percent(each.at, since)}%" y="{y}"'
             is_near = any(abs(each.at - other.at) < 20 * MINUTE for other in apart)
             apart += [] if is_near else [each]

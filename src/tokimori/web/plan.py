@@ -50,6 +50,7 @@ class Lane(NamedTuple):
     """A lane: its ticks, and how many firings are to come.
 
     `is_dense`: these are more than one can see. `off` are days on which nothing fires, and `note` says what stops it.
+    `unread` is the stretch before the first run that is drawn, in which there may be more runs.
     """
 
     name: str
@@ -60,6 +61,12 @@ class Lane(NamedTuple):
     is_dense: bool
     off: Sequence[tuple[Moment, Moment]]
     note: str = ""
+    unread: tuple[Moment, Moment] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether there is nothing to draw."""
+        return not (self.ticks or self.number or self.off or self.note)
 
 
 def firings(schedule: Schedule, after: Moment, through: Moment) -> tuple[Sequence[Moment], int]:
@@ -225,6 +232,8 @@ def _lane(lane: Lane, window: Window, y: int) -> Iterator[str]:
     if lane.is_dense:
         yield _rect("next", (max(window.now, window.first), window.last), window, (y + 19, 5))
         yield f'<text class="halo" x="{x}%" dx="6" y="{y + 14}">{written(lane.says)}: {lane.number:,} to come</text>'
+    if lane.unread:
+        yield _rect("f ok", lane.unread, window, (y + 19, 5), "<title>earlier runs, not one by one</title>")
     for tick in lane.ticks:
         if lane.is_dense and not tick.tone:
             continue

@@ -200,6 +200,25 @@ async def test_views_show_what_the_page_shows(world: World) -> None:
         assert wanted in "\n".join(drawn(await look(world.service, state), state))
 
 
+def test_the_first_tables_get_what_others_leave() -> None:
+    """Each has its share; what one does not need goes to the first that needs it, and none of the screen is left."""
+
+    def listed(title: str, number: int) -> Listing:
+        return Listing(title, ("JOB",), [Row(Subject(None, f"{title}-{n}"), (f"{title}-{n}",)) for n in range(number)])
+
+    tables = [listed("needs", 8), listed("runs", 2), listed("next", 30)]
+    text = " ".join(drawn(Content(NEW_YEAR, "", tables=tables), State()))
+    assert [text.count(f"{each.title}-") for each in tables] == [6, 2, 3]
+
+
+async def test_a_failing_job_says_its_cause(world: World) -> None:
+    """As the page does: an exit code alone is no reason."""
+    await world.add({"noop": True}, "job")
+    await world.trigger("job")
+    await world.work(Failed(error="connection refused: db-3", exit_code=1))
+    assert "exit 1: connection refused: db-#" in " ".join(drawn(await look(world.service, State()), State()))
+
+
 def test_rows_of_one_view_are_never_those_of_another() -> None:
     """Until the new view was looked at nothing can be chosen there, nor searched."""
     seen = Content(NEW_YEAR, "", tables=[Listing("jobs", ("ID",), [Row(A, ("a",))])])

@@ -91,6 +91,8 @@ async def test_the_page_of_a_run_shows_the_steps_behind_it(world: World, tab: Ta
     assert f"load {second.id[-8:]}" in page.text and f"/runs/{second.id}" in page.links()
     assert "total ◌ not made yet" in page.text and f"/runs/{ids[0]}" not in page.links()
     assert "Cancel family" in page.text and "Retry family" not in page.text
+    world.pass_seconds(90)
+    assert "ready for 1 min 30 s" in (await tab.show(f"/runs/{first.id}")).text
     await world.work(*[Succeeded()] * 3)
     page = await tab.show(f"/runs/{first.id}")
     assert page.links().count(f"/runs/{ids[0]}") == 3 and "tell ◌ not made after" in page.text
@@ -127,8 +129,18 @@ async def test_the_page_of_a_run_shows_few_of_many_that_it_has_spawned(world: Wo
     await world.work(spawns_of([("part", None)] * 30))
     parts = await world.service.runs.list(job_id="part")
     page = await tab.show(f"/runs/{run.id}")
+    listed = page.text.partition("Spawned")[2]
+    assert listed.count("ready") == 20 and "And 10 others" in listed
     assert page.text.count("spawned by split") == 8 and "22 more of it are not shown" in page.text
     assert "after split on success" not in page.text and f"run {parts[0].id}" not in page.text
     assert not any(each.get("class") == "s q dash" for _, each in page.all)
     page = await tab.show(f"/runs/{parts[0].id}")
     assert page.text.count("spawned by split") == 1 and f"/runs/{run.id}" in page.links()
+
+
+async def test_jobs_of_a_family_are_listed_in_the_order_in_which_they_run(world: World, tab: Tab) -> None:
+    """Whatever their names are."""
+    for job, parents in (("z", []), ("y", ["z"]), ("a", ["y"])):
+        await add(world, job, parents=[{"job": each} for each in parents])
+    text = (await tab.show("/graph")).text.partition("z and 2 related")[2]
+    assert re.search(r"z .*? y .*?after z.*? a .*?after y", text)

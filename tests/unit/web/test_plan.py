@@ -10,6 +10,7 @@ from tokimori.schedules.days_off import parse_days_off
 from tokimori.schedules.parse import parse_schedule
 from tokimori.web.plan import Lane, Tick, Window, busiest, calendar_file, collisions, days_off, firings, jumps, marks
 from tokimori.web.plan import picture as drawn
+from tokimori.web.screens.plan import RUNS_OF_EACH
 
 
 def at(text: str) -> Moment:
@@ -128,3 +129,24 @@ async def test_each_firing_is_listed_with_its_own_job(world: World, tab: Tab) ->
     await add(world, "late", schedule="0 5 * * *", time_zone="UTC")
     text = (await tab.show("/plan")).text.partition("Firings to come")[2]
     assert re.search(r":00:00 early at 03:00.*:00:00 late at 05:00", text)
+
+
+async def test_lanes_without_a_firing_are_counted_alone(world: World, tab: Tab) -> None:
+    """A job that does not fire in the period has no lane; where none does, that is said."""
+    await add(world, "daily", schedule="0 5 * * *", time_zone="UTC")
+    await add(world, "yearly", schedule="0 5 1 6 *", time_zone="UTC")
+    page = await tab.show("/plan")
+    assert "/jobs/yearly" not in page.links() and "2 jobs, 1 without a firing in this period" in page.text
+    assert "This job does not fire in this period" in (await tab.show("/plan?q=yearly")).text
+
+
+async def test_earlier_runs_that_are_not_read_are_a_thin_line(world: World, tab: Tab) -> None:
+    """Of a frequent job the newest runs alone are read: before them it is not as if nothing had run."""
+    await add(world, "often", max_running=0)
+    await world.service.jobs.update("often", schedule="* * * * *")
+    for _ in range(RUNS_OF_EACH + 1):
+        world.pass_seconds(60)
+        await world.trigger("often")
+        await world.work(Succeeded())
+    thin = [each for each in (await tab.show("/plan")).named("rect") if each.get("height") == "5"]
+    assert [each.get("class") for each in thin] == ["next", "f ok"]

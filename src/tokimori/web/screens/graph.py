@@ -16,7 +16,7 @@ from tokimori.model.transitions import ENDS, RunState
 from tokimori.service.family_reading import MOST_RUNS, FamilyMember
 from tokimori.service.graph import around, how
 from tokimori.web.addresses import path
-from tokimori.web.families import Node, families, picture
+from tokimori.web.families import Node, families, layers, picture
 from tokimori.web.filters import words
 from tokimori.web.job_rows import job_row
 from tokimori.web.pictures import BARS, took
@@ -176,8 +176,13 @@ def _node(visit: Visit, job: JobId, run: Run | None, to: str | None) -> Node:
         return Node(job, to, "no run yet", "q", "◌", "")
     tone, sign = SIGNS.get(run.state, ("q", "◌"))
     length, at = took(run), run.ended or run.started or run.due
-    is_good = length is not None and run.state is RunState.SUCCEEDED
-    return Node(job, to, run.state.value, tone, sign, duration(length or 0) if is_good else distance(at, visit.now))
+    if run.state not in ENDS and at <= visit.now:
+        more = f"for {duration(visit.now - at)}"
+    elif length is not None and run.state is RunState.SUCCEEDED:
+        more = duration(length)
+    else:
+        more = distance(at, visit.now)
+    return Node(job, to, run.state.value, tone, sign, more)
 
 
 def _family(edges: Sequence[Edge], left_out: int, nodes: Mapping[JobId, Node]) -> Family:
@@ -185,8 +190,8 @@ def _family(edges: Sequence[Edge], left_out: int, nodes: Mapping[JobId, Node]) -
     for edge in sorted(edges):
         after.setdefault(edge.parent, [])
         after.setdefault(edge.child, []).append(f"{nodes[edge.parent].id} {how(edge)}")
-    in_order = sorted(after.items(), key=lambda each: (bool(each[1]), each))
-    lines = [(nodes[job], ", ".join(words)) for job, words in in_order]
+    in_order = [job for column in layers(edges) for job in column if job in after]
+    lines = [(nodes[job], ", ".join(after[job])) for job in in_order]
     first = nodes[_first(edges)].id
     name = f"{first} and {len(after) - 1} related" if len(after) > 1 else first
     return Family(name, len(after), partial(picture, edges, nodes.__getitem__), lines, left_out)

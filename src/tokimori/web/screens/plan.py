@@ -54,6 +54,8 @@ async def show(visit: Visit) -> Shown:
     jobs, more = await _jobs(visit, SHOWN)
     runs = await visit.service.runs.last([job.id for job in jobs], RUNS_OF_EACH, longest=0) if jobs else {}
     found = await asyncio.to_thread(_reckoned, jobs, runs, window, kind)
+    idle = sum(lane.is_empty for lane in found.lanes)
+    found = found._replace(lanes=[lane for lane in found.lanes if not lane.is_empty])
     coming = list(islice(to_come(found.lanes), LISTED))
     asked = [(name, value) for name in (*NAMES, "q") for value in visit.all(name)]
     return {
@@ -71,6 +73,7 @@ async def show(visit: Visit) -> Shown:
         "chips": chips(visit, NAMES),
         "file": address("/calendar.ics", asked),
         "jobs": len(jobs),
+        "idle": idle,
         "more": None if more is None else visit.link(after=more),
         "first": visit.link(after=None) if visit.one("after") else None,
     }
@@ -160,6 +163,8 @@ def _lane(job: Job, runs: Sequence[Run], window: Window) -> tuple[Lane, Sequence
     takes = f" · about {duration(usual)}" if usual else ""
     ticks = [_past(run, window) for run in runs[::-1] if window.first <= (run.started or run.due) < window.last]
     ticks = [tick for tick in ticks if tick.first <= window.now]
+    oldest = (runs[-1].started or runs[-1].due) if len(runs) == RUNS_OF_EACH else Moment(0)
+    unread = (Moment(max(window.first, job.created)), Moment(min(oldest, window.last)))
     if count <= MOST_TICKS:
         ticks += [Tick(at, Moment(at + usual), "", f"{clock_time(at, zone, window.now)}{takes}") for at in named]
     return (
@@ -172,6 +177,7 @@ def _lane(job: Job, runs: Sequence[Run], window: Window) -> tuple[Lane, Sequence
             count > MOST_TICKS,
             off,
             _STOPPED.get(job.state, ""),
+            unread if unread[0] < unread[1] else None,
         ),
         named,
     )

@@ -8,6 +8,7 @@ from tokimori.clock import Moment
 from tokimori.errors import NotFound
 from tokimori.model.access_token import Role
 from tokimori.model.approval import awaits_approval, told_of
+from tokimori.model.ids import RunId
 from tokimori.model.parents import ParentRun
 from tokimori.model.run import Run, asked_by, parents_of, shown_due
 from tokimori.model.statistics import cost
@@ -23,6 +24,7 @@ from tokimori.web.visit import Visit
 from tokimori.web.words import Time, duration, lasted
 
 LANES_SHOWN: Final = 12
+SPAWNED_SHOWN: Final = 20
 _TONES: Final = {"failed": "bad", "lost": "bad", "running": "busy"}
 
 
@@ -74,12 +76,22 @@ async def show(visit: Visit) -> Shown:
         "acts_here": (*acts_of(run, visit.reader.role), *acts),
         "approval": run.details.approval and visit.reread(told_of(run.details.approval, zone)),
         "again": path("jobs", run.job_id) is not None and not details.is_job_deleted and run.state in ENDS,
+        "spawned": await _spawned(visit, run),
         "parent": run.parent_id,
         "parents": await _parents(visit, run) if parents_of(run) else (),
         "retry_of": run.details.retry_of,
         "payload": run.payload,
         "result": run.result,
     }
+
+
+async def _spawned(visit: Visit, run: Run) -> Sequence[tuple[RunId, str]]:
+    """Return the first runs that it has spawned with their states; empty for one that is not there or not seen."""
+    found = dict.fromkeys(run.details.spawned.ids(run.id, 0, SPAWNED_SHOWN) if run.details.spawned else (), "")
+    for run_id in found:
+        with suppress(NotFound):
+            found[run_id] = (await visit.service.runs.summaries([run_id]))[0].run.state.value
+    return list(found.items())
 
 
 async def _parents(visit: Visit, run: Run) -> Sequence[ParentRun]:
