@@ -10,6 +10,7 @@ import pytest
 
 from tests.forks import pytest_addoption, pytest_runtestloop  # noqa: F401  # hooks are found here
 from tests.laws import register_profiles
+from tests.programs import forked
 from tests.servers import mariadb, postgres, redis
 from tests.watchdog import Watchdog
 
@@ -107,8 +108,10 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 @pytest.hookimpl
-def pytest_collection_finish() -> None:
-    """Let each collection of garbage pass what stays: ten thousand tests."""
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Share what all processes need; let each collection of garbage pass what stays: ten thousand tests."""
+    if session.config.option.forks and any(TESTS / "integration" in item.path.parents for item in session.items):
+        forked.load()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)  # else a tenth of the processor's time goes there
 

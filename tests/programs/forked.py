@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -172,33 +173,56 @@ def _starter() -> _Starter:
     return _Starter()
 
 
+def load() -> None:
+    """Begin to load the program, once for this process and those that it forks."""
+    _starter()
+
+
 def _serve(orders: socket.socket) -> None:
-    """Start what is ordered, until nobody is left who orders. Each program is waited for by a fork of its own."""
+    """Start what is ordered, and tell each one's pid and exit code, until nobody is left who orders."""
+    ended, end = os.pipe()
+    for descriptor in (ended, end):
+        os.set_blocking(descriptor, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(end, warn_on_full_buffer=False)
+    answers: dict[int, int] = {}
     while True:
+        ready, _, _ = select.select([orders.fileno(), ended], [], [])
+        if ended in ready:
+            os.read(ended, 1 << 12)
+            _tell_ends(answers)
+        if orders.fileno() not in ready:
+            continue
         text, descriptors, _, _ = socket.recv_fds(orders, 1 << 20, 3)
         if not text:
             return
-        if os.fork() == 0:
-            orders.close()
-            _watch(json.loads(text), descriptors)
-        for descriptor in descriptors:
-            os.close(descriptor)
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
+        order: tuple[list[str], str, dict[str, str]] = json.loads(text)
+        answer, stdout, stderr = descriptors
+        pid = os.fork()
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            _become(*order, stdout, stderr)
+        os.close(stdout)
+        os.close(stderr)
+        answers[pid] = answer
+        _tell(answer, pid)
 
 
-def _watch(order: tuple[list[str], str, dict[str, str]], descriptors: list[int]) -> NoReturn:
-    """Start the program, and tell its pid and its exit code."""
-    answers, stdout, stderr = descriptors
-    pid = os.fork()
-    if pid == 0:
-        os.close(answers)
-        _become(*order, stdout, stderr)
-    os.write(answers, f"{pid}\n".encode())
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    os.write(answers, f"{code}\n".encode())
-    os._exit(0)
+def _tell_ends(answers: dict[int, int]) -> None:
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                return
+            answer = answers.pop(pid)
+            _tell(answer, os.waitstatus_to_exitcode(status))
+            os.close(answer)
+
+
+def _tell(answer: int, number: int) -> None:
+    with contextlib.suppress(BrokenPipeError):  # whoever asked has gone
+        os.write(answer, f"{number}\n".encode())
 
 
 def _become(arguments: list[str], cwd: str, env: dict[str, str], stdout: int, stderr: int) -> NoReturn:
@@ -210,7 +234,7 @@ def _become(arguments: list[str], cwd: str, env: dict[str, str], stdout: int, st
     time.tzset()
     os.dup2(stdout, 1)
     os.dup2(stderr, 2)
-    os.closerange(3, 64)
+    os.closerange(3, 1 << 10)
     sys.argv = [str(PROGRAM), *arguments]
     try:
         import_module("tokimori.cli.main").main()
@@ -219,6 +243,23 @@ def _become(arguments: list[str], cwd: str, env: dict[str, str], stdout: int, st
     finally:
         traceback.print_exc()
         os._exit(1)
+
+
+def _rehearse() -> None:
+    """List the jobs of a store that is thrown away: what commands look up once is known to all that are forked."""
+    from tokimori.cli.main import main
+
+    environment, stdout = dict(os.environ), os.dup(1)
+    with tempfile.TemporaryDirectory() as folder, Path(os.devnull).open("w") as nowhere:
+        os.environ.update(HOME=folder, TOKIMORI_STATE_DIR=folder, TOKIMORI_STORE=f"sqlite://{folder}/t.db")
+        os.dup2(nowhere.fileno(), 1)
+        with contextlib.suppress(SystemExit):
+            main(["job", "add", "a", "--schedule", "every 1h", "--command", "true"])
+        sys.stdout.flush()
+    os.dup2(stdout, 1)
+    os.close(stdout)
+    os.environ.clear()
+    os.environ.update(environment)
 
 
 def _exit(code: object) -> NoReturn:
@@ -236,6 +277,7 @@ if __name__ == "__main__":
     for name in LOADED:
         import_module(name)
     import_module("tests.programs.compiled").compile_at_once()
+    _rehearse()
     gc.collect()
     gc.freeze()
     with socket.socket(fileno=int(sys.argv[1])) as connection:

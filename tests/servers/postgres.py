@@ -10,6 +10,10 @@ import tempfile
 import time
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import psycopg
 
 PACKAGES = "postgresql pgbouncer"
 INSTALL = f"apt-get install {PACKAGES}"
@@ -182,6 +186,7 @@ def server() -> Server:
 
 def remove_server() -> None:
     """Remove this process's server, if there is one."""
+    loans.close()
     if server.cache_info().currsize:
         server().remove()
         server.cache_clear()
@@ -193,6 +198,8 @@ class Loans:
     def __init__(self) -> None:
         self._lent: dict[Path, str] = {}
         self._free: list[str] = []
+        self._sessions: dict[str, psycopg.Connection] = {}
+        """By database, kept: to open one costs as much as to empty a database."""
         self._made = 0
 
     def url_of(self, folder: Path) -> str:
@@ -215,9 +222,24 @@ class Loans:
         import psycopg
 
         name = self._lent.pop(folder)
-        with psycopg.connect(server().url(name), autocommit=True) as session:
-            session.execute(_END_SESSIONS + _EMPTY)
+        try:
+            self._session(name).execute(_END_SESSIONS + _EMPTY)
+        except psycopg.OperationalError:  # a test has ended it
+            self._sessions.pop(name).close()
+            self._session(name).execute(_END_SESSIONS + _EMPTY)
         self._free.append(name)
+
+    def _session(self, name: str) -> "psycopg.Connection":
+        import psycopg
+
+        if name not in self._sessions:
+            self._sessions[name] = psycopg.connect(server().url(name), autocommit=True)
+        return self._sessions[name]
+
+    def close(self) -> None:
+        """End the sessions of this process."""
+        while self._sessions:
+            self._sessions.popitem()[1].close()
 
 
 _END_SESSIONS = """
