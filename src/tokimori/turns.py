@@ -66,7 +66,7 @@ class WaitingReader(Protocol):
 
 
 class TurnsOfReaders:
-    """Lets connections read what has come, as far as there is time for it in this step of the loop; then in turns.
+    """Lets connections read what has come, as far as this step of the loop has time; then in turns.
 
     A parser tells of each piece of a body: 18 kB of one stranger may be 3,000 pieces.
     """

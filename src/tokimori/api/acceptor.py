@@ -146,7 +146,7 @@ class Acceptor:
             except (BlockingIOError, InterruptedError, ConnectionError):
                 return
             except OSError as fault:
-                self._tell(fault)
+                self._warn_sometimes(fault)
                 self._pause(NO_FILES_PAUSE)
                 return
             self._take(accepted)
@@ -188,7 +188,7 @@ class Acceptor:
         self._paused = None
         self._loop.add_reader(self._listening, self._accept)
 
-    def _tell(self, fault: OSError) -> None:
+    def _warn_sometimes(self, fault: OSError) -> None:
         now = self._loop.time()
         if now >= self._told + _TOLD_EVERY:
             self._told = now

@@ -132,7 +132,7 @@ class Connections:
         """Make room for one more connection, if need be by closing the longest waiting: False if none is free."""
         if len(self._open) < self.limits.most:
             return True
-        self._tell()
+        self._warn_sometimes()
         if not self._waiting:
             return False
         self._drop(next(iter(self._waiting)))
@@ -169,7 +169,7 @@ class Connections:
             self._drop(largest)
         self._sweeping = loop.call_later(self.limits.look_every, self._sweep) if self._open else None
 
-    def _tell(self) -> None:
+    def _warn_sometimes(self) -> None:
         now = asyncio.get_running_loop().time()
         if now >= self._told + _TOLD_EVERY:
             self._told = now

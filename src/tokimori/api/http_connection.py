@@ -125,7 +125,7 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
         super().connection_made(transport)
         # So that one byte that nobody takes is told of. With 0, asyncio's TLS says of no bytes that they are too many.
         transport.set_write_buffer_limits(high=0 if transport.get_extra_info("sslcontext") is None else 1)
-        self._look()
+        self._set_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection, and cut circular references: 400 of them kept the garbage collector for 0.09 s."""
@@ -230,11 +230,11 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
     def on_response_complete(self) -> None:
         """Note that an answer has been written."""
         super().on_response_complete()
-        self._look()
+        self._set_deadline()
 
     # What follows from it
 
-    def _look(self) -> None:
+    def _set_deadline(self) -> None:
         """Update the deadline: the client may wait for us, or we for the client."""
         if self._is_owed():
             self.deadline = inf
@@ -270,7 +270,7 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
             self._refuse(_refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message, "body", allowed))
         if self._has_news:  # told three times of most requests, in one step
             self._has_news = False
-            self._look()
+            self._set_deadline()
 
     def _count_head(self, size: int) -> None:
         self._head += size

@@ -1,7 +1,7 @@
 """Rates of clients: a bucket for each token, and for each address without one.
 
-Who a client is says what has let him in, never what he claims: nobody uses up the requests of another by naming his
-token. All that is let in by the node's secret is one client.
+A client is known by the token or address that let it in, never by its claim: so nobody uses up another's requests by
+naming his token. All senders with the node's secret are one client.
 """
 
 from collections import OrderedDict

@@ -263,10 +263,10 @@ class Threads(Generic[_T]):
     def _look_after(self, now: float) -> None:
         more = self._idle or len(self._begun) < self._most
         soon = more and not self._contention.lately(now)
-        self._later(GLANCE if soon else LONG_GLANCE, self._look)
+        self._later(GLANCE if soon else LONG_GLANCE, self._begin_threads)
         self._looked_at = self._number
 
-    def _look(self) -> None:
+    def _begin_threads(self) -> None:
         """Begin threads for items that waited at the last look already; newer ones may be done in a moment.
 
         A thread that `Contention` advises to wake is woken for new items, too.

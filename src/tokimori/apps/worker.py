@@ -72,7 +72,7 @@ class Worker:
         place = self._app if isinstance(self._app, str) else place_of(self._app)
         command = [sys.executable, "-P", "-m", "tokimori", "worker", place]
         environ = self._environ()
-        before = {number: signal.signal(number, self._hear) for number in (*STOPS, *RELOADS, *REOPENS)}
+        before = {number: signal.signal(number, self._queue_signal) for number in (*STOPS, *RELOADS, *REOPENS)}
         try:
             self._coming = self._started(command, environ)
             while True:
@@ -86,7 +86,7 @@ class Worker:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _hear(self, number: int, _frame: object) -> None:
+    def _queue_signal(self, number: int, _frame: object) -> None:
         self._heard.put(signal.Signals(number))
 
     def _environ(self) -> dict[str, str]:

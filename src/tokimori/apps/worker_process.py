@@ -132,12 +132,12 @@ class WorkerProcess(asyncio.Protocol):
                     if (attempt := self._attempts.get(number)) is not None:
                         attempt.signal(name, said)
                 case Ping():
-                    self._tell(Pong())
+                    self._send_soon(Pong())
                 case Renew(until=until):
                     self._lease = until
                 case Leave():
                     self._leaving = True
-        if self._coroutines:  # one may hold the loop, and wait for what has no thread yet
+        if self._coroutines:  # one may hold the loop, and wait for a function that has no thread yet
             self._threads.begin_missing()
         else:
             self._threads.set_going(len(self._attempts))
@@ -198,7 +198,7 @@ class WorkerProcess(asyncio.Protocol):
                 self._threads.give(attempt)
         except BaseException as fault:  # a module that is imported only now may end the program
             self._attempts.pop(begin.number, None)
-            self._tell(not_begun(begin, fault))
+            self._send_soon(not_begun(begin, fault))
             return
         if not self._gathers:
             self._gathers = True
@@ -240,8 +240,8 @@ class WorkerProcess(asyncio.Protocol):
         if self._stacks is not None:
             self._stacks.ended(attempt.begin.number)
         if (noted := attempt.noted()) is not None:
-            self._tell(noted)
-        self._tell(ended)
+            self._send_soon(noted)
+        self._send_soon(ended)
 
     # To the node
 
@@ -255,7 +255,7 @@ class WorkerProcess(asyncio.Protocol):
         line.settimeout(EXITS_WITHIN)
         line.sendall(frame([*self._unsent, found[0].exits(status)]))
 
-    def _tell(self, message: FromWorker) -> None:
+    def _send_soon(self, message: FromWorker) -> None:
         """Send a message soon, together with others of the same moment. Called in any thread."""
         self._unsent.append(message)
         if not self._flushing:
@@ -293,7 +293,7 @@ class WorkerProcess(asyncio.Protocol):
         self._grown.discard(number)
         attempt = self._attempts.get(number)
         if attempt is not None:
-            self._tell(attempt.growth())
+            self._send_soon(attempt.growth())
 
     def _noted(self, attempt: RunningAttempt) -> None:
         """Report new notes at once, but not twice within a second. Called in any thread."""
@@ -308,7 +308,7 @@ class WorkerProcess(asyncio.Protocol):
         noted = None if attempt is None else attempt.noted()
         if noted is not None:
             self._noting.add(number)
-            self._tell(noted)
+            self._send_soon(noted)
             self._loop.call_later(TELL_EVERY, self._tell_noted, number)
 
     def _leave_if_idle(self) -> None:

@@ -125,7 +125,7 @@ def _show_or_set(name: str, within: float | None, description: str | None) -> No
         span = (await service.expectations.get(name)).within if within is None else within
         return await service.expectations.set(name, span, description=description)
 
-    _tell(in_service(act, Absent.REFUSED if within is None else Absent.MADE))
+    _print_expectation(in_service(act, Absent.REFUSED if within is None else Absent.MADE))
 
 
 @click.command(cls=Command)
@@ -146,7 +146,7 @@ def ping(name: str, start: bool, fail: bool, log: str | None) -> None:
     async def act(service: "Service") -> "Expectation":
         return await service.expectations.ping(name, report, text)
 
-    _tell(in_service(act))
+    _print_expectation(in_service(act))
 
 
 def _end_of(stream: BinaryIO) -> str:
@@ -157,7 +157,7 @@ def _end_of(stream: BinaryIO) -> str:
     return end.decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-def _tell(known: "Expectation") -> None:
+def _print_expectation(known: "Expectation") -> None:
     from tokimori.cli.output import local
     from tokimori.service.views.alarms import ExpectationView
 

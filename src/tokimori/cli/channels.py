@@ -85,10 +85,10 @@ def subscribe(topic: str, *, name: str | None, after: int | None, follow: bool) 
     --name, -f begins with the next message.
     """
     begin = 0 if after is None and name is None and not follow else after
-    in_service(lambda service: _tell(service, topic, name, begin, follow=follow))
+    in_service(lambda service: _print_messages(service, topic, name, begin, follow=follow))
 
 
-async def _tell(service: "Service", topic: str, name: str | None, after: int | None, *, follow: bool) -> None:
+async def _print_messages(service: "Service", topic: str, name: str | None, after: int | None, *, follow: bool) -> None:
     from tokimori.service.channels import FOLLOW_WAIT
 
     wait = FOLLOW_WAIT if follow else 0.0

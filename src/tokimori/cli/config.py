@@ -86,7 +86,7 @@ def import_settings(*, file: str, system: str | None, place: Path | None) -> Non
     elif place is None:
         print_lines(toml.removesuffix("\n"))
     else:
-        _tell(found, place, old)
+        _print_import(found, place, old)
 
 
 def _text_of(file: str) -> tuple[str, Path]:
@@ -166,7 +166,7 @@ def _as_json(found: "Sequence[Became]", system: str, place: Path | None) -> obje
     }
 
 
-def _tell(found: "Sequence[Became]", place: Path, old: str | None) -> None:
+def _print_import(found: "Sequence[Became]", place: Path, old: str | None) -> None:
     from tokimori.translators.foreign_settings import became_text, name_of
 
     rows = [(name_of(each), each.given, became_text(each) or "-", each.why) for each in found]

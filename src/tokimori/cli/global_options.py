@@ -70,7 +70,7 @@ def global_options() -> list[click.Parameter]:
 def _global(name: str, *short: str, **rest: Any) -> click.Option:
     """Return the option, which is kept for the whole line instead of passed to the command."""
     kept = name.removeprefix("--").replace("-", "_")
-    return click.Option([*short, name], expose_value=False, callback=_keep(kept), **rest)
+    return click.Option([*short, name], expose_value=False, callback=_store_option(kept), **rest)
 
 
 class _Output(click.Choice[str]):
@@ -85,7 +85,7 @@ class _Output(click.Choice[str]):
         return f"{PREFIX}{check_template(str(value).removeprefix(PREFIX))}"
 
 
-def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+def _store_option(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     def keep(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
         if value == "":  # of a variable in a script that is not set: the default would be another store
             raise click.BadParameter("it is empty", ctx, parameter)

@@ -77,7 +77,7 @@ async def _make(
             done = await service.jobs.backfill(job_id, *moments, max_running=max_running)
             made = len(done.runs)
             advance(made - (done.active if wait else 0), made + len(done.missing))
-            printed = _tell(done, printed)
+            printed = _print_progress(done, printed)
             if was_cancelled(before, done):
                 print_notice("somebody cancelled this backfill: no more runs are made")
                 return done
@@ -86,7 +86,7 @@ async def _make(
             await asyncio.sleep(STEP)
 
 
-def _tell(done: "Backfill", told: str) -> str:
+def _print_progress(done: "Backfill", told: str) -> str:
     """Print how far it is, if that has changed; a terminal has a bar."""
     news = _progress(done)
     if news != told and (done.missing or done.active) and not sys.stderr.isatty():

@@ -116,7 +116,7 @@ def _brought(pages: Any, wish: "ImportRequest") -> "ImportTally":
     asyncio.run(check(pages, wish, some_of))  # before a store is made
 
     async def act(service: "Service") -> "ImportTally":
-        return await bring_in(service, pages, wish, partial(_tell, wish))
+        return await bring_in(service, pages, wish, partial(_print_job, wish))
 
     return in_service(act, Absent.EMPTY if wish.dry_run else Absent.MADE)
 
@@ -124,7 +124,7 @@ def _brought(pages: Any, wish: "ImportRequest") -> "ImportTally":
 # Printing
 
 
-def _tell(wish: "ImportRequest", job: "Moved", changes: "Changes | None") -> None:
+def _print_job(wish: "ImportRequest", job: "Moved", changes: "Changes | None") -> None:
     """Show the outcome for a job: added (+), changed (~) or left as it is (?)."""
     if options().as_json:
         return

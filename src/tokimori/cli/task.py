@@ -178,35 +178,35 @@ def builds(name: str) -> None:
 @click.argument("digest", required=False)
 def rollback(name: str, digest: str | None) -> None:
     """Let a task run an earlier build again: the one before, or the one whose digest begins so."""
-    _tell("rolled back", lambda service: service.tasks.rollback(name, digest))
+    _do_and_print("rolled back", lambda service: service.tasks.rollback(name, digest))
 
 
 @task.command()
 @click.argument("name")
 def disable(name: str) -> None:
     """Pause a task: none of its runs starts, and running ones go on."""
-    _tell("disabled", lambda service: service.tasks.pause(name))
+    _do_and_print("disabled", lambda service: service.tasks.pause(name))
 
 
 @task.command()
 @click.argument("name")
 def enable(name: str) -> None:
     """Let a task run again."""
-    _tell("enabled", lambda service: service.tasks.resume(name))
+    _do_and_print("enabled", lambda service: service.tasks.resume(name))
 
 
 @task.command()
 @click.argument("name")
 def resolve(name: str) -> None:
     """Let a task run again that a failure has stopped."""
-    _tell("resolved", lambda service: service.tasks.resolve(name))
+    _do_and_print("resolved", lambda service: service.tasks.resolve(name))
 
 
 @task.command()
 @click.argument("name")
 def restart(name: str) -> None:
     """End the running runs of a task, and start it anew. If none runs, its next run is that of its schedule."""
-    _tell("restarted", lambda service: service.tasks.restart(name))
+    _do_and_print("restarted", lambda service: service.tasks.restart(name))
 
 
 @task.command()
@@ -244,7 +244,7 @@ def tell_outlived(name: str, runs: "Sequence[Run]", then: str = "") -> None:
         print_notice(f"run {run.id} of the deleted {name} still runs{then}: `tokimori run cancel {run.id}` ends it")
 
 
-def _tell(done: str, act: "Callable[[Service], Awaitable[TaskDetails]]") -> None:
+def _do_and_print(done: str, act: "Callable[[Service], Awaitable[TaskDetails]]") -> None:
     print_done(done, in_service(act))
 
 

@@ -96,7 +96,7 @@ class Watch:
                     self._take(self._looking)
                     due = asyncio.get_running_loop().time() + INTERVALS[self._state.view]
                 if self._looking is None and (is_other or asyncio.get_running_loop().time() >= due):
-                    self._look()
+                    self._begin_look()
                 elif is_other:
                     due = 0.0
         finally:
@@ -116,7 +116,7 @@ class Watch:
         hearing.cancel()
         return ""
 
-    def _look(self) -> None:
+    def _begin_look(self) -> None:
         from tokimori.cli.top_views import look
 
         self._looking = asyncio.ensure_future(look(self._service, self._state))
@@ -137,7 +137,7 @@ class Watch:
         if order is not None:
             self._state = replace(self._state, told=await _carried_out(self._service, order))
             if self._looking is None:
-                self._look()
+                self._begin_look()
 
     def _draw(self) -> None:
         size = shutil.get_terminal_size()

@@ -60,13 +60,13 @@ class DoorVia:
         async def in_parts(job_id: str, requests: Sequence[PlainRequest], *, parent: str | None = None) -> Any:
             """Check all requests here, and send them in parts: no door reads a large body."""
             given = many("requests", requests, "requests")
-            wanted, at = read_many(given, parent), door.traceparent()
-            usual: PlainRequest = {} if at is None else {"traceparent": at}
+            wanted, traceparent = read_many(given, parent), door.traceparent()
+            common: PlainRequest = {} if traceparent is None else {"traceparent": traceparent}
             answers: list[Run] = []
             for batch in batches(wanted):
                 part = cast("Sequence[PlainRequest]", [given[number] for number, _ in batch])
                 try:
-                    answers += await asked(job_id, [{**usual, **each} for each in part], parent=parent)
+                    answers += await asked(job_id, [{**common, **each} for each in part], parent=parent)
                 except TokimoriError as fault:
                     raise after(len(answers), wanted, fault) from None
             return answers

@@ -103,7 +103,7 @@ def allowed_of(kind: object) -> str:
     match described.type if isinstance(described, inspect.Metadata) else described:
         case inspect.UnionType(types=types):
             given = next(each for each in types if not isinstance(each, inspect.NoneType))
-            return _allowed_by(given).replace(" of seconds", "")  # none of those that may be none is a time
+            return _allowed_by(given).replace(" of seconds", "")  # no optional setting is a time
         case one:
             return _allowed_by(one)
 

@@ -203,7 +203,7 @@ def run_task(task: RunningTask, path: str, args: list[Any], kwargs: dict[str, An
         errors=[],
         worker_ids=[str(os.getpid())] * task.attempt,
     )
-    _tell(_signals.task_started, result)
+    _send_signal(_signals.task_started, result)
     context = [_base.TaskContext(task_result=result)] if result.task.takes_context else []
     try:
         returned = result.task.func(*context, *args, **kwargs)
@@ -223,7 +223,9 @@ async def _awaited(returned: Awaitable[Any], result: Any) -> Any:
 
 def _ended(result: Any, returned: Any) -> Any:
     value = _normalized(returned)
-    _tell(_signals.task_finished, result, status=_Status.SUCCESSFUL, finished_at=datetime.now(UTC), _return_value=value)
+    _send_signal(
+        _signals.task_finished, result, status=_Status.SUCCESSFUL, finished_at=datetime.now(UTC), _return_value=value
+    )
     return value
 
 
@@ -231,10 +233,10 @@ def _failed(result: Any, fault: BaseException) -> None:
     kind = type(fault)
     text = "".join(traceback.format_exception(fault))
     error = _base.TaskError(exception_class_path=f"{kind.__module__}.{kind.__qualname__}", traceback=text)
-    _tell(_signals.task_finished, result, status=_Status.FAILED, finished_at=datetime.now(UTC), errors=[error])
+    _send_signal(_signals.task_finished, result, status=_Status.FAILED, finished_at=datetime.now(UTC), errors=[error])
 
 
-def _tell(signal: Any, result: Any, **changes: Any) -> None:
+def _send_signal(signal: Any, result: Any, **changes: Any) -> None:
     for name, value in changes.items():
         object.__setattr__(result, name, value)
     signal.send(type(result.task.get_backend()), task_result=result)

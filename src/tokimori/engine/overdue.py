@@ -85,7 +85,11 @@ class Overdue:
         self.next_at = at + PAUSE
         page = await self._store.list_documents(KIND, after=self._after, limit=PAGE)
         due = [each for each in page if _wants_a_look(each, now)]
-        raised = [each for each in await gather(*(self._look(each, now) for each in due[:MOST])) if each is not None]
+        raised = [
+            each
+            for each in await gather(*(self._look_at_expectation(each, now) for each in due[:MOST]))
+            if each is not None
+        ]
         if raised:
             log.warning("should have ended well by now: %s", _listed(raised))
         if len(due) > MOST:
@@ -97,7 +101,7 @@ class Overdue:
             self._after, self.next_at = "", at + (IDLE if self._is_idle else REST)
         return False
 
-    async def _look(self, document: Document, now: Moment) -> Alarm | None:
+    async def _look_at_expectation(self, document: Document, now: Moment) -> Alarm | None:
         """Look at one expectation; return the alarm that was raised. A failure hinders no other, and is retried."""
         try:
             known = no_later(decode_expectation(document.text), now)

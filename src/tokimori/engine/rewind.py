@@ -73,7 +73,7 @@ STEADY = 60.0
 SURE = 3600.0
 """Seconds for which it must have run so before a change that can't be undone."""
 EVERY, SOON, PAUSE = 60.0, 5.0, 0.05
-"""Seconds from one check for runs of after now to the next; the same while the time is not believed yet; and between
+"""Seconds from one check for runs ahead of now to the next; the same while the time is not believed yet; and between
 two steps of a walk over jobs.
 """
 PAGE = 200
@@ -210,7 +210,7 @@ async def put_documents_right(store: Documents, now: Moment, random: RandomBytes
 
 
 class Rewinder:
-    """Duty to look every minute for a run of after now, or a leap of the store's time, and then at all jobs.
+    """Duty to look every minute for a run ahead of now, or a leap of the store's time, and then at all jobs.
 
     `steady` says for how many seconds the store's time has run steadily, at a monotonic second. A node that has not
     lived for so long uses the notes of earlier nodes. It corrects jobs only if the time is the one with which it began,
@@ -231,39 +231,42 @@ class Rewinder:
         self._random = random
         self._seen_by_all = Steadiness(store, steady, random)
         self._walk: AsyncGenerator[None] | None = None
-        self._began: int | None = None
+        self._first_offset: int | None = None
         self._since = -inf
         self._newest: str | None = None
         self._none_ahead = -inf
-        self._is_left = False
+        self._has_rest = False
         self.next_at = at
 
     def hear(self, pulse: Pulse) -> None:
         """See `Duty`. Nothing concerns it."""
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
-        """See `Duty`."""
-        since, distance = at - self._steady(at), now - round(at * SECOND)
-        if self._began is None:
-            self._began, self._since = distance, since
-        is_sure = at - since >= SURE or abs(distance - self._began) < MARGIN
+        """See `Duty`. Begin a walk over the jobs if the time has leapt or runs are ahead, else take its next step.
+
+        The time has run steadily since the monotonic second `since`; `offset` is its distance from the monotonic clock.
+        """
+        since, offset = at - self._steady(at), now - round(at * SECOND)
+        if self._first_offset is None:
+            self._first_offset, self._since = offset, since
+        is_sure = at - since >= SURE or abs(offset - self._first_offset) < MARGIN
         try:
             if self._walk is None or since > self._since + 1:
                 self._walk, self.next_at = None, at + SOON
                 if not await self._is_believed(now, at, since):
                     return False
                 if await self._is_suspect(now, since):
-                    self._walk, self._is_left = self._over_jobs(now), True
-                elif self._is_left and is_sure:
-                    self._walk, self._is_left = self._over_rest(now), False
+                    self._walk, self._has_rest = self._over_jobs(now), True
+                elif self._has_rest and is_sure:
+                    self._walk, self._has_rest = self._over_rest(now), False
             if self._walk is not None:
                 await anext(self._walk)
             self.next_at = at + (EVERY if self._walk is None else PAUSE)
         except StopAsyncIteration:
-            self._walk, self.next_at = None, at + (PAUSE if self._is_left and is_sure else EVERY)
+            self._walk, self.next_at = None, at + (PAUSE if self._has_rest and is_sure else EVERY)
             return True
         except StoreError:
-            self._is_left |= self._walk is not None
+            self._has_rest |= self._walk is not None
             self._walk, self._since, self._newest, self.next_at = None, -inf, None, at + EVERY
             raise
         return False
@@ -301,7 +304,7 @@ class Rewinder:
             appetite.note(jobs)
             for job in jobs:
                 if job.fired_through > now and _is_readable(job):
-                    await self._see_to(job, now)
+                    await self._put_back(job, now)
                     yield
             yield
         await hasten(self._store, now, requests=False)
@@ -311,7 +314,7 @@ class Rewinder:
         yield
         await put_documents_right(self._store, now, self._random)
 
-    async def _see_to(self, job: Job, now: Moment) -> None:
+    async def _put_back(self, job: Job, now: Moment) -> None:
         try:
             stays = await rewind(self._store, job, self._schedule_for, now)
             if isinstance(stays, str):

@@ -53,7 +53,7 @@ class Unsettled:
     def __init__(self) -> None:
         self._changes: dict[Key, Change] = {}
         self._sizes: dict[Key, int] = {}
-        """Bytes, of those that bring more than their row: most bring none."""
+        """Bytes of ends that bring more than their row; most do not."""
         self._suspects: list[Key] = []
         self._refused: dict[Key, _RefusedChange] = {}
         self._most = MOST_AT_ONCE

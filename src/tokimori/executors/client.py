@@ -59,7 +59,7 @@ class ClientExecutor:
     async def open(self, report: Callable[[Report], None]) -> None:
         """See `Executor.open`."""
         self._report = report
-        await self._executor.open(self._hear)
+        await self._executor.open(self._receive_report)
 
     def start(self, tasks: Sequence[AttemptTask]) -> None:
         """See `Executor.start`."""
@@ -77,7 +77,7 @@ class ClientExecutor:
             return None
         return replace(task, server=found[0], hidden=(*task.hidden, found[1]))
 
-    def _hear(self, report: Report) -> None:
+    def _receive_report(self, report: Report) -> None:
         if isinstance(report, Ended):
             self._tokens.forget(report.run_id, report.token)
         self._report(report)

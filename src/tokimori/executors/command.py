@@ -90,7 +90,7 @@ class CommandExecutor:
             try:
                 order, exchange = self._order(task)
             except Refused as refusal:
-                self._tell(self._end(CommandAttempt(task), Failed(refusal.message), self._clock.now()))
+                self._send_report(self._end(CommandAttempt(task), Failed(refusal.message), self._clock.now()))
                 continue
             except OSError as fault:
                 self._ending.begin(self._hand_back(task, fault))
@@ -140,7 +140,7 @@ class CommandExecutor:
         self._exchanges.remove_dead()
 
     async def close(self) -> None:
-        """Kill what is left, and the keepers with it. What they could no longer tell of is released."""
+        """Kill the remaining attempts and the keepers. Attempts whose ends they could not report are released."""
         self._closing = True
         if self._forgetting is not None:
             await asyncio.wait([self._forgetting])
@@ -148,7 +148,7 @@ class CommandExecutor:
         await asyncio.gather(*self._ending, *(post.close() for post in posts))
         for attempt in [attempt for post in posts for attempt in post.attempts.values()]:
             attempt.began = attempt.began or boottime()  # it may have begun, though nobody has told so
-            self._tell(self._end(attempt, Released("its node stopped it"), self._clock.now()))
+            self._send_report(self._end(attempt, Released("its node stopped it"), self._clock.now()))
         self._posts.clear()
         self._numbers = {}
         await asyncio.gather(*self._ending)
@@ -203,7 +203,7 @@ class CommandExecutor:
             case wire.OutputGrew():
                 task = post.attempts[notice.number].task
                 if (output := self._output(task, notice)) is not None:
-                    self._tell(Grew(run_id=task.run_id, token=task.token, output=output))
+                    self._send_report(Grew(run_id=task.run_id, token=task.token, output=output))
             case wire.ProcessEnded():
                 self._ended(post, notice)
             case wire.Ready():
@@ -213,7 +213,7 @@ class CommandExecutor:
         attempt = post.attempts[notice.number]
         attempt.pid, attempt.began = notice.pid, notice.at
         task = attempt.task
-        self._tell(Started(run_id=task.run_id, token=task.token, pid=notice.pid, at=self._moment(notice.at)))
+        self._send_report(Started(run_id=task.run_id, token=task.token, pid=notice.pid, at=self._moment(notice.at)))
 
     def _ended(self, post: KeeperPost, notice: wire.ProcessEnded) -> None:
         attempt = post.attempts.pop(notice.number)
@@ -232,7 +232,7 @@ class CommandExecutor:
         except Exception as fault:  # whatever it was: else the channel to the keeper closes, and all that runs is lost
             log.exception("the report of run %s can't be read", task.run_id)
             failed = Failed(f"the node could not read what it reported: {type(fault).__name__}; its log says more")
-            self._tell(self._end(attempt, failed, self._moment(notice.at), notice))
+            self._send_report(self._end(attempt, failed, self._moment(notice.at), notice))
 
     def _tell_end(self, attempt: CommandAttempt, notice: wire.ProcessEnded) -> None:
         """Tell what became of it. Raises `OSError` if its report can't be read now."""
@@ -243,7 +243,7 @@ class CommandExecutor:
         outcome = outcome_of(
             notice, attempt.reason, task.timeout, reported, auto_complete_success=task.auto_complete_success
         )
-        self._tell(self._end(attempt, outcome, self._moment(notice.at), notice))
+        self._send_report(self._end(attempt, outcome, self._moment(notice.at), notice))
 
     async def _tell_end_later(self, attempt: CommandAttempt, notice: wire.ProcessEnded, fault: OSError) -> None:
         """Read its report again until it can be read: what it says is not known before, and it may be a success."""
@@ -258,7 +258,7 @@ class CommandExecutor:
                 continue
             return
         reason = f"what it reported can't be read: {fault}"
-        self._tell(self._end(attempt, Released(reason), self._moment(notice.at), notice))
+        self._send_report(self._end(attempt, Released(reason), self._moment(notice.at), notice))
 
     async def _hand_back(self, task: AttemptTask, fault: OSError) -> None:
         """Hand an attempt back that can't be begun now, after a pause: it may come again at once."""
@@ -266,7 +266,7 @@ class CommandExecutor:
         if not is_short(fault):  # else its node pauses
             await asyncio.sleep(_PAUSE)
         outcome = short_of(reason) if is_short(fault) else Released(reason)
-        self._tell(self._end(CommandAttempt(task), outcome, self._clock.now()))
+        self._send_report(self._end(CommandAttempt(task), outcome, self._clock.now()))
 
     def _output(self, task: AttemptTask, notice: wire.ProcessEnded | wire.OutputGrew) -> Output | None:
         if notice.size == 0:
@@ -304,7 +304,7 @@ class CommandExecutor:
             memory=None if notice is None else notice.memory,
         )
 
-    def _tell(self, report: Report) -> None:
+    def _send_report(self, report: Report) -> None:
         if self._report is None:
             raise Bug("the executor is not open")
         self._report(report)
@@ -326,7 +326,7 @@ class CommandExecutor:
         for line in said_of("keeper", f"keeper {pid}", how(pid, status), [attempt.task for attempt in lost], judged):
             log.warning("%s", line)
         for attempt in lost:
-            self._tell(self._end(attempt, lost_with(pid, status, attempt.task, judged), self._clock.now()))
+            self._send_report(self._end(attempt, lost_with(pid, status, attempt.task, judged), self._clock.now()))
 
 
 def _with_secrets(command: Command, values: Mapping[str, str]) -> Command:

@@ -52,7 +52,7 @@ class OthersFolder:
         return name
 
     def remove(self) -> None:
-        """Take it away, with what is left in it."""
+        """Remove the folder with its content."""
         _empty(self.descriptor)
         with suppress(OSError):
             self.path.rmdir()

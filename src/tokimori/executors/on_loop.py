@@ -132,7 +132,7 @@ class LoopExecutor(ABC, Generic[Made]):
         self._attempts.pop((task.run_id, task.token), None)
         self._let_go(attempt)
         outcome = self._outcome(attempt, work)
-        self._tell(
+        self._send_report(
             Ended(
                 run_id=task.run_id,
                 token=task.token,
@@ -153,6 +153,6 @@ class LoopExecutor(ABC, Generic[Made]):
             return Failed(f"the node could not send the {self.what}: {type(fault).__name__}; its log says more")
         return attempt.ending or work.result()
 
-    def _tell(self, report: Report) -> None:
+    def _send_report(self, report: Report) -> None:
         if self._report is not None:
             self._report(report)

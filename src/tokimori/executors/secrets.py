@@ -151,7 +151,7 @@ class SecretExecutor:
     async def open(self, report: Callable[[Report], None]) -> None:
         """See `Executor.open`."""
         self._report = report
-        await self._executor.open(self._hear)
+        await self._executor.open(self._receive_report)
 
     def start(self, tasks: Sequence[AttemptTask]) -> None:
         """See `Executor.start`. Each secret is asked for once, however many of these tasks name it."""
@@ -226,7 +226,7 @@ class SecretExecutor:
         if self._waiting.pop(_key_of(task), None) is not None:
             self._report(Ended(run_id=task.run_id, token=task.token, outcome=outcome, at=self._clock.now()))
 
-    def _hear(self, report: Report) -> None:
+    def _receive_report(self, report: Report) -> None:
         if self._hidden and isinstance(report, Ended):
             hidden = self._hidden.pop((report.run_id, report.token), ())
             report = replace(report, outcome=hidden_in_outcome(report.outcome, hidden)) if hidden else report

@@ -221,14 +221,14 @@ class Session:
         """See `Holder`."""
         for held in self._holdings:
             if held.permit is not None:
-                self._lose(held)
+                self._handle_loss(held)
 
     def gone(self) -> None:
         """See `Holder`."""
         self._unreported.clear()
         self.lapsed()
 
-    def _lose(self, held: Held) -> None:
+    def _handle_loss(self, held: Held) -> None:
         held.lose()
         on_lost, held.on_lost = held.on_lost, None
         if on_lost is not None:

@@ -55,7 +55,7 @@ class LogFile(logging.Handler):
         try:
             self._write(b"\n" + data if self._torn else data)
         except OSError as fault:
-            self._lose(fault)
+            self._count_lost(fault)
         else:
             self._lost, self._torn = 0, False
 
@@ -63,7 +63,7 @@ class LogFile(logging.Handler):
         about = f"{self._lost} messages were not written to this file: {self._why}"
         return self.format(logging.LogRecord(__name__, logging.WARNING, "", 0, about, None, None))
 
-    def _lose(self, fault: OSError) -> None:
+    def _count_lost(self, fault: OSError) -> None:
         self._lost += 1
         self._why = fault.strerror or str(fault)
         if self._lost == 1:

@@ -98,7 +98,7 @@ EVERYTHING = Scope()
 class AccessToken(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A token as the store keeps it: of its secret part only the SHA-256, in hexadecimal.
 
-    The secret is random, so that nobody finds it by trying; a slow hash would add nothing. `expires` None: never.
+    The secret is random and can't be guessed: a slow hash would add nothing. `expires` None: never.
     """
 
     name: str

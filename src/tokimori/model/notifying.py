@@ -41,7 +41,7 @@ MOST_TROUBLES = 1_000
 _MOST_SENT = 32 * 1024
 """Bytes of notifications that are sent together: they have to fit into the document."""
 MOST_IDS = 40 * 1024
-"""Characters of the ids of jobs in trouble, and of those that are overdue."""
+"""Characters of the ids of jobs in trouble, and of overdue ones."""
 _LESS = (
     (MOST_GATHERED, 5, LONGEST_ERROR, MOST_TROUBLES),
     (MOST_GATHERED, 2, LONGEST_ERROR, MOST_TROUBLES),

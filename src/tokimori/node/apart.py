@@ -168,7 +168,7 @@ class ApartExecutor:
     async def open(self, report: Callable[[Report], None]) -> None:
         """See `Executor.open`."""
         self._report = report
-        await self._executor.open(self._hear)
+        await self._executor.open(self._receive_report)
         self._stock.open()
 
     def start(self, tasks: Sequence[AttemptTask]) -> None:
@@ -198,7 +198,7 @@ class ApartExecutor:
                 self._stock.free((run_id, token))
         self._executor.stop(run_id, token, reason, grace=grace)
 
-    def _hear(self, report: Report) -> None:
+    def _receive_report(self, report: Report) -> None:
         units = self._stock.used_by((report.run_id, report.token))
         if units is not None and isinstance(report, Ended):
             units.running = False

@@ -145,10 +145,10 @@ class Patience:
         """Return the seconds to wait after this fault of the store. Raises `StoreReplaced`, see `Missing`."""
         self._missing.check(fault)
         self._was_away = True
-        self._tell(str(fault))
+        self._warn_sometimes(str(fault))
         return self.longer()
 
-    def _tell(self, fault: str) -> None:
+    def _warn_sometimes(self, fault: str) -> None:
         at = self._clock.monotonic()
         if fault != self._told or at >= self._quiet_until:
             self._told, self._quiet_until = fault, at + QUIET

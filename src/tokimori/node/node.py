@@ -299,7 +299,10 @@ class Node:
             await self._tick()
 
     async def _work_on(self) -> None:
-        """Take a step of every duty. One that fails keeps no other from its work; its error is raised at the end."""
+        """Take a step of every duty, and claim. All go on if one fails; its error is raised at the end.
+
+        A step that returns True may have made something to do; a claim that returns True has left some runs.
+        """
         worker, lookout, member, began = self._worker, self._lookout, self._membership, self._clock.monotonic()
         rare = (duty.step(member.id, member.now, began) for duty in self._duties if duty.next_at <= began)
         fire = self._firing.step(member.id, member.peers, member.now, trusted=member.trusts_its_time)
@@ -329,12 +332,12 @@ class Node:
         self._executor.renew(heard.sent)
         self._lookout.hear(heard.pulse.survey, heard.sent)
         self._tell_duties(heard.pulse)
-        done = await asyncio.gather(self._see_to(heard), return_exceptions=True)
+        done = await asyncio.gather(self._follow_answer(heard), return_exceptions=True)
         if await obey_heard(self._orders, heard, self._hearer()):  # whatever failed: the next beat may not tell of it
             self._membership.tick_at = self._clock.monotonic()
         raise_first(done)
 
-    async def _see_to(self, heard: BeatAnswer) -> None:
+    async def _follow_answer(self, heard: BeatAnswer) -> None:
         for peer, beat in heard.overdue:
             if await self._store.bury(peer, beat, self.id, self.now):
                 log.warning("node %s has fallen silent; its runs are taken over", peer)

@@ -29,15 +29,15 @@ class Starter:
 
     def tell_ready(self) -> None:
         """Report readiness to the starter, if it still exists."""
-        self._tell(READY)
+        self._notify_starter(READY)
 
     def keep_telling(self, call_later: Callable[[float, Callable[[], None]], object]) -> None:
         """Report regularly that the loop is alive, if the starter requests it; `call_later` is the loop's."""
         if self._every is not None:
-            self._tell(ALIVE)
+            self._notify_starter(ALIVE)
             call_later(self._every, partial(self.keep_telling, call_later))
 
-    def _tell(self, said: bytes) -> None:
+    def _notify_starter(self, said: bytes) -> None:
         if not self._address:
             return
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:

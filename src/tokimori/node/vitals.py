@@ -139,7 +139,7 @@ class Vitals:
             for each in (self._store, self._disk, self._scan):
                 each.again(at)
             try:
-                self._tell()
+                self._log_changes()
             except Exception:
                 log.exception("can't say why this node is not ready")
             await asyncio.sleep(_LOOK)
@@ -154,7 +154,7 @@ class Vitals:
         """Return all causes for which the node should get no new requests; None: it is ready."""
         return self._node.absent or "; ".join(each.text for each in self._causes()) or None
 
-    def _tell(self) -> None:
+    def _log_changes(self) -> None:
         """Log the changed answers, with names that unauthenticated callers may not see.
 
         A node that is drained or stops logs nothing here.
@@ -178,7 +178,7 @@ class Vitals:
         if not node.healthy:
             yield self._without_a_lease(self._store.wrong(at))
         elif (still := node.stands_still) > STANDS_STILL:
-            yield _stands_still(still)
+            yield _loop_stopped(still)
         for run, since in node.overtime(Moment(node.now - OVERTIME))[:1]:
             late = f"a handler was asked to end {(node.now - since) / SECOND:.0f} s ago, and does not"
             yield UnreadyCause("handler", late, f"run {run.id} of job {run.job_id}")
@@ -190,7 +190,7 @@ class Vitals:
         """Return the cause that the store has taken no beat of the node for a while."""
         node = self._node
         if fault is None and node.stands_still > SILENT / 2:
-            return _stands_still(node.stands_still)
+            return _loop_stopped(node.stands_still)
         return UnreadyCause("store", "the store does not answer", fault or node.fault)
 
 
@@ -207,7 +207,7 @@ def vitals_of(node: Node, doors: Store, service: Service, settings: Settings, cl
     return Vitals(node, doors.now, folders, scanner_of(service._ground, late), clock)
 
 
-def _stands_still(seconds: float) -> UnreadyCause:
+def _loop_stopped(seconds: float) -> UnreadyCause:
     return UnreadyCause("loop", f"the scheduling loop has stood still for {seconds:.0f} s, though the store answers")
 
 

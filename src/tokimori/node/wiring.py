@@ -157,7 +157,7 @@ async def serve(
                 lines = () if door is None else door.told(with_secret=tells_secret)
                 rest = partial(_rest, place, stopping, settings.http.drain)
                 await _take_part(node, store, service, lines, announce, joined=joined, rest=rest)
-            _told_too(announce, f"Node {node.id} has stopped.")
+            _announce_and_log(announce, f"Node {node.id} has stopped.")
         finally:
             await executor.close()
     finally:
@@ -172,7 +172,7 @@ def _log_quietly(line: str) -> None:
     log.info("%s", line, extra=NOT_ON_STDERR)
 
 
-def _told_too(announce: Announce, line: str) -> None:
+def _announce_and_log(announce: Announce, line: str) -> None:
     announce(line)
     _log_quietly(line)
 
@@ -260,7 +260,7 @@ async def _take_part(
     joined: Callable[[], None],
     rest: Callable[[], Awaitable[None]],
 ) -> None:
-    show = partial(_told_too, announce)
+    show = partial(_announce_and_log, announce)
     with stopped_by_signals(lambda: show(node.stop())):
         if await answered(node.start, wanted=lambda: node.phase is Phase.WORKING, tell=announce):
             spare_the_collector()

@@ -206,7 +206,7 @@ class Worker:
             return False
         self._meter.claimed(claimed)
         self._shortage.took(len(claimed))
-        self.take_reports()  # what has ended before tells of the pace before
+        self.take_reports()  # ends from before the claim belong to the pace before it
         self.work.accept(claimed, node, self._membership.now, self._membership.ahead)
         self._hand_back_unless(handlers)
         self.start_tasks()  # the store may still be busy with what ended before

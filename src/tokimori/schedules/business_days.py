@@ -265,7 +265,7 @@ class BusinessDays:
         return self.days.next_business(day) if self.shift is Shift.NEXT else self.days.previous_business(day)
 
     def _whole(self, business: int) -> range:
-        """Return the business day and the days off whose moments come to it."""
+        """Return the business day and the days off whose moments move to it."""
         if self.shift is Shift.NEXT:
             return range(self.days.previous_business(business - 1) + 1, business + 1)
         return range(business, self.days.next_business(business + 1))

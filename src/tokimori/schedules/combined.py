@@ -189,7 +189,7 @@ def without(base: Schedule, excluded: Schedule, zone: str) -> Except:
 
 
 def _clocks_left(base: Schedule, taken: Sequence[WallClock], zone: str) -> Iterator[Zoned]:
-    """Yield what is left of the wall-clock times, by the rules for gaps and folds."""
+    """Yield the remaining wall-clock times, by the rules for gaps and folds."""
     rules: dict[tuple[bool, bool, bool], dict[WallClock, Schedule]] = {}
     for each in members_of(base):
         if isinstance(each, ZonedSchedule) and (clock := _clock_in(each, zone)) is not None:

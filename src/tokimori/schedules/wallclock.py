@@ -1,4 +1,4 @@
-"""Times of the day on a set of days, the times of several such sets, and what is left of one without others."""
+"""Times of the day on a set of days, the times of several such sets, and one set without others."""
 
 from collections.abc import Iterable, Sequence
 
@@ -180,7 +180,7 @@ def minus(clock: WallClock, taken: Iterable[WallClock]) -> list[WallClock] | Non
 
 
 def _minus_one(piece: WallClock, taken: WallClock) -> list[WallClock]:
-    """Return what is left of a piece: its other days; on common days its other minutes; in these its other seconds."""
+    """Return the rest of a piece: its other days; on common days its other minutes; in these its other seconds."""
     both = in_both(piece.days, taken.days)
     if both.is_empty():
         return [piece]

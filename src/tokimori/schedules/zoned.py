@@ -12,7 +12,7 @@ from tokimori.schedules.schedule import Fold, Gap
 from tokimori.schedules.zones import FOREVER, OVERLAP, Stretch, rule_from, stretch_at, stretches_between
 
 _MOST_BY_RULE = 120
-"""How many stretches a search visits of those that a zone's rule makes, behind the last year that a text may name:
+"""Number of stretches by a zone's rule that a search visits after the last year that a text may name:
 enough for 40 years, which hold all kinds of years. Only times that are always in a gap are not found there, and these
 never are.
 """

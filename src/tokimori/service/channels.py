@@ -55,13 +55,13 @@ class Topics:
         while (left := ends - clock()) > 0:
             look = self._looks.get((topic, after))
             if look is None:
-                look = self._looks[topic, after] = asyncio.create_task(self._look(topic, after))
+                look = self._looks[topic, after] = asyncio.create_task(self._wait_and_read(topic, after))
                 look.add_done_callback(_heard_of)
             await asyncio.wait([look], timeout=left)
             if look.done() and (look.cancelled() or look.result()):
                 return
 
-    async def _look(self, topic: str, after: int) -> bool:
+    async def _wait_and_read(self, topic: str, after: int) -> bool:
         try:
             await asyncio.sleep(EVERY)
             return bool(await self.streams.read(topic, after, 1))

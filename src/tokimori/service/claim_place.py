@@ -85,7 +85,7 @@ class ClaimPlace:
         self._may_give = may_give
         self._most_waiting = most_waiting
         self._membership = Membership(
-            store, clock, random, program, self, renewed=lambda _sent: None, rests=True, heard=self._hear
+            store, clock, random, program, self, renewed=lambda _sent: None, rests=True, heard=self._receive_pulse
         )
         self._timekeeper = timekeeper
         self._lookout = Lookout(store, TICK_IDLE, clock.monotonic()) if timekeeper is None else timekeeper.lookout
@@ -195,7 +195,7 @@ class ClaimPlace:
         """Return the runs for this wish now. The one that has waited longest is first."""
         async with self._asking:
             member = self._membership
-            await self._look()
+            await self._read_ready()
             lanes = self._open_lanes.serving(wish, self._lookout.survey.lanes)
             room = min(wish.limit, MOST_IN_HAND - len(self._hands))
             if not lanes or room <= 0 or self._closed or not member.holds_lease():
@@ -203,7 +203,7 @@ class ClaimPlace:
             claimed = await self._ask(wish, lanes, room)
             return [held for each in claimed if (held := await self._accept(each, wish)) is not None]
 
-    async def _look(self) -> None:
+    async def _read_ready(self) -> None:
         """Read which runs are ready, after making those that are due."""
         member, lookout = self._membership, self._lookout
         if lookout.stale:
@@ -365,7 +365,7 @@ class ClaimPlace:
         self._hands.drop_all("the store did not hear from the node that its worker asks for too long")
         self.wake()
 
-    def _hear(self, pulse: Pulse) -> None:
+    def _receive_pulse(self, pulse: Pulse) -> None:
         """Handle the answer to a beat. A claim that is under way may own what this place does not know yet."""
         self._lookout.hear(pulse.survey, self._clock.monotonic())
         if self._timekeeper is not None:

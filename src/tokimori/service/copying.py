@@ -252,7 +252,7 @@ def _limit(kind: Kind) -> int:
 
 
 async def _copy_kind(source: Store, target: Store, kind: Kind, tell: Tell, idle: Idle) -> tuple[int, int]:
-    """Copy one kind of rows; return the number of its rows, and of those that were written."""
+    """Copy one kind of rows; return the number of its rows, and of the written ones."""
     after: Key | None = None
     done = written = 0
     async for rows in _pages(source, kind):

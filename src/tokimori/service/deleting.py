@@ -17,7 +17,7 @@ from tokimori.service.given import When, flag_of, moment_of
 from tokimori.service.job_writer import JobWriter
 
 CONFIRMED: Final = "all"
-"""What who deletes all jobs has to say, so that nobody does it by leaving out an id."""
+"""Word that confirms the deletion of all jobs, so that nobody does it by leaving out an id."""
 MOST_DELETED: Final = 100
 """So many jobs are deleted by one request: a node has runs to start, too."""
 

@@ -151,7 +151,7 @@ async def every_job(list_jobs: Callable[..., Awaitable[FoundJobs]], **filters: A
 async def find_jobs(
     list_jobs: ListJobs, job_of: JobOf, wanted: JobSearch, sees: Sees | None = None, span: tuple[str, str] = EVERY_ID
 ) -> FoundJobs:
-    """Return the matching jobs in the span of ids, of those that the caller may see (None: all)."""
+    """Return the matching jobs in the span of ids that the caller may see (None: all)."""
     found = [job for job in await _named(job_of, wanted) if _is_wanted(job, wanted, sees)]
     prefix = wanted.prefix or ""
     after = JobId(max(wanted.after or "", prefix, span[0])) or None

@@ -70,7 +70,7 @@ class Nodes(Part[M]):
         text = f"{format_moment(await self._now())} {self._author or ''}".rstrip()
         for node in nodes:
             await self._drained.put(node.id, text)
-        await self._tell("drain", nodes, DrainNode(node_id=_one(node_id)))
+        await self._give_order("drain", nodes, DrainNode(node_id=_one(node_id)))
         await self._forget_the_dead()
         return [replace(node, drained=True) for node in nodes]
 
@@ -82,7 +82,7 @@ class Nodes(Part[M]):
         drained = [
             each for each in await self._store.list_documents(DRAINED.word, limit=MOST_LISTED) if each.name in ids
         ]
-        await self._tell("resume", nodes, ResumeNode(node_id=_one(node_id)))
+        await self._give_order("resume", nodes, ResumeNode(node_id=_one(node_id)))
         for document in drained:
             with suppress(Conflict):  # somebody has drained it again while it was told
                 await self._drained.delete(document)
@@ -96,7 +96,7 @@ class Nodes(Part[M]):
         (systemd, say) may start the node again. Return these nodes.
         """
         at_once, nodes = flag_of("now", now), await self._nodes(node_id)
-        await self._tell("stop", nodes, StopNode(node_id=_one(node_id), now=at_once))
+        await self._give_order("stop", nodes, StopNode(node_id=_one(node_id), now=at_once))
         return nodes
 
     async def _nodes(self, node_id: str | None) -> Sequence[NodeRecord]:
@@ -110,11 +110,13 @@ class Nodes(Part[M]):
             raise NotFound(message, field="node", value=wanted, allowed="See `tokimori node list`.")
         return found
 
-    async def _tell(self, what: str, nodes: Sequence[NodeRecord], order: DrainNode | ResumeNode | StopNode) -> None:
+    async def _give_order(
+        self, what: str, nodes: Sequence[NodeRecord], order: DrainNode | ResumeNode | StopNode
+    ) -> None:
         """Give an order to nodes, record it, and wait until they have received it, `LONGEST` seconds at most.
 
         The caller joins for that time as a program, since the beat of an idle node notices a new peer. The order holds
-        even if the caller goes before the nodes have received it: it is recorded first.
+        even if the caller leaves before the nodes have received it: it is recorded first.
         """
         now = await self._now()
         us = NodeRecord(

@@ -14,12 +14,12 @@ TimedLine = tuple[Moment | None, str]
 
 
 def whole(output: Output) -> bytes:
-    """Return all bytes that are kept, with a line in place of those that are left out."""
+    """Return all stored bytes, with a line in place of the omitted ones."""
     return since(output, 0)
 
 
 def since(output: Output, position: int) -> bytes:
-    """Return the bytes after the first `position` ones, with a line in place of those that are left out."""
+    """Return the bytes after the first `position` ones, with a line in place of the omitted ones."""
     missed, kept = unread(output, position)
     in_head = len(output.head[position:])
     gap = f"\n… {missed} bytes left out …\n".encode() if missed > 0 else b""

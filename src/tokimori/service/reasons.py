@@ -48,7 +48,7 @@ class Cause(StrEnum):
     """It waits for the ends of runs that it has spawned."""
     EPSILON = "epsilon"
     OVERDUE = "overdue"
-    """It should have ended well by now: what holds it stands beside this."""
+    """It should have ended well by now: another reason says why it has not."""
     DRAINING = "draining"
     """Its worker process takes no more runs, and is ended soon."""
     SILENT = "silent"

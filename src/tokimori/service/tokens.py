@@ -171,7 +171,7 @@ def nobody(_: str) -> AccessToken | None:
 
 
 def holders_of(tokens: Tokens[Inside], clock: Clock, guests: Guests = nobody) -> Holders:
-    """Return the holders of these tokens, and of those that no store knows."""
+    """Return the holders of these tokens, and of tokens that no store knows."""
     return Holders(tokens._documents, tokens._now, clock, guests)
 
 

@@ -97,21 +97,21 @@ class Waits:
                 bell.set()
 
     async def _look_for_ends(self) -> None:
-        loop, tells, turn, keen = asyncio.get_running_loop(), False, 0.0, 0.0
+        loop, notifies, turn, keen = asyncio.get_running_loop(), False, 0.0, 0.0
         while True:
             new = [run_id for run_id in self._new[:MOST] if run_id in self._bells]
             del self._new[:MOST]
             if new:
-                tells, keen = self._store.expect(new, self._ring), loop.time() + KEEN
-                await asyncio.sleep(FIRST_LOOK if tells or self._store.mark() is None else 0)
+                notifies, keen = self._store.expect(new, self._ring), loop.time() + KEEN
+                await asyncio.sleep(FIRST_LOOK if notifies or self._store.mark() is None else 0)
             else:
                 await self._nap(min(STOPS_WITHIN, max(0.0, turn - loop.time())))
                 if self._stops():
                     self._ring(list(self._bells))
             ids = new
             if loop.time() >= turn:
-                ids = list(dict.fromkeys(new + self._in_turn(tells=tells)))
-                turn = loop.time() + self._between(tells=tells, keen=loop.time() < keen)
+                ids = list(dict.fromkeys(new + self._in_turn(notifies=notifies)))
+                turn = loop.time() + self._between(notifies=notifies, keen=loop.time() < keen)
             if ids:
                 with suppress(StoreError):
                     self._ring(await self._store.ended_among(ids[:MOST]))
@@ -123,22 +123,22 @@ class Waits:
             async with asyncio.timeout(seconds):
                 await self._come.wait()
 
-    def _between(self, *, tells: bool, keen: bool) -> float:
+    def _between(self, *, notifies: bool, keen: bool) -> float:
         """Return the seconds between two looks at those that wait longest for one."""
-        if tells:
+        if notifies:
             return RARELY / (1 + len(self._bells) // MOST)
         return LOOKS if self._mark is None else KEENLY if keen else LOOKS_AT_MARK
 
-    def _in_turn(self, *, tells: bool) -> list[RunId]:
+    def _in_turn(self, *, notifies: bool) -> list[RunId]:
         """Return the runs that have waited longest for a look; none if nothing has changed in the store."""
-        if not tells:
+        if not notifies:
             mark, self._mark = self._mark, self._store.mark()
             if mark is not None and mark == self._mark and len(self._bells) <= MOST:
                 return []
         ids = list(islice(self._bells, MOST))
         for run_id in ids:
             self._bells[run_id] = self._bells.pop(run_id)
-        if tells:
+        if notifies:
             self._store.expect(ids, self._ring)
         return ids
 

@@ -109,7 +109,7 @@ class Rotation:
             return
         newest = self._address_of(url)  # first: of a file that is half written there is no place
         if _place_of(url) != _place_of(self._url):
-            log.warning("the file names another store now: the one of before goes on until this program is restarted")
+            log.warning("the file names another store now: this program uses the one before until it is restarted")
             return
         self._url, self._known, self._until = url, (newest, self._known[0]), now + HOLDS
         log.info("the address of the store has changed: the one before it is tried for %d s more, too", HOLDS)

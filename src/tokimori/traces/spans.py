@@ -101,7 +101,7 @@ class TracedExecutor:
         if span is None:
             return
         try:
-            _tell(span, ended.outcome)
+            _set_outcome(span, ended.outcome)
             span.end()
         except Exception:
             log.exception("the span of the run %s was not ended", ended.run_id)
@@ -123,7 +123,7 @@ def attributes_of(task: AttemptTask) -> Attributes:
     }
 
 
-def _tell(span: "Span", outcome: Outcome) -> None:
+def _set_outcome(span: "Span", outcome: Outcome) -> None:
     from opentelemetry.trace import StatusCode  # noqa: PLC0415
 
     span.set_attribute("tokimori.outcome", type(outcome).__name__)

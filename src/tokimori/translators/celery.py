@@ -184,7 +184,7 @@ def _job(place: str, row: Mapping[str, Any], parameters: Parameters, zone: str) 
         **_terms(row),
         "rate_limit": _rate(warnings, row),
     }
-    _tell(warnings, row)
+    _warn_untranslated(warnings, row)
     is_once = _flag(row, "one_off") and not str(fields["schedule"]).startswith("at ")
     return moved(
         place,
@@ -375,7 +375,7 @@ _TRANSLATED = frozenset(
 )
 
 
-def _tell(warnings: Warnings, row: Mapping[str, Any]) -> None:
+def _warn_untranslated(warnings: Warnings, row: Mapping[str, Any]) -> None:
     """Warn of fields without an equal here: exchanges, routing keys, headers, and any others."""
     for field, value in row.items():
         if field not in _TRANSLATED and value not in (None, "", "{}", {}, [], False):

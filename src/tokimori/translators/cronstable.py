@@ -185,7 +185,7 @@ def _job(place: str, job: Plain, said: Cronstable) -> Moved:
     }
     if schedule == "@reboot":
         warnings.add("schedule", schedule, "there at each start of the program, here at each boot of the machine")
-    _tell(warnings, job)
+    _warn_untranslated(warnings, job)
     start = AT_ONCE if _flag(job, "enabled", default=True) else Start(paused_because="disabled in cronstable")
     return moved(place, id_of(name), fields, start=start, warnings=warnings.all())
 
@@ -257,7 +257,7 @@ def _env(job: Plain, said: Cronstable) -> dict[str, str]:
     return env
 
 
-def _tell(warnings: Warnings, job: Plain) -> None:
+def _warn_untranslated(warnings: Warnings, job: Plain) -> None:
     """Warn of fields without an equal here."""
     for field, value in job.items():
         if field in _TRANSLATED:

@@ -96,7 +96,7 @@ class Timing(NamedTuple):
 def timings_of(timer: Unit, time_zone: str) -> Iterator[Timing]:
     """Yield its jobs' schedules: by calendar or interval, one for the machine's start. Raises `InvalidFile`."""
     warnings = Warnings()
-    _tell(timer, warnings)
+    _warn_untranslated(timer, warnings)
     calendars = timer.all("Timer", "OnCalendar")
     intervals = [each for key in _AFTER_A_RUN for each in timer.all("Timer", key)]
     starts = [each for key in _AFTER_START for each in timer.all("Timer", key)]
@@ -120,7 +120,7 @@ def timings_of(timer: Unit, time_zone: str) -> Iterator[Timing]:
         yield Timing(suffix, "@reboot", time_zone, False, False, 0, (*warnings.all(), *told_of_start))
 
 
-def _tell(timer: Unit, warnings: Warnings) -> None:
+def _warn_untranslated(timer: Unit, warnings: Warnings) -> None:
     for key in timer.keys("Timer"):
         for each in timer.all("Timer", key):
             if key in _TOLD:

@@ -59,7 +59,7 @@ def read(lines: Iterable[str]) -> Iterator[Sequence[Piece]]:
 
 
 def visible(text: str) -> str:
-    """Return the text with names in place of invisible characters and of those that reorder others."""
+    """Return the text with names in place of characters that are invisible or reorder others."""
     return text if text.isprintable() else _UNSEEN.sub(_named, text)
 
 

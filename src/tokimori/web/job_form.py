@@ -11,7 +11,7 @@ from tokimori.errors import InvalidInput
 from tokimori.model.job_fields import FIELDS, SECTIONS, JobField
 
 Texts = Mapping[str, str]
-"""Texts of fields by their paths, such as `retry.attempts`; what has its default is missing."""
+"""Texts of fields by their paths, such as `retry.attempts`; fields with their defaults are left out."""
 _LABELS: Final[Mapping[str, str]] = {"url": "URL", "cwd": "Working folder"}
 _PAIRS: Final[Mapping[str, str]] = {"env": "=", "labels": "=", "headers": ": ", "parents": "=", "notify": "="}
 _LISTS: Final = frozenset({"email", "calendars", "semaphores", "expect", "notifier.quiet"})

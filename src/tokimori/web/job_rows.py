@@ -120,7 +120,7 @@ def worst(job: Job, runs: Sequence[Run], is_overdue: bool) -> str:
 
 
 def _success(runs: Sequence[Run], now: Moment) -> float | None:
-    """Return how many of 100 runs of the last seven days have succeeded, of those that are given."""
+    """Return how many of 100 of the given runs of the last seven days have succeeded."""
     ends = Counter(run.state for run in runs if run.ended is not None and run.ended > now - 7 * DAY)
     total = ends[RunState.SUCCEEDED] + ends[RunState.FAILED]
     return 100 * ends[RunState.SUCCEEDED] / total if total else None

@@ -183,7 +183,7 @@ async def paged(
     name_of: Callable[[_T], str],
     wanted: Callable[[_T], bool],
 ) -> tuple[Sequence[_T], Turning]:
-    """Return the things of a page that are wanted, of those that a service lists behind a name."""
+    """Return the wanted things of a page, from the list of a service."""
     found: list[_T] = []
     after, is_filtered = visit.one("after"), bool(words(visit)) or set(visit.query) - {"after"} != set()
     for _ in range(MOST_ASKED if is_filtered else 1):

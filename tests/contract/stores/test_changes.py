@@ -65,7 +65,7 @@ class Reader:
     async def look(self) -> None:
         """Look at the store once, and note what is new."""
         async with self.feed._looking:
-            await self.feed._look()
+            await self.feed._read_store()
         self.told += [each.name for each in (await self.feed.page(self.at)).found]
         self.at = self.feed.position
 

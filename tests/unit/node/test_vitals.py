@@ -93,10 +93,10 @@ async def test_a_handler_that_does_not_end(patient: Patient, caplog: pytest.LogC
     patient.late = [(run, Moment(patient.now - 6 * SECOND))]
     assert await patient.ask() == "a handler was asked to end 6 s ago, and does not"
     with caplog.at_level(logging.INFO):
-        patient.vitals._tell()
-        patient.vitals._tell()
+        patient.vitals._log_changes()
+        patient.vitals._log_changes()
         patient.late = ()
-        patient.vitals._tell()
+        patient.vitals._log_changes()
     assert [f"run {run.id} of job {run.job_id}" in each.message for each in caplog.records] == [True, False]
     assert caplog.messages[1] == "ready again"
 
@@ -105,14 +105,14 @@ async def test_a_node_that_is_drained_is_not_ready_again(patient: Patient, caplo
     """The log says so only when what was wrong is over, whether it takes runs meanwhile or not."""
     patient.healthy, patient.fault = False, "store db.example refuses"
     with caplog.at_level(logging.INFO):
-        patient.vitals._tell()
+        patient.vitals._log_changes()
         patient.absent = "the node takes no new runs"
-        patient.vitals._tell()
+        patient.vitals._log_changes()
         patient.absent = None
-        patient.vitals._tell()
+        patient.vitals._log_changes()
         assert [each.partition(":")[0] for each in caplog.messages] == ["not ready"]
         patient.healthy = True
-        patient.vitals._tell()
+        patient.vitals._log_changes()
     assert caplog.messages[1:] == ["ready again"]
 
 

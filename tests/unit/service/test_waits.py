@@ -129,4 +129,4 @@ async def test_a_new_wait_is_looked_at_keenly_where_a_mark_is_cheap(monkeypatch:
     await until(lambda: bool(shelf.looks))
     shelf.ended.add(RunId("a"))
     assert (await asked).state is RunState.SUCCEEDED
-    assert these._between(tells=False, keen=False) == 3600.0
+    assert these._between(notifies=False, keen=False) == 3600.0

@@ -196,7 +196,7 @@ class FunctionExecutor:
             task, process = attempt.task, attempt.process
             if attempt.key in self._attempts and process is not None and process.pid is not None:
                 at = attempts.moment_at(attempt.began or boottime(), boot)
-                self._tell(Started(run_id=task.run_id, token=task.token, pid=process.pid, at=at))
+                self._send_report(Started(run_id=task.run_id, token=task.token, pid=process.pid, at=at))
 
     def _in(self, attempt: Assignment, seconds: float, act: Callable[[Assignment], None]) -> None:
         attempt.alarms += (asyncio.get_running_loop().call_later(seconds, act, attempt),)
@@ -255,7 +255,7 @@ class FunctionExecutor:
         self._end(attempt, attempts.cut_off(attempt) or stopped(StopReason.RELEASE), boottime())
 
     def renew(self, sent: float) -> None:
-        """Move the lease's deadlines, and begin what has waited for that."""
+        """Move the lease's deadlines, and begin attempts that have waited for that."""
         was_over, self._lease_over = boottime() >= self._lease_over, sent + LEASE
         if self._processes is not None:
             self._processes.renew(sent)
@@ -266,7 +266,7 @@ class FunctionExecutor:
         """Do nothing: output lies with that of commands, and is removed with it."""
 
     async def close(self) -> None:
-        """Kill what is left. What it could no longer tell of is released."""
+        """Kill the remaining processes. Attempts whose ends they could not report are released."""
         if self._processes is not None:
             await self._processes.close()
         for attempt in list(self._attempts.values()):
@@ -283,7 +283,7 @@ class FunctionExecutor:
                     self._ended(process, message, now, boot)
                 case wire.FunctionGrew(number=number) | wire.Noted(number=number):
                     if (attempt := process.attempts.get(number)) is not None:
-                        self._tell(attempts.told_of(attempt.task, message, boot))
+                        self._send_report(attempts.told_of(attempt.task, message, boot))
                 case wire.Pong():
                     self._pool.pulse.answered(process)
                 case wire.Hello() | wire.Unloadable():
@@ -360,7 +360,7 @@ class FunctionExecutor:
         if key in self._early.kept:
             self._early.pop(key)
         boot = self._boot(boottime()) if boot is None else boot
-        self._tell(
+        self._send_report(
             Ended(
                 run_id=task.run_id,
                 token=task.token,
@@ -384,7 +384,7 @@ class FunctionExecutor:
             raise Refused("this node has no app: `tokimori serve --app MODULE:NAME` gives it one")
         return self._processes
 
-    def _tell(self, report: Report) -> None:
+    def _send_report(self, report: Report) -> None:
         if self._report is not None:
             self._report(report)
 

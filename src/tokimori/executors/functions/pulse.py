@@ -96,7 +96,7 @@ class Pulse:
         elif silence.seconds == TOLD - 1:
             silence.look = Look(process.pid or 0, process.stacks)
         elif silence.seconds == TOLD:
-            _tell(process, silence)
+            _log_silence(process, silence)
             self._changed()
 
     def answered(self, process: WorkerProcess) -> None:
@@ -121,7 +121,7 @@ class Pulse:
         return ("; ".join(found[:MOST_TOLD]),) if found else ()
 
 
-def _tell(process: WorkerProcess, silence: Silence) -> None:
+def _log_silence(process: WorkerProcess, silence: Silence) -> None:
     seen = Seen() if silence.look is None else silence.look.again()
     silence.stopped, silence.look = seen.stopped, None
     handlers = {number: handler_in(attempt.task) for number, attempt in process.attempts.items()}

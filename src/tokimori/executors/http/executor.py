@@ -128,4 +128,4 @@ class HttpExecutor(LoopExecutor[HttpAttempt]):
         if attempt.body.size and (last or now - attempt.told >= GREW_EVERY):
             attempt.told, task = now, attempt.task
             output = attempt.body.so_far(task.run_id, task.attempt)
-            self._tell(Grew(run_id=task.run_id, token=task.token, output=output))
+            self._send_report(Grew(run_id=task.run_id, token=task.token, output=output))

@@ -222,9 +222,9 @@ class Body:
         """Take more bytes."""
         chunk = chunk[: MOST - self._read]
         self._read += len(chunk)
-        self._keep(chunk if self._hiding is None else self._hiding.feed(chunk))
+        self._append(chunk if self._hiding is None else self._hiding.feed(chunk))
 
-    def _keep(self, chunk: bytes) -> None:
+    def _append(self, chunk: bytes) -> None:
         if chunk:
             self._times.mark(self.size, boottime())
         self.size += len(chunk)
@@ -259,4 +259,4 @@ class Body:
 
     def _finish(self) -> None:
         if self._hiding is not None:
-            self._keep(self._hiding.finish())
+            self._append(self._hiding.finish())

@@ -211,7 +211,7 @@ class Keeper:
         if child.status is None and child.cause is EndCause.EXIT and child.has_exited():
             self._exited(child)  # it was faster: its end is its own
         elif child.status is not None:
-            child.kill_at = min(child.kill_at, now + grace)  # for what is left of its group
+            child.kill_at = min(child.kill_at, now + grace)  # for the rest of its group
         else:
             child.terminate(cause, now, grace)
             self._kill_if_due(child, now)

@@ -67,7 +67,7 @@ def _open_at(seen: bytes, needle: bytes) -> int:
 
 
 def _occurrences(seen: bytes, needles: Iterable[bytes]) -> Iterator[tuple[int, int]]:
-    """Yield enough occurrences to cover all: of those that overlap one, only the last is needed."""
+    """Yield enough occurrences to cover all: among overlapping ones only the last is needed."""
     for needle in needles:
         size, at = len(needle), seen.find(needle)
         while at >= 0:

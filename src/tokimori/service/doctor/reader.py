@@ -186,7 +186,7 @@ class DoctorReader:
     async def _lively(
         self, running: Sequence[Run], semaphores: Sequence[Semaphore], most: int = _MOST_ASKED
     ) -> frozenset[RunId]:
-        """Return the runs that run, and of those that hold units the ones that were not asked for."""
+        """Return the running runs, and those holders of units that are too many to look up."""
         known = {run.id for run in running}
         holders = [each.run_id for semaphore in semaphores for each in semaphore.holders if each.run_id is not None]
         unknown = [run_id for run_id in holders if run_id not in known]

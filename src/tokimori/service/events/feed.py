@@ -134,7 +134,7 @@ class Feed(Generic[Told]):
                     and self._clock.monotonic() < self._looked + 2 * EVERY
                 ):
                     return
-                await self._look()
+                await self._read_store()
 
     async def page(self, position: Position) -> Page[Told]:
         """Return the next events after the position; none if there are none yet. Raises `StoreError`."""
@@ -197,7 +197,7 @@ class Feed(Generic[Told]):
                 break
             try:
                 async with self._looking:
-                    await self._look()
+                    await self._read_store()
                 away = False
             except TokimoriError as fault:
                 log.log(logging.DEBUG if away else logging.WARNING, "events are delayed: %s", fault)
@@ -216,7 +216,7 @@ class Feed(Generic[Told]):
                     news.set_result(None)
             await asyncio.sleep(0)
 
-    async def _look(self) -> None:
+    async def _read_store(self) -> None:
         at, last = self._clock.monotonic(), self._looked
         self._looked = at
         now, tail = await self.now(), self._tail

@@ -1,4 +1,4 @@
-"""Notices: which things have changed, without what has become of them. One reader of the store for all who listen.
+"""Notices: names of changed things, without their new states. One reader of the store serves all clients.
 
 No transition writes a row for it. While somebody listens the board compares what the store lists four times a second
 at most: the live runs, the ends and changes that were written, and the nodes.
@@ -131,7 +131,7 @@ class NoticeBoard:
         """
         feed, number = self._place_of(after)
         if self._live is None or (self._task is None and _time() >= self._looked + EVERY):
-            await asyncio.shield(asyncio.ensure_future(self._look()))
+            await asyncio.shield(asyncio.ensure_future(self._compare()))
         if after is None:
             number = self._end
         elif feed != self._id or not self._end - len(self._found) <= number <= self._end:
@@ -182,7 +182,7 @@ class NoticeBoard:
             await asyncio.sleep(max(0.0, self._looked + pause - _time()))
             began, before = _time(), self._end
             try:
-                await self._look()
+                await self._compare()
             except TokimoriError as fault:
                 log.debug("notices are delayed: %s", fault)
             except Exception:
@@ -201,7 +201,7 @@ class NoticeBoard:
                     news.set_result(None)
             await asyncio.sleep(0)
 
-    async def _look(self) -> None:
+    async def _compare(self) -> None:
         """Compare the store with the last reading. The first reading has nothing to compare with."""
         asked = _time()
         async with self._looking:

@@ -67,7 +67,7 @@ async def known_of(transaction: Transaction, rows: Iterable[tuple[str, Row]]) ->
     rates = {name: (rate, row) for name, row in rows if (rate := stored_rate(row[0])) is not None}
     if not rates:
         return {}
-    asked = [statement for name, (rate, _) in rates.items() for statement in _looks(name, rate)]
+    asked = [statement for name, (rate, _) in rates.items() for statement in _rate_statements(name, rate)]
     answers = await transaction.ask(*asked)
     found = dict(zip(rates, zip(answers[::2], answers[1::2], strict=True), strict=True))
     ahead = {
@@ -88,7 +88,7 @@ def _known(rate: ClaimRate, turns: Turns, window: Row, first: Sequence[tuple[Mom
     return Known(Rated(rate, taken, now, turns._replace(kept=bool(turns.kept))), total or 0, first)
 
 
-def _looks(name: str, rate: ClaimRate) -> tuple[str, str]:
+def _rate_statements(name: str, rate: ClaimRate) -> tuple[str, str]:
     ledger = ledger_of(name)
     return sql(WINDOW, ledger, rate.period, ledger, ledger), sql(_FIRST, ledger, rate.period)
 

@@ -289,7 +289,7 @@ _OLD_ARRIVALS = "FROM tokimori_arrivals WHERE incarnation = %s AND latest < %s"
 async def prune(transaction: Transaction, expiries: Sequence[Expiry], limit: int) -> Sequence[Expiry]:
     """See `Pruning.prune`. One look at all expiries finds those with old rows."""
     known = sql("SELECT id FROM tokimori_jobs WHERE id IN (%s)", sorted({expiry.job_id for expiry in expiries}))
-    looks = [look for expiry in expiries for look in _looks(expiry)]
+    looks = [look for expiry in expiries for look in _prune_statements(expiry)]
     jobs, *found = await transaction.ask(known, *looks)
     there = {job_id for (job_id,) in jobs.rows}
     counted: Counter[_Key] = Counter()
@@ -321,7 +321,7 @@ def _looks(expiry: Expiry) -> Iterator[str]:
     yield sql(f"SELECT 1 {_OLD_ARRIVALS} LIMIT 1", expiry.incarnation, expiry.keyed_before)
 
 
-def _look(expiry: Expiry, limit: int) -> str:
+def _old_runs_statement(expiry: Expiry, limit: int) -> str:
     return sql(_OLD_RUNS, expiry.job_id, expiry.after, min(expiry.made_before, expiry.kept), limit)
 
 
@@ -333,7 +333,7 @@ async def _prune_runs(
         (newest,) = await transaction.ask(sql(_NEWEST_RUNS, expiry.job_id, expiry.kept, wanted))
         ((seen, oldest),) = newest.rows
         expiry, left = expiry.passed(wanted, seen, oldest), left - seen // PASSED
-    (looked,) = await transaction.ask(_look(expiry, 0 if expiry.keep_runs else left))
+    (looked,) = await transaction.ask(_old_runs_statement(expiry, 0 if expiry.keep_runs else left))
     if not looked.rows:
         return expiry, left
     (found,) = await transaction.ask(sql(_LOCKED, [run_id for (run_id,) in looked.rows]))

@@ -61,7 +61,7 @@ async def migrate(session: TransactionSession, known: Sequence[Migration], now: 
         missing = pending(before, known)
         if missing:
             await session.ask(LEDGER.replace(";", " ENGINE = InnoDB"))
-        # A new store is noted at once, so that nobody takes the first half of it for an old one.
+        # A new store is noted at once, so that the first half of it does not look like an old one.
         for step in [missing] if before.version is None else [[migration] for migration in missing]:
             await _apply(session, step, now)
         return await status(session, known)

@@ -116,7 +116,9 @@ async def _still_waits(transaction: Transaction, wish: UnitWish) -> InLine | Non
     If many programs locked the semaphore again and again no claim would get it. Runs of paused queues block no program.
     """
     fits = f'SELECT 1 FROM tokimori_semaphores s {BY_KEY} WHERE name = %s AND "limit" - {lines.USED} >= %s'
-    place, before, paused, free = await transaction.ask(*_looks(wish), PAUSED, sql(fits, wish.semaphore, wish.weight))
+    place, before, paused, free = await transaction.ask(
+        *_place_statements(wish), PAUSED, sql(fits, wish.semaphore, wish.weight)
+    )
     lanes = open_lanes([lane for _, lane in before.rows if lane], paused_queues(paused))
     for programs, token in place.rows:
         if token is None and (programs or lanes or not free.rows):
@@ -124,7 +126,7 @@ async def _still_waits(transaction: Transaction, wish: UnitWish) -> InLine | Non
     return None
 
 
-def _looks(wish: UnitWish) -> tuple[str, str]:
+def _place_statements(wish: UnitWish) -> tuple[str, str]:
     return sql(_PLACE, wish.id), sql(_LANES_BEFORE, line_of(wish.semaphore), wish.rank)
 
 
@@ -155,7 +157,7 @@ async def _acquire(transaction: Transaction, wish: UnitWish, now: Moment) -> por
     found, _ = await lines.look(transaction, [wish.semaphore], join)
     turns = [(line, granted) for line in found if (granted := line.grants()) or line.known is not None]
     served = [write for turn in turns for write in lines.serve_line(*turn)]
-    *_, stands, before = await transaction.commit(*served, *_looks(wish))
+    *_, stands, before = await transaction.commit(*served, *_place_statements(wish))
     ((programs, token),) = stands.rows
     return await _in_line(transaction, wish, programs, before) if token is None else Grant(token=token)
 

@@ -262,7 +262,7 @@ class Sessions(Connected):
         known = False
         try:
             async with asyncio.timeout(patience):
-                await self._look(session)
+                await self._check_not_shut(session)
                 done = await work(session)
             known = True
             return done
@@ -275,7 +275,7 @@ class Sessions(Connected):
             else:
                 session.cut()
 
-    async def _look(self, session: TransactionSession) -> None:
+    async def _check_not_shut(self, session: TransactionSession) -> None:
         if (shut := self.shut) is not None and (now := asyncio.get_running_loop().time()) >= self._looks_at:
             document = shut.document
             (found,) = await session.ask(sql(HELD, document.kind, document.name, document.version))

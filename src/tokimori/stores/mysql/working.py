@@ -139,7 +139,7 @@ async def _claim(transaction: Transaction, catch: _Catch, now: Moment) -> _Catch
     """Claim runs. Those that others have locked are passed over. Return semaphores that have to be made first."""
     claim = catch.claim
     before = sql(f'{OWNED} AND r.node_id = %s AND r.claim_id = %s ORDER BY r."rank", r.id', claim.node, claim.id)
-    catch, look, rest = await _look(transaction, catch)
+    catch, look, rest = await _lock_statement(transaction, catch)
     asked = (sql(_ALIVE, claim.node), before, SHARED_PAUSED, RATES_OF_QUEUES, look)
     node, known, paused, paced, ready = await transaction.ask(*asked)
     rates = frozenset(name for (name,) in paced.rows)
@@ -159,7 +159,7 @@ async def _claim(transaction: Transaction, catch: _Catch, now: Moment) -> _Catch
             return catch
         is_first = False
         await transaction.ask(*writes)
-        catch, look, rest = await _look(transaction, catch)
+        catch, look, rest = await _lock_statement(transaction, catch)
         (ready,) = await transaction.ask(look)
 
 

@@ -104,10 +104,10 @@ _MARK = re.compile(rf"\{{([a-z]+\.|_[a-z_]*)?({'|'.join(_LISTS)})( types| arrays
 
 def filled_in(text: str) -> str:
     """Return the text, in which each mark is replaced by the columns that it asks for."""
-    return _MARK.sub(lambda mark: ", ".join(_asked_for(*mark.groups(default=""))), text)
+    return _MARK.sub(lambda mark: ", ".join(_column_texts(*mark.groups(default=""))), text)
 
 
-def _asked_for(prefix: str, name: str, form: str, left_out: str) -> Iterator[str]:
+def _column_texts(prefix: str, name: str, form: str, left_out: str) -> Iterator[str]:
     columns = without(_LISTS[name], left_out)
     if prefix.startswith("_"):
         columns = columns.replace('"', "")

@@ -135,7 +135,7 @@ class Admission(Struct):
         kept_for = None if rated is None else rated.kept_for
         free = weight <= self._free[name] and kept_for in {None, run.lane}
         if rated is not None and self._free[name] < weight <= rated.rate.units:
-            self._free[name] = 0  # what is left is kept for it
+            self._free[name] = 0  # the rest is reserved for it
         place = LinePlace(run.rank, run.id, weight)
         return self._joins(line, place, fits=free, program=self._programs[name])
 

@@ -203,11 +203,11 @@ def prune(db: sqlite3.Connection, expiries: Sequence[Expiry], limit: int) -> Seq
 def _prune_runs(db: sqlite3.Connection, expiry: Expiry, left: int, counted: Counter[_Key]) -> tuple[Expiry, int]:
     if expiry.deleted and db.execute("SELECT 1 FROM tokimori_jobs WHERE id = ?", (expiry.job_id,)).fetchone():
         return expiry, left
-    if expiry.keep_runs and _look(db, expiry, 1):
+    if expiry.keep_runs and _old_runs(db, expiry, 1):
         wanted = min(expiry.keep_runs, PASSED * left)
         seen, oldest = db.execute(_NEWEST_RUNS, (expiry.job_id, expiry.kept, wanted)).fetchone()
         expiry, left = expiry.passed(wanted, seen, oldest), left - seen // PASSED
-    if expiry.keep_runs or not (rows := _look(db, expiry, left)):
+    if expiry.keep_runs or not (rows := _old_runs(db, expiry, left)):
         return expiry, left
     old = [row for row in rows if expiry.has_expired(row[2], row[4])]
     counted.update((expiry.job_id, incarnation, day_of(ended), state) for _, incarnation, _, state, ended in old)
@@ -217,7 +217,7 @@ def _prune_runs(db: sqlite3.Connection, expiry: Expiry, left: int, counted: Coun
     return replace(expiry, after=rows[-1][0]), left - len(rows)
 
 
-def _look(db: sqlite3.Connection, expiry: Expiry, limit: int) -> list[tuple[RunId, Incarnation, str, str, Moment]]:
+def _old_runs(db: sqlite3.Connection, expiry: Expiry, limit: int) -> list[tuple[RunId, Incarnation, str, str, Moment]]:
     return db.execute(_OLD_RUNS, (expiry.job_id, expiry.after, expiry.made_before, expiry.kept, limit)).fetchall()
 
 

@@ -101,8 +101,8 @@ class SqliteStore(Guarded, TableReader):
             stack.callback(lock.close)
             await writer.open()
             stack.push_async_callback(writer.close)
-            looks = stack.enter_context(closing(connect(self._path, timeout=0)))
-            self._connections = _Connections(writer, await self._reader(stack), looks)
+            watching = stack.enter_context(closing(connect(self._path, timeout=0)))
+            self._connections = _Connections(writer, await self._reader(stack), watching)
             self._closing = stack.pop_all()
 
     async def _reader(self, stack: AsyncExitStack) -> ConnectionThread:

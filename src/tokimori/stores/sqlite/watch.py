@@ -83,9 +83,9 @@ class FileWatch:
         while True:
             armed = self._inotify is not None and self._inotify.arm(self._log)
             stamp = stamp_of(self._log)
-            if await self._look():
+            if await self._check_version():
                 await self._written(stamp, armed=armed)
-                await self._look()
+                await self._check_version()
             await asyncio.sleep(REPORTED if armed else INTERVAL)
 
     async def _written(self, stamp: object, *, armed: bool) -> None:

@@ -91,7 +91,7 @@ class World:
         """Let time pass, with a look at the store each second."""
         for _ in range(seconds):
             self.clock.advance(1)
-            await self.feed._look()
+            await self.feed._read_store()
 
 
 @pytest.fixture
