@@ -314,9 +314,9 @@ async def prune(transaction: Transaction, expiries: Sequence[Expiry], limit: int
     return rest
 
 
-def _looks(expiry: Expiry) -> Iterator[str]:
+def _prune_statements(expiry: Expiry) -> Iterator[str]:
     """Yield three selects: one old run, the newest skip, and one old arrival."""
-    yield _look(expiry, 1)
+    yield _old_runs_statement(expiry, 1)
     yield sql(_NEWEST_SKIP, expiry.incarnation)
     yield sql(f"SELECT 1 {_OLD_ARRIVALS} LIMIT 1", expiry.incarnation, expiry.keyed_before)
 

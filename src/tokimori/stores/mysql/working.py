@@ -105,7 +105,7 @@ class _Catch(NamedTuple):
         return self.claim.limit - len(self.taken)
 
 
-async def _look(transaction: Transaction, catch: _Catch) -> tuple[_Catch, str, bool]:
+async def _lock_statement(transaction: Transaction, catch: _Catch) -> tuple[_Catch, str, bool]:
     """Return the statement that locks the first ready runs, and if there are certainly more.
 
     Of many lanes only the earliest are locked, up to the first run of the next. They are found without a lock.

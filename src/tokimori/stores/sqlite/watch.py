@@ -97,7 +97,7 @@ class FileWatch:
         while stamp_of(self._log) == stamp and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110  a file tells nobody
             await asyncio.sleep(INTERVAL)
 
-    async def _look(self) -> bool:
+    async def _check_version(self) -> bool:
         """Wake listeners if another connection has written. Return False if SQLite did not answer."""
         try:
             version = await self._writer.run(lambda db: int(db.execute("PRAGMA data_version").fetchone()[0]))
