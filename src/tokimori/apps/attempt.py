@@ -89,9 +89,7 @@ class RunningAttempt:
         self._acting: set[asyncio.Future[object]] | None = None
         self._tells = told
         self._ends = ends
-        self.task = Task(
-            begin, self.write, self._note_progress, hand=self._deliver, reads=None if app is None else app._reads
-        )
+        self.task = Task(begin, self.write, self._note, hand=self._deliver, reads=None if app is None else app._reads)
 
     # The work
 
@@ -238,7 +236,7 @@ class RunningAttempt:
 
     # What it tells of itself
 
-    def _note_progress(self, told: TaskNotes) -> None:
+    def _note(self, told: TaskNotes) -> None:
         self._untold = told
         self._tells(self)
 

@@ -299,10 +299,7 @@ class Node:
             await self._tick()
 
     async def _work_on(self) -> None:
-        """Take a step of every duty, and claim. All go on if one fails; its error is raised at the end.
-
-        A step that returns True may have made something to do; a claim that returns True has left some runs.
-        """
+        """Take a step of every duty, and claim. All go on if one fails; its error is raised at the end."""
         worker, lookout, member, began = self._worker, self._lookout, self._membership, self._clock.monotonic()
         rare = (duty.step(member.id, member.now, began) for duty in self._duties if duty.next_at <= began)
         fire = self._firing.step(member.id, member.peers, member.now, trusted=member.trusts_its_time)
