@@ -91,7 +91,8 @@ class Unsettled:
         key = change.run_id, change.token
         if key not in self._refused:
             self._changes.setdefault(key, change)
-            if size := size_of(change) + (0 if payload is None else len(payload)):
+            brings = change.output or change.result or change.details or change.then or payload
+            if brings and (size := size_of(change) + len(payload or "")):
                 self._sizes[key] = size
 
     def drop(self, key: Key) -> None:
@@ -193,8 +194,6 @@ def lesser_forms(change: Change, fault: Exception) -> Iterator[Change]:
 
 def size_of(change: Change) -> int:
     """Return about how many bytes the change brings to the store beside its row."""
-    if change.output is None and change.result is None and change.details is None and not change.then:
-        return 0
     output = 0 if change.output is None else len(change.output.head) + len(change.output.tail)
     steps = len(msgspec.json.encode(change.then)) if change.then else 0
     results = (1 + len(change.then)) * len(change.result or "")  # each step may get it

@@ -128,7 +128,7 @@ class Work:
         are large, the next claim is smaller. A run that has expired only because the clock may be `ahead` begins.
         """
         self.pace.claimed(now)
-        size = sum(len(each.run.payload or "") for each in claimed)
+        size = sum([len(payload) for each in claimed if (payload := each.run.payload) is not None])
         self._most = max(1, len(claimed) * LARGE // size) if size >= LARGE else min(MOST_CLAIMED, 2 * self._most)
         for run in claimed:
             key = (run.run.id, run.run.token)

@@ -256,7 +256,7 @@ class Worker:
         if log.isEnabledFor(logging.DEBUG):
             for change in changes:
                 log.debug("run %s of job %s: attempt ended: %s", change.run_id, change.job_id, change.state)
-        self.work.pace.note(sum(change.started is not None for change in changes), at)  # none that goes back unbegun
+        self.work.pace.note(sum([change.started is not None for change in changes]), at)  # none that goes back unbegun
         self._lookout.stale = True
         for change in self.work.settled(changes, verdicts):
             log.warning("run %s of %s was no longer this node's; its end changed nothing", change.run_id, change.job_id)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import count, repeat
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 import msgspec
 
@@ -28,6 +28,7 @@ _DETAILS = names_of(_TOLD).index("details")
 _PLACES = dict(zip((*names_of(_TOLD), "definition", "state", "node_id", "details", "nothing"), count()))
 _values = itemgetter(*(_PLACES.get(name, _PLACES["nothing"]) for name in names_of(RUN)))
 """Fields of a run, from the columns `_TOLD`, its definition, its state, its node, its decoded details, and None."""
+_run_id, _SUCCEEDED = attrgetter("run_id"), RunState.SUCCEEDED
 _OWN, _COMMON, _MOVED = ([f"{type_}[]" for type_ in types_of(names)] for names in (OWN, COMMON, MOVED))
 _OUTPUT = ("uuid[]", "integer[]", "bigint[]", "bytea[]", "bytea[]", "bytea[]")
 _SETTLE_TYPES = (
@@ -73,6 +74,9 @@ def _claimed_run(node: NodeId, row: Row) -> Run:
 async def settle(db: PostgresConnections, changes: Sequence[Change], by: NodeId) -> tuple[list[Verdict], bool]:
     """See `Working.settle`; also return if units became free. Changes of one run take effect one after the other."""
     await asyncio.sleep(0)  # a claim that is asked for together with it goes first: packing takes a while
+    if len({change.run_id for change in changes}) == len(changes):
+        told, served = await _settle(db, changes, by)
+        return list(told), served
     verdicts, any_served = dict[int, Verdict](), False
     for batch in rounds(list(enumerate(changes)), lambda numbered: numbered[1].run_id):
         told, served = await _settle(db, [change for _, change in batch], by)
@@ -82,19 +86,19 @@ async def settle(db: PostgresConnections, changes: Sequence[Change], by: NodeId)
 
 
 async def _settle(db: PostgresConnections, changes: Sequence[Change], by: NodeId) -> tuple[Iterable[Verdict], bool]:
-    in_order = sorted(changes, key=lambda change: change.run_id)
+    in_order = sorted(changes, key=_run_id)
     attempts = [change.attempt for change in changes if change.attempt is not None]
     outputs = [output_row(change.output) for change in changes if change.output is not None]
     steps = [each for change in changes if change.then for each in step_maps(change)]
-    moved = any(change.state is not RunState.SUCCEEDED or change.resumes for change in changes)
+    moved = [change for change in in_order if change.state is not _SUCCEEDED or change.resumes]
     ((applied, already, served),) = await db.rows(
         _SETTLE,
         by,
         *columns([_own_row(change) for change in in_order], _OWN),
         *columns([_common_row(change) for change in in_order], _COMMON, once=True),
         *columns([_moved_row(change) for change in in_order] if moved else [], _MOVED),
-        packed([change.incarnation for change in in_order if change.parks]),
-        packed([change.incarnation for change in in_order if change.state not in ENDS]),
+        packed([change.incarnation for change in moved if change.parks]),
+        packed([change.incarnation for change in moved if change.state not in ENDS]),
         packed([change.run_id for change in in_order if change.childless]),
         msgspec.json.encode(steps).decode() if steps else None,
         msgspec.json.encode(attempts).decode() if attempts else None,
