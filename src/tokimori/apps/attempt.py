@@ -13,7 +13,7 @@ from math import inf
 from pathlib import Path
 from threading import Lock, get_ident
 from time import thread_time_ns
-from typing import TYPE_CHECKING, Any, assert_never, cast
+from typing import TYPE_CHECKING, Any, assert_never
 
 from msgspec.structs import replace
 
@@ -21,7 +21,7 @@ from tokimori.apps.arguments import UnfitPayload
 from tokimori.apps.failures import ANY
 from tokimori.apps.hooks import DJANGO, Act, called_async, hooks
 from tokimori.apps.json_text import clean_and_cut, error_traceback, error_words, kept, text_of
-from tokimori.apps.own_process import Meter, leave
+from tokimori.apps.own_process import BLUR, Meter, ThreadTime, leave
 from tokimori.apps.routes import AppFunctions
 from tokimori.apps.signals import SignalThread
 from tokimori.apps.task import FINISHED, End, Finished, Task, TaskNotes, spawned_by, take_in_hand
@@ -48,14 +48,13 @@ class Interrupted(BaseException):
 class RunningAttempt:
     """A running attempt. `grew` is called after new output, `told` after new notes, in any thread.
 
-    `ends` is called before its end is reported, to collect the last output. `spent` are the nanoseconds of CPU that
-    its thread had used when it ended, None if it ended elsewhere.
+    `ends` is called before its end is reported, to collect the last output.
     """
 
     __slots__ = (
-        *("__weakref__", "begin", "coroutine", "spent", "task"),
-        *("_act", "_acting", "_acts", "_app", "_before", "_began", "_begun", "_ends", "_forked", "_goes_on", "_grew"),
-        *("_is_over", "_lock", "_meter", "_output", "_runs_dir", "_tells", "_thread", "_tracer", "_untold"),
+        *("__weakref__", "begin", "coroutine", "task"),
+        *("_act", "_acting", "_acts", "_app", "_began", "_begun", "_ends", "_forked", "_goes_on", "_grew"),
+        *("_is_over", "_lock", "_meter", "_output", "_runs_dir", "_tells", "_thread", "_time", "_tracer", "_untold"),
     )
 
     def __init__(
@@ -81,7 +80,6 @@ class RunningAttempt:
         self._lock = Lock()
         self._forked = self._begun = self._goes_on = self._is_over = False
         self._thread: int | None = None
-        self._before, self.spent = 0, cast("int | None", None)
         self._meter: Meter | None = None
         self.coroutine: asyncio.Task[None] | None = None
         self._untold: TaskNotes | None = None
@@ -93,16 +91,18 @@ class RunningAttempt:
 
     # The work
 
-    def run(self, lease: float = inf, spent: int | None = None) -> wire.FunctionEnded | None:
+    def run(self, lease: float = inf, time: ThreadTime | None = None) -> wire.FunctionEnded | None:
         """Call a blocking function in the calling thread; return None if its result is for `run_async`.
 
-        It does not begin if the `lease` is over (seconds of CLOCK_BOOTTIME): another node may have the run. `spent` is
-        that of the attempt before, if the thread has not waited since: to ask the kernel takes as long as a no-op.
+        It does not begin if the `lease` is over (seconds of CLOCK_BOOTTIME): another node may have the run. `time` is
+        that of the calling thread, if attempts share it.
         """
         self._began = boottime()
         if self._began >= lease:
             return self._late()
-        self._before = thread_time_ns() if spent is None else spent
+        self._time = time = time or ThreadTime()
+        if self._began - time.asked >= BLUR:
+            time.asked, time.spent = self._began, thread_time_ns()
         if self.begin.alone:
             self._meter = Meter()
         return copy_context().run(self._run)  # of which the next attempt in this thread knows nothing
@@ -135,8 +135,7 @@ class RunningAttempt:
         except BaseException as fault:
             self._leave_if_forked(fault)
             end = self._fallen(fault)
-        self.spent = thread_time_ns()
-        return self.ended(end, (self.spent - self._before) // 1000)
+        return self.ended(end, self._time.since(self._began))
 
     async def run_async(self, lease: float = inf) -> wire.FunctionEnded:
         """Call a coroutine function on the loop, or await the result of `run`. `lease` is as for `run`."""
@@ -326,7 +325,7 @@ class RunningAttempt:
     def exits(self, status: int) -> wire.FunctionEnded:
         """Return the end of an attempt that ends its process."""
         end = self.task.end() or Failed(f"it ended its worker process: os._exit({status})")
-        cpu = (thread_time_ns() - self._before) // 1000 if self._thread == get_ident() else None
+        cpu = self._time.since(self._began) if self._thread == get_ident() else None
         return replace(self.ended(end, cpu), exits=True)
 
     def ended(self, end: End, cpu: int | None = None) -> wire.FunctionEnded:

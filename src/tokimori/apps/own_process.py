@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import islice
+from math import inf
 from threading import get_ident
+from time import thread_time_ns
 from typing import NoReturn, Protocol
 from weakref import WeakMethod
 
 from tokimori.executors.functions.wire import Begin
-from tokimori.executors.keeper.kernel import Title
+from tokimori.executors.keeper.kernel import Title, boottime
 
 _LINE_ENDS = "a process that a function has forked awaits on the loop of its worker process, which is not its own\n"
 
@@ -56,6 +58,29 @@ def _come_back() -> NoReturn:
     with suppress(OSError):
         os.write(2, _LINE_ENDS.encode())
     leave(SystemExit(1))
+
+
+BLUR = 0.0001
+"""Seconds to which the CPU of attempts that share a process is known. To ask the kernel takes as long as a no-op."""
+
+
+class ThreadTime:
+    """CPU that a thread had used (`spent`, nanoseconds) when the kernel was `asked` (seconds of CLOCK_BOOTTIME)."""
+
+    __slots__ = ("asked", "spent")
+
+    def __init__(self) -> None:
+        self.asked, self.spent = -inf, 0
+
+    def since(self, began: float) -> int:
+        """Return the microseconds of an attempt that began then, and ends now in this thread: one that was shorter than
+        `BLUR` has used no more than the time that it took.
+        """
+        at = boottime()
+        if at - began < BLUR:
+            return int((at - began) * 1_000_000)
+        before, self.asked, self.spent = self.spent, at, thread_time_ns()
+        return (self.spent - before) // 1000
 
 
 class Meter:

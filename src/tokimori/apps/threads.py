@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from tokimori.apps.own_process import ThreadTime
+
 LEAST, MOST = 0.6, 1.2
 """So much of a core is used by a process whose threads share one lock, if they have no other work than what needs it:
 less if the machine is busy, and more only by what works without the lock."""
@@ -152,10 +154,7 @@ class SystemClocks:
 
 
 class WorkThread:
-    """A thread's wake-up, and its work. `number` is the kernel's.
-
-    `spent` are the nanoseconds of CPU that it had used when its last item ended; None: it has waited since.
-    """
+    """A thread's wake-up, and its work. `number` is the kernel's, `time` for what it calls."""
 
     def __init__(self) -> None:
         self.woken = threading.Lock()
@@ -165,7 +164,7 @@ class WorkThread:
         self.rests = False
         """It shall take nothing more until it is woken, or is told otherwise."""
         self.number = 0
-        self.spent: int | None = None
+        self.time = ThreadTime()
         self.taken = self._taken_before = 0
         self.cpu: Callable[[], float] = float
         self._cpu_before = 0.0
@@ -352,4 +351,3 @@ class Threads(Generic[_T]):
         if self._closed or (self._given and not thread.rests):
             self._wake()
         thread.woken.acquire()
-        thread.spent = None

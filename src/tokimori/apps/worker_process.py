@@ -181,13 +181,9 @@ class WorkerProcess(asyncio.Protocol):
 
     def _begin(self, begin: Begin) -> None:
         try:
-            act, waits = self._known(begin.handler)
+            (act, waits), tracer = self._known(begin.handler), self._tracer()
             attempt = RunningAttempt(
-                *(begin, act, self._runs_dir, self._grew),
-                told=self._noted,
-                ends=self._ends,
-                tracer=self._tracer(),
-                app=self._app,
+                begin, act, self._runs_dir, self._grew, told=self._noted, ends=self._ends, tracer=tracer, app=self._app
             )
             if not self._attempts:
                 self._outputs.put_back()
@@ -218,8 +214,7 @@ class WorkerProcess(asyncio.Protocol):
     def _run(self, attempt: RunningAttempt, thread: WorkThread) -> None:
         if self._stacks is not None:
             self._stacks.begins(attempt.begin.number, thread.number)
-        ended = attempt.run(self._lease, thread.spent)
-        thread.spent = attempt.spent
+        ended = attempt.run(self._lease, thread.time)
         if ended is None:
             self._soon(self._begin_on_loop, attempt)
         else:

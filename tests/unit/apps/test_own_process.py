@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tests.unit.apps.orders import begin
 from tokimori.apps.attempt import RunningAttempt
-from tokimori.apps.own_process import Meter
+from tokimori.apps.own_process import Meter, ThreadTime
 from tokimori.apps.routes import act_of
 from tokimori.apps.streams import Outputs
 
@@ -26,6 +26,11 @@ def burn(seconds: float) -> None:
     until = time.thread_time() + seconds
     while time.thread_time() < until:
         pass
+
+
+def burning(seconds: float) -> Callable[[], None]:
+    """A function that does so."""
+    return lambda: burn(seconds)
 
 
 def attempt(function: Callable[[], object], folder: Path) -> RunningAttempt:
@@ -49,15 +54,19 @@ def test_an_attempt_beside_others_has_the_time_of_its_thread_alone(tmp_path: Pat
     assert ended.memory is None
 
 
-def test_the_clock_of_a_thread_is_read_once_for_each_of_its_attempts(tmp_path: Path) -> None:
-    """What one has used is not the next one's, which begins where that ended."""
-    first, second = attempt(lambda: burn(0.1), tmp_path), attempt(lambda: burn(0.05), tmp_path)
-    assert first.run() is not None
-    ended = second.run(spent=first.spent)
-    assert ended is not None
-    assert ended.cpu is not None
-    assert 50_000 <= ended.cpu < 100_000
-    assert (second.spent or 0) - (first.spent or 0) >= 50_000_000
+def test_of_attempts_in_one_thread_each_has_its_own_time(tmp_path: Path) -> None:
+    """What one has used is not the next one's; of short ones it is no more than they took."""
+    time_of_thread, costs = ThreadTime(), list[int]()
+    for seconds in (0.1, 0, 0, 0.05):
+        ended = attempt(burning(seconds), tmp_path).run(time=time_of_thread)
+        assert ended is not None
+        assert ended.cpu is not None
+        assert ended.cpu <= (ended.at - ended.began) * 1_000_000 + 1_000
+        costs.append(ended.cpu)
+        burn(0.01)  # for nobody
+    assert 100_000 <= costs[0] < 108_000
+    assert max(costs[1:3]) < 8_000
+    assert 50_000 <= costs[3] < 58_000
 
 
 async def test_nobody_knows_what_one_among_many_in_a_loop_costs(tmp_path: Path) -> None:
