@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import Any, Generic, Self, TypeVar, cast
 
 from tokimori.apps.handle import Decode, Handle, RunError, failed
@@ -10,7 +11,7 @@ from tokimori.apps.ways import Ways
 from tokimori.client.asynchronous import Way
 from tokimori.client.facade import done, is_on_loop
 from tokimori.errors import NotFound, RunFailed
-from tokimori.model.ids import RunId
+from tokimori.model.ids import JobId, RunId
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.service.given import Span, seconds_of
 from tokimori.service.views.runs import RunView
@@ -86,15 +87,39 @@ class StepHandle(Handle[_T]):
     @property
     def run(self) -> RunView:
         """Return the run as it was seen last. Raises `NotFound` if it is not made yet."""
-        if self._seen is None and self.refresh()._seen is None:
+        if not self._is_made():
             message = f"the run {self.id} is not made: it is {self._known()}"
             raise NotFound(message, field="run", value=self.id, allowed="`state`, `refresh()` or `result()`")
         return super().run
 
     @property
+    def job_id(self) -> JobId:
+        """Return the id of its job."""
+        function = getattr(self._decode, "__self__", None)
+        return super().job_id if function is None else JobId(function.job_id)
+
+    @property
+    def attempt(self) -> int:
+        """Return the number of the newest attempt; 0 before the first one."""
+        return super().attempt if self._is_made() else 0
+
+    @property
+    def started(self) -> datetime | None:
+        """Return the moment at which its newest attempt began (UTC); None if the run is not made yet."""
+        return super().started if self._is_made() else None
+
+    @property
+    def ended(self) -> datetime | None:
+        """Return the moment at which its newest attempt ended (UTC); None if the run is not made yet."""
+        return super().ended if self._is_made() else None
+
+    @property
     def error(self) -> RunError | None:
         """Return the error of the newest attempt; None if there is none, or the run is not made yet."""
-        return None if self._seen is None and self.refresh()._seen is None else super().error
+        return super().error if self._is_made() else None
+
+    def _is_made(self) -> bool:
+        return self._seen is not None or self.refresh()._seen is not None
 
     @property
     def state(self) -> RunState:

@@ -140,6 +140,7 @@ def test_a_run_that_is_not_made_yet_can_be_refreshed(trial: Trial) -> None:
     assert later.refresh().state == "waiting"
     with pytest.raises(tokimori.NotFound, match="is not made: it is waiting"):
         later.run  # noqa: B018
+    assert (later.job_id, later.attempt, later.started, later.ended, later.error) == ("total", 0, None, None, None)
     assert asyncio.run(read(later)) == "waiting"
     handles[0].cancel()
     assert asyncio.run(read(later)) == "skipped"
