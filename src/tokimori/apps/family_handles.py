@@ -11,7 +11,7 @@ from tokimori.apps.ways import Ways
 from tokimori.client.asynchronous import Way
 from tokimori.client.facade import done, is_on_loop
 from tokimori.errors import NotFound, RunFailed
-from tokimori.model.ids import JobId, RunId
+from tokimori.model.ids import RunId
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.service.given import Span, seconds_of
 from tokimori.service.views.runs import RunView
@@ -93,10 +93,10 @@ class StepHandle(Handle[_T]):
         return super().run
 
     @property
-    def job_id(self) -> JobId:
-        """Return the id of its job."""
+    def job_id(self) -> str:
+        """Return the job."""
         function = getattr(self._decode, "__self__", None)
-        return super().job_id if function is None else JobId(function.job_id)
+        return super().job_id if function is None else str(function.job_id)
 
     @property
     def attempt(self) -> int:

@@ -7,12 +7,12 @@ from concurrent import futures
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
 
 from tokimori.apps.ways import Ways, named_elsewhere
 from tokimori.client.asynchronous import Act, AsyncClient, Way
 from tokimori.client.facade import done
-from tokimori.errors import InvalidInput, RunFailed
+from tokimori.errors import InvalidInput, RunFailed, TokimoriError
 from tokimori.model.ids import RunId, check_uuid
 from tokimori.model.run import Output
 from tokimori.model.transitions import ENDS, RunState
@@ -21,7 +21,10 @@ from tokimori.service.run_family import all_cancelled
 from tokimori.service.views.runs import RunView
 
 _T = TypeVar("_T")
-_TRACEBACK = re.compile(r"^Traceback \(most recent call last\):$", re.MULTILINE)
+_T_co = TypeVar("_T_co", covariant=True)
+_TRACEBACK = re.compile(r"^(?:  \+ Exception Group )?Traceback \(most recent call last\):$", re.MULTILINE)
+_CHAIN = re.compile(r"\n\n(The above exception was the direct|During handling of the above) [^\n]*:\n\n\Z")
+"""What Python writes between an exception and the one that followed it."""
 _TYPE = re.compile(r"[A-Za-z_][\w.<>]*")
 Decode = Callable[[RunView], _T]
 """How the result of a run becomes a value of the function's type."""
@@ -45,13 +48,16 @@ def error_in(run: RunView, output: Output | None) -> RunError | None:
     error = RunError(run.error)
     text = "" if output is None else (output.tail or output.head).decode(errors="replace")
     begins = [found.start() for found in _TRACEBACK.finditer(text)]
-    error.traceback = text[begins[-1] :].rstrip() if begins else ""
-    kind = _TYPE.match(run.error)
-    error.type = kind[0] if kind is not None and f"{kind[0]}" in error.traceback.rpartition("\n")[2] else ""
+    first = last = begins.pop() if begins else len(text)
+    while begins and _CHAIN.search(text[:first][-200:]):
+        first = begins.pop()
+    error.traceback, kind = text[first:].rstrip(), _TYPE.match(run.error)
+    raised = kind and re.search(rf"^[| ]*(?:[\w.<>]+\.)?{re.escape(kind[0])}(?::|$)", text[last:], re.MULTILINE)
+    error.type = kind[0] if kind and raised else ""
     return error
 
 
-class Handle(Generic[_T]):
+class Handle(Generic[_T_co]):
     """A requested run, and its result of the type that its function returns.
 
         handle = resize.enqueue("a.png")            # await resize.aenqueue("a.png")
@@ -61,7 +67,7 @@ class Handle(Generic[_T]):
     `a` before its name is the same for programs on an event loop.
     """
 
-    def __init__(self, ways: Ways, run: RunView | str, decode: Decode[_T]) -> None:
+    def __init__(self, ways: Ways, run: RunView | str, decode: Decode[_T_co]) -> None:
         self._ways, self._decode = ways, decode
         self._seen = run if isinstance(run, RunView) else None
         self.id = run.id if isinstance(run, RunView) else RunId(check_uuid(run, field="run"))
@@ -115,7 +121,7 @@ class Handle(Generic[_T]):
         """Return the error of the newest attempt, a text with `type` and `traceback`; None if there is none."""
         return self._error if self._error is not None else error_in(self.run, None)
 
-    def result(self, timeout: Span | None = None) -> _T:
+    def result(self, timeout: Span | None = None) -> _T_co:
         """Wait for the end of the run and return its result, of the type that the function's annotation says.
 
         Raises `RunFailed` for a run that has not succeeded, and `RunNotEnded`, a `TimeoutError`, if it has not ended
@@ -123,15 +129,15 @@ class Handle(Generic[_T]):
         """
         return done(self._result(self._ways.blocking("`await handle.aresult(…)`"), timeout))
 
-    async def aresult(self, timeout: Span | None = None) -> _T:
+    async def aresult(self, timeout: Span | None = None) -> _T_co:
         """Wait for the end of the run: see `result`."""
         return await self._result(self._ways.awaiting, timeout)
 
-    def __await__(self) -> Generator[Any, Any, _T]:
+    def __await__(self) -> Generator[Any, Any, _T_co]:
         """Wait for the end of the run: see `result`."""
         return self.aresult().__await__()
 
-    async def _result(self, way: Way, timeout: Span | None) -> _T:
+    async def _result(self, way: Way, timeout: Span | None) -> _T_co:
         if self._seen is None or self._seen.state is not RunState.SUCCEEDED:
             await self._await_end(way, timeout)
         run = self.run
@@ -199,7 +205,7 @@ class Handle(Generic[_T]):
     def __hash__(self) -> int:
         return hash(self.id)
 
-    def __reduce__(self) -> tuple[Callable[[str], "Handle[_T]"], tuple[str]]:
+    def __reduce__(self) -> tuple[Callable[[str], "Handle[_T_co]"], tuple[str]]:
         function = getattr(self._decode, "__self__", None)
         if not hasattr(function, "job_id"):
             raise TypeError("a handle of an app can't be pickled: send its `id`, and make it anew with app.handle(id)")
@@ -325,18 +331,45 @@ def as_completed(handles: Iterable[Handle[_T]], timeout: Span | None = None) -> 
     return Completed(handles, timeout)
 
 
-def gather(handles: Iterable[Handle[_T]], timeout: Span | None = None) -> list[_T]:
+@overload
+def gather(handles: Iterable[Handle[_T]], timeout: Span | None = None) -> list[_T]: ...
+@overload
+def gather(
+    handles: Iterable[Handle[_T]], timeout: Span | None = None, *, return_exceptions: bool
+) -> list[_T | TokimoriError]: ...
+def gather(handles: Iterable[Handle[Any]], timeout: Span | None = None, *, return_exceptions: bool = False) -> Any:
     """Wait for the ends of all these runs, and return their results in the order of the handles.
 
-    Raises `RunFailed` as soon as one has not succeeded: the others go on. Raises `RunNotEnded` after `timeout`.
+    Raises `RunFailed` as soon as one has not succeeded: the others go on. With `return_exceptions` it waits for all of
+    them, and such errors stand among the results. Raises `RunNotEnded` after `timeout`.
     """
-    given = _listed(handles)
-    results = {each.id: each.result() for each in as_completed(given, timeout)}
+    given, results = _listed(handles), dict[RunId, Any]()
+    for each in as_completed(given, timeout):
+        try:
+            results[each.id] = each.result()
+        except TokimoriError as fault:
+            if not return_exceptions:
+                raise
+            results[each.id] = fault
     return [results[each.id] for each in given]
 
 
-async def agather(handles: Iterable[Handle[_T]], timeout: Span | None = None) -> list[_T]:
+@overload
+async def agather(handles: Iterable[Handle[_T]], timeout: Span | None = None) -> list[_T]: ...
+@overload
+async def agather(
+    handles: Iterable[Handle[_T]], timeout: Span | None = None, *, return_exceptions: bool
+) -> list[_T | TokimoriError]: ...
+async def agather(
+    handles: Iterable[Handle[Any]], timeout: Span | None = None, *, return_exceptions: bool = False
+) -> Any:
     """Wait for the ends of all these runs: see `gather`."""
-    given = _listed(handles)
-    results = {each.id: await each.aresult() async for each in as_completed(given, timeout)}
+    given, results = _listed(handles), dict[RunId, Any]()
+    async for each in as_completed(given, timeout):
+        try:
+            results[each.id] = await each.aresult()
+        except TokimoriError as fault:
+            if not return_exceptions:
+                raise
+            results[each.id] = fault
     return [results[each.id] for each in given]

@@ -60,7 +60,7 @@ def check_asked(fields: Mapping[str, object]) -> None:
                 f"{name}: it can't be used within a transaction of yours (connection)",
                 field=name,
                 value=fields[name],
-                allowed="no connection, or a request without it",
+                allowed="a `key`, or the request behind the commit (Django: `transaction.on_commit(…)`)",
             )
 
 

@@ -164,6 +164,7 @@ async def wait_for_end(await_end: Callable[[str, float], Awaitable[Run]], run_id
             return run
         if left == 0:
             message = f"the run {run_id} is still {run.state} after {round(seconds, 3):g} s"
-            raise RunNotEnded(message, field="timeout", value=timeout, allowed="more time; the run goes on")
+            allowed = f"more time: it goes on, and `tokimori run why {run_id}` says what holds it"
+            raise RunNotEnded(message, field="timeout", value=timeout, allowed=allowed)
         if loop.time() - asked < min(AGAIN, left):  # the store stops
             await asyncio.sleep(min(AGAIN, left))

@@ -113,6 +113,9 @@ async def test_each_blocking_call_has_one_that_is_awaited(trial: Trial) -> None:
     assert [each async for each in tokimori.as_completed([slow, fast], timeout=20)] == [fast, slow]
     with pytest.raises(tokimori.RunFailed):
         await tokimori.agather([await trial.refuse.aenqueue(1)])
+    both = [await trial.rest.aenqueue(0), await trial.refuse.aenqueue(1)]
+    found = [type(each) for each in await tokimori.agather(both, return_exceptions=True)]
+    assert found == [float, tokimori.RunFailed]
     handle = await trial.rest.aenqueue(60)
     with pytest.raises(TimeoutError, match=f"the run {handle.id} is still"):
         await handle.aresult(timeout=0.2)
@@ -127,7 +130,7 @@ def test_handles_are_waited_for_together(trial: Trial) -> None:
     """In the order of their ends, and in that of the requests; threads share the client."""
     slow, fast = trial.rest.enqueue(0.8), trial.rest.enqueue(0.1)
     assert list(tokimori.as_completed([slow, fast], timeout=20)) == [fast, slow]
-    assert tokimori.gather([slow, fast]) == [0.8, 0.1]
+    assert tokimori.gather([slow, fast]) == tokimori.gather([slow, fast], return_exceptions=True) == [0.8, 0.1]
     with ThreadPoolExecutor(8) as threads:
         results = list(threads.map(lambda n: trial.rest.enqueue(n / 100).result(20), range(16)))
     assert results == [n / 100 for n in range(16)]
