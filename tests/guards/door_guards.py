@@ -94,7 +94,7 @@ DOOR_GUARDS = (
     Guard(
         NOBODY_IN,
         "the runs of a claim are told to who made it",
-        "service/in_hand.py",
+        "service/held_runs.py",
         "if any(held.access_token != access_token for held in found):",
         "if any(held.access_token != held.access_token for held in found):",
         "tests/unit/service/test_claims.py::test_a_claim_is_asked_again_with_the_same_access_token",

@@ -17,7 +17,7 @@ from tokimori.service.claimed import ClaimedRun, Heard
 from tokimori.service.claims import Claims
 from tokimori.service.operation import Inside
 from tokimori.service.views.claims import ClaimView, ToldView, told_view
-from tokimori.service.wishes import ALIVE_TIME
+from tokimori.service.worker_arguments import ALIVE_TIME
 
 
 class ClaimRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

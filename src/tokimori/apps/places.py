@@ -1,4 +1,4 @@
-"""Places of a worker process: a run that waits for another one must leave it a place to run in."""
+"""Places of a worker process: a run that waits for another one leaves it a place to run in."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Routes: which function or class of an app handles runs of which name, declared or stored."""
+"""Routes from names of handlers to functions or classes of an app, declared or stored."""
 
 import inspect
 import re

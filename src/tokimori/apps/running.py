@@ -1,4 +1,4 @@
-"""An app at work within a program of its own: a web server, say. The program runs the functions, its node is a child.
+"""Running of an app within another program, such as a web server, which runs the functions. Its node is a child.
 
 The node is a process by itself, so that code which holds the interpreter costs no lease.
 """

@@ -1,4 +1,4 @@
-"""Ways of an app to its client: one waits in the caller's thread, the other is awaited on the caller's event loop."""
+"""Ways of an app to its client: one blocks the caller's thread, the other is awaited on the caller's event loop."""
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future

@@ -1,4 +1,4 @@
-"""Stores on which no node works: one that holds a part of a copy, and one that another has replaced, say so."""
+"""Marks of stores on which no node works: a store with a part of a copy, and a store that another has replaced."""
 
 from contextlib import suppress
 

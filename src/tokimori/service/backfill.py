@@ -13,9 +13,9 @@ from tokimori.model.lanes import lane_of, rank_of
 from tokimori.model.run import Run, backfill_origin
 from tokimori.model.transitions import ACTIVE, RunState
 from tokimori.ports.store import Store
-from tokimori.service.aside import Aside
 from tokimori.service.asking import Bounds, checked
 from tokimori.service.ledger import scheduled_runs
+from tokimori.service.long_work import Aside
 from tokimori.service.store_time import Now
 
 BATCH = 200

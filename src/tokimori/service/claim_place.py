@@ -36,9 +36,9 @@ from tokimori.ports.work_source import WorkSource
 from tokimori.ports.working import Change, Claim, Claimed, Verdict, is_cut
 from tokimori.service.asking import retried
 from tokimori.service.claimed import ClaimedRun, Heard, view_of
-from tokimori.service.in_hand import Hands, InHand, Key, OpenLanes, Over, claim_lost, how_it_is
+from tokimori.service.held_runs import Hands, InHand, Key, OpenLanes, Over, claim_lost, how_it_is
 from tokimori.service.timekeeping import Timekeeper
-from tokimori.service.wishes import WorkerWish, output_of
+from tokimori.service.worker_arguments import WorkerWish, output_of
 
 log = logging.getLogger(__name__)
 

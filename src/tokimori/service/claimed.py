@@ -1,4 +1,4 @@
-"""Runs as their workers see them."""
+"""Claimed runs, for the workers that have claimed them."""
 
 from msgspec import Struct
 
@@ -9,7 +9,7 @@ from tokimori.model.parents import text_of
 from tokimori.model.run import joined_as, parents_of
 from tokimori.ports.work_source import WorkSource
 from tokimori.service.finding_runs import parent_runs
-from tokimori.service.in_hand import InHand
+from tokimori.service.held_runs import InHand
 
 
 class ClaimedRun(Struct, frozen=True, kw_only=True):

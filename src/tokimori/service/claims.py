@@ -15,7 +15,7 @@ from tokimori.service.operation import M, Part, operation
 from tokimori.service.sight import Given, Reach, Sight, no_run, out_of_scope
 from tokimori.service.views.claims import ClaimedRunView, HeardView
 from tokimori.service.views.outside import list_of
-from tokimori.service.wishes import (
+from tokimori.service.worker_arguments import (
     ALIVE_TIME,
     alive_time_of,
     key_of,

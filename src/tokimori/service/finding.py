@@ -1,6 +1,6 @@
-"""Jobs and runs by what is said of them. The store's lists are read a page at a time, and only so far for one answer.
+"""Search for jobs and runs by filters. It reads the store's lists by pages, and a bounded number for one answer.
 
-What a store finds by an index (the job of a run, its state, where to begin) it is asked for; the rest is compared here.
+The store applies filters that have an index (the job of a run, its state, the first id); this module applies the rest.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Runs by what is said of them, and by what they hold. The store's list is read a page at a time."""
+"""Search for runs by filters, and by texts in them. It reads the store's list by pages."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set

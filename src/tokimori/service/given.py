@@ -1,4 +1,4 @@
-"""Arguments of programs, read as what the service works with. Pure.
+"""Checks of the arguments of programs, and their values for the service. Pure.
 
 A type checker finds most of these faults. A program without one gets an error that names the field, the value and
 what is allowed, like every other door.

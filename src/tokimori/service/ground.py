@@ -10,11 +10,11 @@ from tokimori.model.access_token import Role
 from tokimori.model.ids import RandomBytes
 from tokimori.ports.secrets import Cipher
 from tokimori.ports.store import Store
-from tokimori.service.aside import Aside
 from tokimori.service.asking import OF_A_PROGRAM, Bounds, known_job
 from tokimori.service.channels import Topics
 from tokimori.service.claim_place import ClaimPlace
 from tokimori.service.events.events import Events, events_of
+from tokimori.service.long_work import Aside
 from tokimori.service.operation import Inside
 from tokimori.service.schema import StoreOnDemand
 from tokimori.service.shown import Foreseen, KnownDurations

@@ -22,7 +22,6 @@ from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
 from tokimori.schedules.explain import Explanation, explained
 from tokimori.service.arguments import JobFilters
-from tokimori.service.aside import AT_ONCE
 from tokimori.service.asking import MOST_LISTED, checked, known_job
 from tokimori.service.bulk import JobBulk
 from tokimori.service.durations import JobDurations
@@ -32,6 +31,7 @@ from tokimori.service.graph import around, check_few, direct, how
 from tokimori.service.ground import Caller, Ground
 from tokimori.service.job_writer import JobWriter, schedule_for, writer_on
 from tokimori.service.ledger import LedgerOf, LedgerPage, Verified, check_range
+from tokimori.service.long_work import AT_ONCE
 from tokimori.service.operation import M, operation
 from tokimori.service.queues import binding
 from tokimori.service.reasons import Why

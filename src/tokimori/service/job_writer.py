@@ -22,7 +22,6 @@ from tokimori.model.run import Skip
 from tokimori.model.sizes import check_reason
 from tokimori.ports.store import Jobs, Store
 from tokimori.schedules.schedule import Schedule
-from tokimori.service.aside import Aside
 from tokimori.service.asking import MOST_TRIES, cancel_running, retried
 from tokimori.service.calendars import CALENDARS, DaysOff, read_again, read_days_off
 from tokimori.service.definitions import check_readable, definition_from, patched, runs_remaining_in
@@ -33,6 +32,7 @@ from tokimori.service.family import check_childless, checked_family, going_with
 from tokimori.service.given import flag_of, many
 from tokimori.service.ground import Caller, Ground
 from tokimori.service.imports import PAIRS, Imported, Start, checked_limits, checked_pair, checked_starts, started
+from tokimori.service.long_work import Aside
 from tokimori.service.notified import check_untold
 from tokimori.service.operation import Inside
 from tokimori.service.semaphores import Weights, placed

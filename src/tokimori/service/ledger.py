@@ -28,8 +28,8 @@ from tokimori.model.retention import first_id_at
 from tokimori.model.run import Run, Skip, backfill_origin
 from tokimori.ports.store import OCCURRENCES, Jobs, RunFilter, Runs
 from tokimori.schedules.schedule import Schedule, each_moment
-from tokimori.service.aside import AT_ONCE, Aside
 from tokimori.service.job_writer import schedule_for
+from tokimori.service.long_work import AT_ONCE, Aside
 
 PAGE = 1_000
 MOST_LOOKED_AT = 200_000

@@ -1,4 +1,4 @@
-"""Requests for runs, as they are kept: what jobs are triggered and runs repeated by."""
+"""Requests for runs, checked and stored: triggers of jobs, and repetitions of runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast

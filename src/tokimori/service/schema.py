@@ -1,4 +1,4 @@
-"""Opening a store to work with it."""
+"""Opening of a store, with checks of its schema."""
 
 import asyncio
 

@@ -20,9 +20,10 @@ from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.ground import Ground
 from tokimori.service.store_time import Now
 
-LEASE = 30 * SECOND
+TURN_LASTS = 30 * SECOND
+"""Lease of a set while it is changed."""
 _RENEWED = 10 * SECOND
-"""A change that goes on renews its lease when it is that old."""
+"""Age at which a change under way renews it."""
 
 
 class SetVersion(Struct, frozen=True, kw_only=True):
@@ -37,7 +38,7 @@ class SetVersion(Struct, frozen=True, kw_only=True):
 
     def is_at_work(self, now: Moment) -> bool:
         """Return whether its lease lasts; one far longer than a lease was taken by a clock that was ahead."""
-        return self.until is not None and now < self.until <= now + 2 * LEASE
+        return self.until is not None and now < self.until <= now + 2 * TURN_LASTS
 
 
 class SetState(Struct, frozen=True, kw_only=True):
@@ -100,8 +101,8 @@ class SetTurn:
         """Return the store, which is changed under this turn only. Raises `Conflict` if another one was faster."""
         now, known = await self._now(), self._known
         own = self._own or self._next(now)
-        if known is None or own.until is None or now >= own.until - LEASE + _RENEWED:
-            known = await self._put(replace(own, until=Moment(now + LEASE)))
+        if known is None or own.until is None or now >= own.until - TURN_LASTS + _RENEWED:
+            known = await self._put(replace(own, until=Moment(now + TURN_LASTS)))
         return self._store.under(known)
 
     async def __aexit__(

@@ -1,4 +1,4 @@
-"""Sets as they are planned and carried out."""
+"""Plans of changes by sets, and their execution."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence

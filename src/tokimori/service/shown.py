@@ -1,4 +1,4 @@
-"""Answers about jobs that doors show, made anew only if something has changed, or some time has passed."""
+"""Cache of answers about jobs for doors: an answer is made again after a change, or after some time."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Rights of a caller, and what he sees: the floor below the parts of the service."""
+"""Rights of a caller, and the things that he may see: the floor below the parts of the service."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress

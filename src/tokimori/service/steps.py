@@ -1,4 +1,4 @@
-"""Steps of requests: runs that follow a run, as programs say them."""
+"""Steps of requests, checked: runs that follow a run."""
 
 from collections.abc import Iterable, Iterator, Mapping
 

@@ -1,4 +1,4 @@
-"""The store, as it is looked after: its time, its schema and its health."""
+"""Care of the store: its time, its schema and its health."""
 
 import asyncio
 from collections import Counter

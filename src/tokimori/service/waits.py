@@ -1,4 +1,4 @@
-"""Waits for the ends of runs: woken by notices of the store, and by looks for all waits together."""
+"""Waits for the ends of runs. Notices of the store end them, and one reading of the store for all waits together."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Acts as they are asked for and carried out: each answer is a toast on the page where one was."""
+"""Questions before acts, and the acts: the outcome is a toast on the page from which the reader came."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Jobs as lists and pages show them."""
+"""Rows of jobs for lists and pages."""
 
 import asyncio
 import shlex

@@ -1,4 +1,4 @@
-"""The output of an attempt as the page shows it: a range of its lines, or those in which a text stands."""
+"""Output of an attempt for the page: a range of its lines, or the lines that contain a text."""
 
 import asyncio
 import re

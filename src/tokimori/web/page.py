@@ -23,8 +23,8 @@ from tokimori.service.service import Service
 from tokimori.service.sight import Access, owner
 from tokimori.web import toasts
 from tokimori.web.addresses import path
+from tokimori.web.cache import Kept
 from tokimori.web.doing import MATCH, act_named, chosen, done, done_all, refused
-from tokimori.web.kept import Kept
 from tokimori.web.reader import Reader
 from tokimori.web.screen import Act, Moved, Screen
 from tokimori.web.screens import plan

@@ -1,4 +1,4 @@
-"""Runs as lists and pages show them."""
+"""Rows of runs for lists and pages."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Toasts: what came of an act, told by the next page. A short-lived cookie carries it there, signed by the door."""
+"""Toasts: outcomes of acts, shown by the next page. A short-lived cookie, signed by the door, carries each."""
 
 import hashlib
 import hmac

@@ -1,4 +1,4 @@
-"""A visit: a request for a screen, with who asks, for what, and when."""
+"""Visit: a request for a screen, with its reader, its query and its time."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
@@ -8,7 +8,7 @@ from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 from tokimori.service.service import Service
 from tokimori.web.addresses import address
-from tokimori.web.kept import Kept
+from tokimori.web.cache import Kept
 from tokimori.web.reader import Reader
 from tokimori.web.words import Time, reread, time_of
 

@@ -14,7 +14,7 @@ from tests.integration.cli.conftest import Program
 from tests.programs.forked import Started
 from tests.servers import mariadb, postgres, redis
 from tokimori.clock import SECOND
-from tokimori.service.set_turns import LEASE
+from tokimori.service.set_turns import TURN_LASTS
 
 JOBS = 150
 
@@ -76,7 +76,7 @@ def test_what_was_killed_is_taken_over(apart: Program) -> None:
     killed.wait()
     assert jobs_in(apart) not in (ids("a"), ids("b"))
     assert "another apply is at work" in apart.error("apply", "a.json", "--prune", code=4)["message"]
-    time.sleep(LEASE / SECOND)
+    time.sleep(TURN_LASTS / SECOND)
     (found,) = apart.json("set", "show", "prod")
     assert (found["state"], found["version"]) == ("half_applied", 2)
     assert f"half applied by {found['by']}" in apart("set", "list")

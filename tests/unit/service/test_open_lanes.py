@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tokimori.model.ids import ClaimId, Lane
 from tokimori.model.lanes import handler_of, queue_of, serves
 from tokimori.service import in_hand
-from tokimori.service.in_hand import OpenLanes
-from tokimori.service.wishes import WorkerWish
+from tokimori.service.held_runs import OpenLanes
+from tokimori.service.worker_arguments import WorkerWish
 
 NAMES = st.sampled_from(["a", "b", "c"])
 LANES = st.lists(

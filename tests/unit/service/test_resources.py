@@ -14,7 +14,7 @@ from tokimori.errors import Conflict, InvalidInput, StoreUnavailable
 from tokimori.service.declarations import DECLARATIONS
 from tokimori.service.declaring import FieldChange
 from tokimori.service.documents import Documents
-from tokimori.service.set_turns import LEASE
+from tokimori.service.set_turns import TURN_LASTS
 from tokimori.service.set_work import Applied, changes_in
 
 OFF = {"holidays": {"dates": ["12-25"]}}
@@ -306,7 +306,7 @@ async def test_what_was_interrupted_goes_on(world: World, after: int) -> None:
         await applied(world, **ALL)
     for name, work in kept.items():
         setattr(world.store, name, work)
-    world.clock.moment = Moment(world.clock.moment + LEASE)
+    world.clock.moment = Moment(world.clock.moment + TURN_LASTS)
     await applied(world, **ALL)
     assert {word: list(what) for word, what in (await applied(world, **ALL)).items()} == {
         word: ["unchanged"] for word in ("calendar", "queue", "semaphore")

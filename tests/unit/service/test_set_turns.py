@@ -14,7 +14,7 @@ from tokimori.service.declared import Declared, declare
 from tokimori.service.documents import Documents
 from tokimori.service.schema import StoreOnDemand
 from tokimori.service.service import service_on
-from tokimori.service.set_turns import LEASE, SETS
+from tokimori.service.set_turns import SETS, TURN_LASTS
 from tokimori.stores.memory.store import MemoryStore
 
 Jobs = Mapping[str, Any]
@@ -79,7 +79,7 @@ async def test_who_stood_still_longer_than_his_lease_changes_nothing_any_more(wo
     await world.service.sets.apply("prod", OLD)
 
     async def frozen() -> None:
-        wait(world, LEASE)
+        wait(world, TURN_LASTS)
         await world.service.sets.apply("prod", OLD, prune=True)
 
     before_next(world.store, "delete_job", frozen)
@@ -145,7 +145,7 @@ async def test_a_lease_of_a_clock_that_was_ahead_keeps_nobody_away(world: World)
     await world.service.sets.apply("prod", OLD)
     documents = Documents(world.store, SETS, bytes)
     known = await documents.find("prod")
-    ahead = Moment(world.clock.now() + 2 * DAY + LEASE)
+    ahead = Moment(world.clock.now() + 2 * DAY + TURN_LASTS)
     await documents.replace(known, replace(documents.value_of(known), until=ahead))
     assert [state.state for state in await world.service.sets.list("prod")] == ["half_applied"]
     await world.service.sets.apply("prod", NEW, prune=True)
@@ -170,7 +170,7 @@ async def test_semaphores_of_a_store_of_their_own_are_changed_in_turn(world: Wor
     service = service_on(world.store, world.clock, os.urandom, semaphore_store=StoreOnDemand(apart))
 
     async def frozen() -> None:
-        wait(world, LEASE)
+        wait(world, TURN_LASTS)
         await service.sets.apply("prod", {}, semaphores={"printer": {"limit": 3}}, take_over=True)
 
     before_next(apart, "put_semaphore", frozen)

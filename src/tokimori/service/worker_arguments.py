@@ -1,4 +1,4 @@
-"""Words of a worker, read as what claims work with. Pure."""
+"""Checks of the arguments of workers, and their values for claims. Pure."""
 
 from collections.abc import Mapping, Sequence
 

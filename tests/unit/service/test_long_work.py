@@ -1,7 +1,7 @@
 import asyncio
 import threading
 
-from tokimori.service.aside import Aside
+from tokimori.service.long_work import Aside
 
 
 async def test_the_loop_goes_on_meanwhile() -> None:

@@ -1,4 +1,4 @@
-"""Long computations beside the loop, which goes on meanwhile: beats and claims do not wait for what somebody asks."""
+"""Long computations in threads: beats and claims on the loop do not wait for an answer to a caller."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Runs that workers have in hand, until when, and ends of earlier ones. No I/O."""
+"""Runs that workers elsewhere hold, with their deadlines, and ends of earlier ones. No I/O."""
 
 from collections.abc import Collection, Iterator, Sequence
 from math import inf
@@ -13,7 +13,7 @@ from tokimori.model.lanes import handler_of, lacking, queue_of
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.working import Claimed
-from tokimori.service.wishes import WorkerWish
+from tokimori.service.worker_arguments import WorkerWish
 
 Key = tuple[RunId, Token]
 

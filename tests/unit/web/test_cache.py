@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from tokimori.clock import Moment
-from tokimori.web.kept import LONGEST, SHARE, Kept
+from tokimori.web.cache import LONGEST, SHARE, Kept
 
 
 class Hand:
