@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tokimori.model.ids import ClaimId, Lane
 from tokimori.model.lanes import handler_of, queue_of, serves
-from tokimori.service import in_hand
+from tokimori.service import held_runs
 from tokimori.service.held_runs import OpenLanes
 from tokimori.service.worker_arguments import WorkerWish
 
@@ -59,7 +59,7 @@ def test_the_lanes_of_one_survey_are_sorted_once(monkeypatch: pytest.MonkeyPatch
         return handler_of(lane)
 
     found, lanes = OpenLanes(), tuple(Lane(f"q|f{n}|") for n in range(100))
-    monkeypatch.setattr(in_hand, "handler_of", counted)
+    monkeypatch.setattr(held_runs, "handler_of", counted)
     for n in range(100):
         wish = WorkerWish(
             id=ClaimId("c"), types=(f"f{n}",), queue=None, limit=1, wait=0, alive_time=60, worker="w", labels={}
