@@ -65,7 +65,7 @@ PARTS: Sequence[type[Routes]] = (
 
 
 class Readiness(Struct, frozen=True, kw_only=True):
-    """Readiness of a node for new work: `status` is `ready`, or says why not."""
+    """Readiness of a node for new work: `status` is `ready`, or says why not; `alive` of one that answers at all."""
 
     status: str
 
@@ -103,7 +103,7 @@ def create_app(
     path_prefix: str = "",
     streams: int = DEFAULT_STREAMS,
 ) -> ASGIApp:
-    """Return the HTTP server of a node on the interface: `/healthz`, `/readyz`, `/api/v2`, pages, foreign APIs.
+    """Return the HTTP server of a node on the interface: probes such as `/readyz`, `/api/v2`, pages, foreign APIs.
 
     All paths but the first two are behind all guards: a request needs the secret or a token, a callback (`hear`) its
     signature; `lenient` says where less is needed. Orders are recorded under the name of the token,
@@ -153,10 +153,15 @@ def _probes(health: Callable[[], Health], unready: Callable[[], str | None]) -> 
         why = unready()
         return answer(Readiness(status=why or "ready"), 503 if why else 200)
 
+    async def show_life(request: Request) -> Response:
+        """Return that the node answers, whatever its store does; everybody may ask."""
+        return answer(Readiness(status="alive"))
+
     ill = {503: "the node does not work as it should"}
     busy = {503: "nothing new should be sent here; `status` says why"}
     return [
         Operation("health", "GET", "/healthz", show, Health, others=ill, open=True),
+        Operation("liveness", "GET", "/livez", show_life, Readiness, open=True),
         Operation("readiness", "GET", "/readyz", show_readiness, Readiness, others=busy, open=True),
     ]
 

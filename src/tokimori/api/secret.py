@@ -75,7 +75,7 @@ _OF_AUTHOR: Final = "@"
 """Before the author in a cookie of the owner: no token's name begins so."""
 COMMAND = "tokimori node address"
 """What prints the address with the secret."""
-OPEN_TO_ALL: Final = frozenset({"/healthz", "/readyz", "/static/console.css"})
+OPEN_TO_ALL: Final = frozenset({"/healthz", "/livez", "/readyz", "/static/console.css"})
 """The paths that are answered without the secret: the style is that of the form to log in, too."""
 _PAGE: Final = frozenset({"/", LOGIN, LOGOUT})
 _OWNER: Final = owner(None)

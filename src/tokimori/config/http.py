@@ -14,7 +14,7 @@ from tokimori.model.rate import parse_rate
 
 OWN_PATHS: Final = frozenset(
     (
-        *("api", "callbacks", "healthz", "login", "logout", "readyz", "static", "webui"),
+        *("api", "callbacks", "healthz", "livez", "login", "logout", "readyz", "static", "webui"),
         *(
             "audit",
             "calendar.ics",
@@ -94,7 +94,7 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
         str | None,
         Meta(
             description="How often each token may ask, and each address of who has none, such as 100/s, 600/m or"
-            " 1000/h; none: without end. /healthz and /readyz are not counted."
+            " 1000/h; none: without end. /healthz, /livez and /readyz are not counted."
         ),
     ] = None
     streams: Annotated[

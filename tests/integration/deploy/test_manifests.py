@@ -139,7 +139,8 @@ def test_the_chart_says_what_the_manifests_say() -> None:
         == text.count("{{- end")
         for text in texts
     )
-    for words in ('[serve, --port, "8000"]', "[db, migrate]", "path: /healthz", "path: /readyz", "runAsNonRoot: true"):
+    lives = "livenessProbe:\n            httpGet: { path: /livez"  # not /healthz: no store that is away restarts a node
+    for words in ('[serve, --port, "8000"]', "[db, migrate]", lives, "path: /readyz", "runAsNonRoot: true"):
         assert words in told
 
 

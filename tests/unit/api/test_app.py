@@ -23,11 +23,12 @@ async def test_health(door: Asker) -> None:
 
 
 async def test_unhealthy(world: World) -> None:
-    """A node that can't reach its store answers 503, so that a load balancer leaves it alone."""
+    """A node that can't reach its store answers 503, so that a load balancer leaves it alone. It lives all the same."""
     state = Health(status="store unreachable", node_id="n", store_reachable=False, version="1")
     door = Asker(create_app(world.service, world.clock, interface="127.0.0.1", secret=SECRET, health=lambda: state))
     answer = await door.get("/healthz")
     assert (answer.status, answer.json["store_reachable"]) == (503, False)
+    assert (await door.get("/livez")).json == {"status": "alive"}
 
 
 @pytest.mark.parametrize(("why", "status"), [(None, 200), ("the node stops", 503)])

@@ -38,7 +38,7 @@ async def test_the_document_names_every_operation(said: Any) -> None:
     """It is OpenAPI 3.1, each operation is told once, and each type that it refers to is there."""
     assert said["openapi"] == "3.1.0"
     ids = [each["operationId"] for path in said["paths"].values() for each in path.values()]
-    assert sorted(ids) == sorted({"health", "readiness", "openapi", *(each.id for each in ALL)})
+    assert sorted(ids) == sorted({"health", "liveness", "readiness", "openapi", *(each.id for each in ALL)})
     assert set(re.findall(r"components/schemas/([^'\"]+)", str(said))) <= said["components"]["schemas"].keys()
     assert said["paths"]["/healthz"]["get"]["security"] == []
 

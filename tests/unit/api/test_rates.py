@@ -88,7 +88,7 @@ async def test_an_open_api_is_counted_by_addresses(gate: Door) -> None:
 
 async def test_probes_are_not_counted(gate: Door) -> None:
     """Load balancers ask as often as they like, and use up nothing."""
-    for path in ("/healthz", "/readyz"):
+    for path in ("/healthz", "/livez", "/readyz"):
         assert set(await gate.statuses(10, path=path)) == {200}
     assert await gate.statuses(1) == [401]
 
