@@ -23,7 +23,7 @@ async def test_health(door: Asker) -> None:
 
 
 async def test_unhealthy(world: World) -> None:
-    """A node that can't reach its store answers 503, so that a load balancer leaves it alone, and lives all the same."""
+    """A node that can't reach its store answers 503, so that a load balancer leaves it alone, but it lives."""
     state = Health(status="store unreachable", node_id="n", store_reachable=False, version="1")
     door = Asker(create_app(world.service, world.clock, interface="127.0.0.1", secret=SECRET, health=lambda: state))
     answer = await door.get("/healthz")
