@@ -122,8 +122,7 @@ class EventRoutes:
         noun, and `reload` for everything: more has changed than the node remembers.
 
         A client that accepts `text/event-stream` gets a stream, with an event `changed` several times a second at most,
-        or `reload`; the header `Last-Event-ID` overrides `after`. It ends when its token expires, and when the node
-        stops.
+        or `reload`; the header `Last-Event-ID` overrides `after`. It ends when its token expires, and with the node.
         """
         service, after = self._service(request), request.headers.get("last-event-id") or query.after
         if STREAM not in request.headers.get("accept", ""):
@@ -134,8 +133,7 @@ class EventRoutes:
         """Return ends of runs, in the order in which the store got them, about 500 at most.
 
         `kind`: `definitions` are changes of jobs, tasks, expectations, calendars, queues, semaphores and nodes, `audit`
-        is the whole audit log (for callers who may read it), and `all` are both, beside the ends of runs: about 500
-        of each.
+        is the whole audit log (for callers who may read it), and `all` are both, beside ends of runs: about 500 each.
 
         A client that accepts `text/event-stream` gets a stream of events whose ids are their positions: the header
         `Last-Event-ID` overrides `after`. An event may come twice, with the same `id`; where some are not

@@ -88,8 +88,7 @@ def guarded(
 
 
 def host_rule(interface: str, host_name: str, public_url: str | None = None) -> Callable[[str], bool]:
-    """Return the rule for `Host`: allowed are the names of the loopback, the interface, and the host of the public
-    address.
+    """Return the rule for `Host`: allowed are the names of the loopback, the interface, and the public host.
 
     If the door listens on every interface, all addresses are allowed (no attacker can redirect an address by DNS), and
     the name of this machine.

@@ -72,11 +72,9 @@ class DeleteQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class DeleteAllQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Query of a deletion: of jobs added up to `until` (now by default) the first `limit` by id, from the one behind
-    `after`.
+    """Query of a deletion: of jobs added up to `until` (now by default) the first `limit` by id behind `after`.
 
-    `confirm` has to be `all`, unless it is a `dry_run`, which only names them. `now`: whether running runs are
-    cancelled.
+    `confirm` has to be `all`, unless it is a `dry_run`, which only names them. `now`: running runs are cancelled.
     """
 
     confirm: str | None = None

@@ -18,8 +18,7 @@ from tokimori.spelling import hint
 
 
 def members_of(views: Sequence[Struct], kind: type[Struct], names: Sequence[str]) -> Sequence[Any]:
-    """Return the views with the members of these names, in that order; without names all of them. Raises
-    `InvalidInput`.
+    """Return the views with the members of these names, in that order; without names all. Raises `InvalidInput`.
 
     A member that a view does not have is left out.
     """

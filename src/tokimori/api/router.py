@@ -53,8 +53,7 @@ _Known = tuple[str, str]
 
 
 class DirectRouter(Router):
-    """Router that finds a path without parameters by a look-up, and compares others with routes of the same beginning
-    only.
+    """Router that finds a path without parameters by a look-up, and compares others with routes that begin so.
 
     There are over a hundred routes, each a regular expression. Starlette tries one after the other: 27 for a request to
     `/api/v2/runs`, and 20 for one to `/api/v2/jobs/ID`, which took an eighth of its time.

@@ -274,8 +274,7 @@ class App(AppFunctions):
         return declare
 
     def on_start(self, hook: _H) -> _H:
-        """Call this in each worker process, before it takes a run: `@app.on_start`, on a function or a coroutine
-        function.
+        """Call this in each worker process, before it takes a run: `@app.on_start`, on any function.
 
         Coroutine functions are awaited on the loop of the process, so that what they open serves those that run there.
         An error keeps the process from taking runs, and is reported as one of the app.

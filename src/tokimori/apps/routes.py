@@ -32,8 +32,7 @@ Vanished = Literal["report", "pause", "delete"]
 class Route:
     """A handler of one name, or of all names that a pattern matches.
 
-    `target` is a function, a class, or a text `package.module:Name` that says where one is imported from when it is
-    first needed.
+    `target` is a function, a class, or a text `package.module:Name` to import when it is first needed.
     """
 
     def __init__(self, handler: Handler, target: Callable[..., object] | str) -> None:

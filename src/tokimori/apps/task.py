@@ -233,8 +233,7 @@ class Task(OfParents):
         """Call `act` with the data of each signal of this name, which `tokimori run signal` sends to the run.
 
         Earlier signals are not lost. For an `async` function it is called on its loop, and may be a coroutine function;
-        else in a thread of its own, one signal after the other. Its errors are written to the run's output, and end
-        nothing.
+        else in a thread of its own, one signal after the other. Its errors go to the run's output, and end nothing.
         """
         check_word("name", name)
         self._made_signals().on(name, act)

@@ -60,8 +60,7 @@ class Worker:
         self._fault: BaseException | None = None
 
     def run(self) -> int:
-        """Work until a signal stops it; return the exit code of the last node. If the program's file is imported,
-        return 0 at once.
+        """Work until a signal stops it; return the exit code of the last node. In an imported file return 0 at once.
 
         Raises `InvalidConfig` for invalid settings, and `Refused` for an app that worker processes can't find. An error
         of `config` while a killed node is replaced is raised after all nodes have ended.

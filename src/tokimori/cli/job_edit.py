@@ -41,8 +41,7 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 def edit(job_id: str, *, yes: bool, editor: str | None) -> int:
     """Edit a job as a text in $VISUAL or $EDITOR. The changes are shown and confirmed first.
 
-    An invalid text goes back to the editor with the fault marked. Nothing is saved if the job was changed in the
-    meantime.
+    An invalid text goes back to the editor with the fault marked. Nothing is saved if the job has changed meanwhile.
     """
     from tokimori.service.definitions import check_readable, job_fields_of, replacing
     from tokimori.service.edits import tag_of

@@ -166,8 +166,7 @@ def resolve(job_id: str) -> None:
 @click.command(cls=Command)
 @_job
 def rewind(job_id: str) -> None:
-    """Reset a job to now after a clock that was ahead has moved it into the future. Nodes do so themselves where it is
-    safe.
+    """Reset a job to now after a clock that was ahead has moved it into the future. Nodes do so if it is safe.
 
     Use this if `tokimori doctor` names the job for over two minutes: some runs of the future were pruned, or there were
     over 10,000. Moments without a known run come again.

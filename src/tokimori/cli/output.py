@@ -22,8 +22,7 @@ STDOUT = 1
 
 
 def print_json(value: object) -> None:
-    """Print one indented JSON document, or a line for each member of a list, or with `-o template` the template's
-    lines.
+    """Print one indented JSON document, or a line for each member of a list, or with `-o template` its lines.
 
     Control characters are escaped on a terminal.
     """

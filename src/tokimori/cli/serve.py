@@ -20,8 +20,7 @@ def detach(log: Path, work: Callable[[Callable[[str], None]], int]) -> int:
     """Run the work in a new process and session, with its output in `log`.
 
     This process prints the other's id when it is ready, which means after its first line. If it ends before that, this
-    process shows its output and returns its exit code. Call this before there are threads or loops, which a fork would
-    lose.
+    process shows its output and returns its exit code. Call this before there are threads or loops, which forks lose.
     """
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     begin = log.stat().st_size if log.exists() else 0

@@ -272,8 +272,7 @@ if TYPE_CHECKING:
 @click.option("--all", "everything", is_flag=True, help="All tasks of the workspace.")
 @click.option("--restart", is_flag=True, help="End what runs of it, and start it anew.")
 def build(names: Sequence[str], everything: bool, restart: bool) -> None:
-    """Freeze tasks: check the source, evaluate the schedule, lock the dependencies, and store the build under its
-    digest.
+    """Freeze tasks: check the source, evaluate the schedule, lock the dependencies, and store the build by digest.
 
     From now on all nodes run exactly this build, even if the source changes. Each build is stored when it is made; a
     refused one ends the command and leaves nothing.

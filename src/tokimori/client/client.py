@@ -129,8 +129,7 @@ def open(
     author: str | None = None,
     semaphore_store: str | None = None,
 ) -> Client:
-    """Return a client for the store at `url`. Arguments that are not given come from the environment and the
-    configuration file.
+    """Return a client for the store at `url`. Arguments that are not given come from the environment and the settings.
 
     `semaphore_store` is the URL of a separate store for semaphores. Nothing is connected before the first call, which
     also creates a missing SQLite file, with a warning in the log. Raises `InvalidConfig`, `InvalidInput` for a URL that

@@ -131,8 +131,7 @@ _Documents = Mapping[str, Callable[[str], object]]
 def check_rows(file: Path, installations: Iterable[str]) -> None:
     """Refuse the first row that no version of this program writes: a wrong type, an unknown word, an unreadable text.
 
-    SQLite stores anything in any column. Raises `StoreError`, which names the table, the row, the field, its value and
-    what is allowed.
+    SQLite stores anything in any column. Raises `StoreError`, which names table, row, field, value and what is allowed.
     """
     documents = _document_forms()
     try:

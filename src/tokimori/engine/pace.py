@@ -98,8 +98,7 @@ class Pace:
         0 if they used neither every place nor half of them and `MANY`; at most twice their number, as the next runs may
         be slow.
 
-        With no-ops `rate` is the pace of the store, as they mostly wait for a claim. So this counts if none waits for a
-        place.
+        With no-ops `rate` is the pace of the store, as they mostly wait for a claim. So this counts if none waits.
         """
         if self._ended < min(self.places, max(MANY, self.places // 2)):
             return 0

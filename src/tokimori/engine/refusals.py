@@ -60,8 +60,7 @@ class AskedClaim(NamedTuple):
 
 
 class _Ill(Struct):
-    """Lane in which the store refuses runs: the number of runs to request (`many`) and to skip, and the time to retry
-    those.
+    """Lane in which the store refuses runs: the number of runs to request (`many`) and to skip, and when to retry.
 
     `climbs`: nothing was claimed since the head was refused. `moved`: the place does not fit any more. `looked`: so
     many of the skipped runs were retried. `looks`: the next one is retried now.

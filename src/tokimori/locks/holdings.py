@@ -155,8 +155,7 @@ def check_weight(wanted: Wanted, weight: int) -> None:
 def pauses(ahead: int) -> tuple[float, float]:
     """Return the seconds to wait before asking again, at least and at most, with so many ahead in line.
 
-    Of a thousand in line only the first few can be next. If all asked after each change, the store would be too busy to
-    answer.
+    Of a thousand in line only the first few can be next. If all asked after each change, the store could not answer.
     """
     return min(POLL, HASTE * ahead), POLL
 

@@ -1,7 +1,6 @@
 """Bounds of the texts that people and programs give of jobs and reasons.
 
-Texts are checked when they are written, never when they are read: stored ones stay readable, and an edit may keep what
-the job says already.
+Texts are checked when they are written, never when they are read: stored ones stay readable, and edits may keep them.
 """
 
 from collections.abc import Mapping

@@ -121,8 +121,7 @@ async def http_door(
 ) -> AsyncIterator[OpenDoor]:
     """Yield the open door of a node. It stays open while the node drains, so that `why` is answered.
 
-    Its requests use connections of their own, so that the node never waits for them: `service_of` makes the service
-    that uses them.
+    Its requests use connections of their own, so the node never waits for them: `service_of` makes their service.
     """
     doors = await store.for_doors()
     service = service_of(doors, None if semaphores is None else DoorOnDemand(semaphores), place=place)

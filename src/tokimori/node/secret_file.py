@@ -80,8 +80,7 @@ def secret_of(http: HttpSettings, state_dir: Path) -> str:
 
 
 def make_secret(state_dir: Path) -> str:
-    """Return the secret of this state folder, made if there is none: nodes that start at the same time have the same
-    one.
+    """Return the secret of this state folder, made if there is none: nodes that start together share it.
 
     Raises `Refused` as `read_secret` does, and if the file can't be made.
     """

@@ -34,8 +34,7 @@ OVER = 60.0
 
 
 class Shortage:
-    """Shortage of a machine, and the pauses for it, in monotonic seconds. `why`: the missing resource; empty if there
-    is none.
+    """Shortage of a machine, and the pauses for it, in monotonic seconds. `why`: the missing resource, or empty.
 
     Within a pause the node begins no more runs than have ended.
     """

@@ -279,8 +279,7 @@ class ScheduleCollection:
         return job.definition.queue == self.config.table and isinstance(job.definition.target, Function)
 
     def poll(self, *, alive_time: Span | None = None, wait: Span = 0) -> Task | None:
-        """Acquire the slot that has waited longest for `alive_time` seconds (300 by default). Returns None if none is
-        due.
+        """Acquire the slot that has waited longest for `alive_time` seconds (300 by default). None if none is due.
 
         It waits for one for `wait` seconds, at most 60.
         """

@@ -15,8 +15,7 @@ class Documents(Protocol):
     async def put_document(self, document: Document, replaces: int | None) -> None:
         """Store the document in place of version `replaces`; None: it must be new.
 
-        The same document may be put again, after a lost reply. Raises `Conflict` if the store has another version, or
-        none.
+        The same document may be put again, after a lost reply. Raises `Conflict` for another version, or none.
         """
         ...
 

@@ -111,8 +111,7 @@ class Nodes(Protocol):
     async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
         """Raise the node's counter and return its pulse. None: the node was declared dead, for good.
 
-        A few lines of semaphores with free units are served too, in lanes without ready runs: runs copied from another
-        store need it.
+        A few lines of semaphores with free units are served too, in lanes without ready runs: copied runs need it.
         """
         ...
 

@@ -110,9 +110,8 @@ class Working(Protocol):
         A run is claimed only if all its constraints have room: the job's limit, then its concurrency key, then its
         semaphores by name. Otherwise it takes nothing, joins the line of the first one that refuses it as blocked, and
         passes its turn on in the lines of the others. A paused or parked job or a paused queue yields nothing; a dead
-        node gets nothing. Limits are exact, also while others claim. One call sends a bounded number of runs to
-        the lines, and gives no more once `LARGE` payloads are among them, so it may give fewer than there are; the next
-        call goes on from there.
+        node gets nothing. Limits are exact, also while others claim. One call sends a bounded number of runs to the
+        lines, and gives no more once `LARGE` payloads are among them, so it may give fewer; the next call goes on.
         """
         ...
 

@@ -141,8 +141,7 @@ class CalendarSteps(Struct, frozen=True):
 class MixedSteps(Struct, frozen=True):
     """A period with calendar and exact parts: n × the calendar part on the zone's wall clock, then n × the exact part.
 
-    If clocks skip the time that the calendar part gives, the end of the gap counts; if they show it twice, the
-    first time.
+    If clocks skip the time that the calendar part gives, the end of the gap counts; if they show it twice, the first.
     """
 
     calendar: CalendarSteps

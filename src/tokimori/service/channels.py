@@ -165,8 +165,7 @@ class Channels(Part[M]):
 
     @operation(Role.OPERATE, WHOLE, doing="Using a channel")
     async def acknowledge(self, topic: str, name: str, number: int) -> int:
-        """Acknowledge all messages up to that number, and return the highest number that the subscriber has
-        acknowledged.
+        """Acknowledge all messages up to that number, and return the highest number acknowledged.
 
         A lower number changes nothing, nor does a number of a topic without messages: later messages have greater
         numbers. Raises `InvalidInput`, also for a number above the newest message.

@@ -319,8 +319,7 @@ class Jobs(JobReads[M]):
     async def trigger_many(
         self, job_id: str, requests: Sequence[PlainRequest], *, parent: str | None = None
     ) -> Sequence[Run]:
-        """Trigger many runs of a job, each described by a dict of the arguments of `trigger`; return the runs in that
-        order.
+        """Trigger many runs of a job, each described by a dict of the arguments of `trigger`; return these in order.
 
         If one request is invalid no run is made. Runs of one moment and priority start in the given order. Some hundred
         are stored at a time, all of them or none. A later error says how many runs exist; with keys the whole call may

@@ -146,8 +146,7 @@ _MARK = _Mark()
 
 
 def read_pickle(data: bytes) -> object:
-    """Return a pickle's content: None, truth values, numbers, texts, bytes, lists, tuples, sets, dicts, names and
-    records.
+    """Return a pickle's content: None, truth values, numbers, texts, bytes, lists, tuples, sets, dicts, names, records.
 
     Raises `InvalidInput` if it is no pickle, too long, or needs more than data. Values may be shared, and a list may
     hold itself: a walk through them must count.

@@ -94,8 +94,7 @@ def format_of(name: str, text: str) -> Format:
 
 
 def read_job_file(text: str, *, file: str, form: Format | None = None) -> JobFile:
-    """Return the jobs of a file. Raises `InvalidFile`: its message has a line for each fault, its field is that of the
-    first.
+    """Return the jobs of a file. Raises `InvalidFile`: its message has a line for each fault, its field is the first's.
 
     Checks that need a store, such as of a calendar's existence, are not made.
     """

@@ -34,8 +34,7 @@ TELL_STARTS = 0.05
 class FunctionExecutor:
     """Runs each function in a worker process, never in this one: user code holds up no lease.
 
-    A node without an app has none of them, and is given nothing to run. `changed` gets what new code declares, when it
-    takes over.
+    A node without an app has none of them, and is given nothing to run. `changed` gets what new code declares.
     """
 
     def __init__(

@@ -81,8 +81,7 @@ class Begin(Facts, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag=
 class End(Struct, frozen=True, kw_only=True, tag="end"):
     """Order to end an attempt, because of `why`.
 
-    It is interrupted if that is possible. `lost`: the run is no longer this node's, so that the attempt's reports do
-    not count.
+    It is interrupted if that is possible. `lost`: the run is no longer this node's, so its reports do not count.
     """
 
     number: int

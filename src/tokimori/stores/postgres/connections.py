@@ -264,8 +264,7 @@ async def notify(db: PostgresConnections, address: PostgresAddress, notice: str)
 
 
 async def hear(address: PostgresAddress, name: str, heard: Callable[[str], None]) -> None:
-    """Call `heard` with the words of each notice that was not sent under `name`, and at first; until the session is
-    lost.
+    """Call `heard` with the words of each notice not sent under `name`, and at first; until the session is lost.
 
     Raises `StoreError` if there is none.
     """

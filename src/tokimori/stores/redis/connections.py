@@ -189,8 +189,7 @@ async def notify(db: RedisConnections, name: str, words: str) -> None:
 
 
 async def hear(address: RedisAddress, name: str, heard: Callable[[str], None]) -> None:
-    """Call `heard` with the words of each notice that was not sent under `name`, and at first; until the connection is
-    lost.
+    """Call `heard` with the words of each notice not sent under `name`, and at first; until the connection is lost.
 
     Raises `StoreError` if there is none.
     """
