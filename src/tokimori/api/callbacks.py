@@ -105,15 +105,11 @@ class CallbackDoor:
             try:
                 run = (await self._service.runs.get(run_id)).run
             except NotFound:  # its retention is over
-                return _late(run_id)
+                return refusal(410, "too_late", f"nothing is known of run {run_id} any more", allowed="one callback")
             if run.state is not RunState.RUNNING or str(run.token) != token:
                 return answer(CallbackReply(run_id=run.id, state=run.state))
             await asyncio.sleep(_LOOK_EVERY)
         return refusal(503, "store_unavailable", "the store has not taken it yet", allowed="the same callback again")
-
-
-def _late(run_id: str) -> Response:
-    return refusal(410, "too_late", f"nothing is known of run {run_id} any more", allowed="one callback")
 
 
 def _closing(response: Response) -> Response:

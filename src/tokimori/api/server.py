@@ -83,7 +83,7 @@ class HttpDoor:
     async def start(self) -> None:
         """Begin to listen. Raises `InvalidInput`; `Refused` for a port in use, or if others reach it without TLS."""
         self._sockets = listening_sockets(self._interface, self._wanted, port_fixed=self._port_fixed)
-        if self.tls is None and not all(_is_loopback(each) for each in self._sockets):
+        if self.tls is None and not all(_is_of_the_loopback(each.getsockname()[0]) for each in self._sockets):
             self._go_beyond_the_machine()
         self._server.config.load()
         self._server.lifespan = LifespanOff(self._server.config)
@@ -211,10 +211,6 @@ def _not_without_tls(interface: str) -> Refused:
 def is_loopback(interface: str) -> bool:
     """Return whether only this machine reaches the interface. Raises `InvalidInput` for one that has no address."""
     return all(_is_of_the_loopback(address) for _, address in _addresses(interface))
-
-
-def _is_loopback(listening: socket.socket) -> bool:
-    return _is_of_the_loopback(listening.getsockname()[0])
 
 
 def _is_of_the_loopback(address: str) -> bool:

@@ -148,7 +148,7 @@ def flattened(toml: Mapping[str, object], names: Collection[str], prefix: str = 
     flat: dict[str, object] = {}
     for key, value in toml.items():
         name = prefix + key
-        if isinstance(value, dict) and name not in names and _is_section(name, names):
+        if isinstance(value, dict) and name not in names and any(known.startswith(f"{name}.") for known in names):
             flat |= flattened(value, names, f"{name}.")
         else:
             flat[name] = value
@@ -178,7 +178,3 @@ def _exists(path: Path) -> bool:
         return path.exists()
     except PermissionError:
         return True
-
-
-def _is_section(name: str, names: Collection[str]) -> bool:
-    return any(known.startswith(f"{name}.") for known in names)

@@ -1,7 +1,7 @@
 """Reading for notifying: notifiers, jobs, and ends of runs."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -344,7 +344,7 @@ class LastingTrouble:
                 held[run.id] = run.attempt
                 happened.append((occasion, names))
         if len(page) < HELD:
-            held = _still_seen(held, self._held)
+            held = {run_id: attempt for run_id, attempt in held.items() if run_id in self._held}
             self._run, self._held, self._next_held = None, {}, at + EVERY
         else:
             self._run = page[-1].id
@@ -375,7 +375,3 @@ def _alarm_text(alarm: Alarm) -> str | None:
     if alarm.kind is AlarmKind.FAILED:
         return "it has reported a failure"
     return f"nothing has ended well since {format_moment(alarm.last_good or alarm.expected_by)}"
-
-
-def _still_seen(held: Mapping[RunId, int], seen: Mapping[RunId, int]) -> dict[RunId, int]:
-    return {run_id: attempt for run_id, attempt in held.items() if run_id in seen}

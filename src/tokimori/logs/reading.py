@@ -206,12 +206,8 @@ def _compress(old: Path) -> None:
             opened = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE)
             with os.fdopen(opened, "wb") as raw, gzip.GzipFile(old.name, "wb", fileobj=raw) as packed:
                 shutil.copyfileobj(source, packed, _AT_ONCE)
-        partial.rename(_compressed(old))
+        partial.rename(old.with_name(f"{old.name}.gz"))
     except OSError:
         partial.unlink(missing_ok=True)
         raise
     old.unlink(missing_ok=True)
-
-
-def _compressed(old: Path) -> Path:
-    return old.with_name(f"{old.name}.gz")

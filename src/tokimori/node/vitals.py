@@ -79,7 +79,7 @@ class Question:
             await self.ask()
             self.fault = None
         except (OSError, StoreError) as fault:
-            self.fault = _words(fault)
+            self.fault = (fault.strerror if isinstance(fault, OSError) else None) or str(fault)
         except Exception as fault:
             log.exception("a look at this node failed")
             self.fault = f"{type(fault).__name__}: the log says more"
@@ -219,7 +219,3 @@ def write_probe(folders: Collection[Path]) -> None:
     for folder in folders:
         with TemporaryFile(dir=folder, buffering=0) as probe:
             probe.write(_BYTES)
-
-
-def _words(fault: Exception) -> str:
-    return (fault.strerror if isinstance(fault, OSError) else None) or str(fault)

@@ -68,16 +68,12 @@ async def pages_of_runs(
     oldest, left = first_id_at(first), likely + LOOKED_AT
     before = await _behind(store, job, last, now)
     while page := await store.list_runs(
-        RunFilter(job_id=job.id, before=before, limit=_limit(left), longest=OCCURRENCES)
+        RunFilter(job_id=job.id, before=before, limit=min(PAGE, left) if left > 0 else PAGE, longest=OCCURRENCES)
     ):
         yield page
         before, left = page[-1].id, left - len(page)
         if before < oldest:
             break
-
-
-def _limit(left: int) -> int:
-    return min(PAGE, left) if left > 0 else PAGE
 
 
 def among(page: Sequence[Run], job: Job, first: Moment, last: Moment) -> Sequence[Run]:

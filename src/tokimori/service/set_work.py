@@ -104,7 +104,7 @@ class SetWork(ResourceWork, frozen=True, kw_only=True):
         refused |= dict(_not_prunable(known, wanted, removed, take_over=wish.take_over))
         steps = await self._steps(wish, resources, _final(known, wanted, removed))
         await self._as_declared(steps).beside(wanted)._check_all(known, wanted, counts)
-        kept = _alike(known, wanted, found)
+        kept = [job_id for job_id in wanted if job_id in known and found[job_id] == ()]
         applied = Applied(
             set=name,
             added=tuple(job_id for job_id in wanted if job_id not in known),
@@ -313,14 +313,6 @@ def _fate(job: Job, wanted: Definition, *, take_over: bool, of_app: bool = False
             return "somebody has added it by hand, and it differs"
         case DeclaredStanding.SAME | DeclaredStanding.AS_DECLARED:
             return changes
-
-
-def _alike(
-    known: Mapping[JobId, Job],
-    wanted: Mapping[JobId, Definition],
-    fates: Mapping[JobId, str | tuple[FieldChange, ...]],
-) -> Sequence[JobId]:
-    return [job_id for job_id in wanted if job_id in known and fates[job_id] == ()]
 
 
 def _not_prunable(
