@@ -48,13 +48,13 @@ class Interrupted(BaseException):
 class RunningAttempt:
     """A running attempt. `grew` is called after new output, `told` after new notes, in any thread.
 
-    `ends` is called before its end is reported, to collect the last output.
+    `ends` is called before its end is reported, to collect the last output. `untold` are new notes (`noted`).
     """
 
     __slots__ = (
-        *("__weakref__", "begin", "coroutine", "task"),
+        *("__weakref__", "begin", "coroutine", "task", "untold"),
         *("_act", "_acting", "_acts", "_app", "_began", "_begun", "_ends", "_forked", "_goes_on", "_grew"),
-        *("_is_over", "_lock", "_meter", "_output", "_runs_dir", "_tells", "_thread", "_time", "_tracer", "_untold"),
+        *("_is_over", "_lock", "_meter", "_output", "_runs_dir", "_tells", "_thread", "_time", "_tracer"),
     )
 
     def __init__(
@@ -82,7 +82,7 @@ class RunningAttempt:
         self._thread: int | None = None
         self._meter: Meter | None = None
         self.coroutine: asyncio.Task[None] | None = None
-        self._untold: TaskNotes | None = None
+        self.untold: TaskNotes | None = None
         self._acts: SignalThread | None = None
         self._acting: set[asyncio.Future[object]] | None = None
         self._tells = told
@@ -236,12 +236,12 @@ class RunningAttempt:
     # What it tells of itself
 
     def _note(self, told: TaskNotes) -> None:
-        self._untold = told
+        self.untold = told
         self._tells(self)
 
     def noted(self) -> wire.Noted | None:
         """Return the notes of the attempt, if they are new."""
-        notes, self._untold = self._untold, None
+        notes, self.untold = self.untold, None
         if notes is None:
             return None
         return wire.Noted(

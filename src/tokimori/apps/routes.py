@@ -118,7 +118,9 @@ def act_of(target: Callable[..., object]) -> Act:
 
     def act(task: Task) -> Any:
         given = arguments.of(task)
-        return target(task, **given) if arguments.wants_task else target(**given)
+        if arguments.wants_task:
+            return target(task, **given)
+        return target(**given) if given else target()
 
     return _like(act, target)
 

@@ -234,7 +234,7 @@ class WorkerProcess(asyncio.Protocol):
         """Report the end of an attempt, behind its last notes."""
         if self._stacks is not None:
             self._stacks.ended(attempt.begin.number)
-        if (noted := attempt.noted()) is not None:
+        if attempt.untold is not None and (noted := attempt.noted()) is not None:
             self._send_soon(noted)
         self._send_soon(ended)
 
