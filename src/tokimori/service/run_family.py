@@ -1,10 +1,12 @@
 """Families of runs: what came before a run and what follows it, made or to come, and orders for all of them."""
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from msgspec.structs import replace
 
+from tokimori.engine.refusals import raise_first
 from tokimori.errors import Refused, TokimoriError
 from tokimori.model.access_token import Role
 from tokimori.model.attempt_notes import given_to, is_inherited
@@ -34,6 +36,8 @@ _T = TypeVar("_T")
 AT_ONCE = 1_000
 """So many runs of a family one call cancels: a caller who gets so many calls again."""
 BY_HAND = "cancelled by hand"
+_FEW = 20
+"""So many are cancelled at a time: a store makes one transaction of them."""
 _PASSES = 3
 """A run that was about to end when its family was cancelled may have brought others."""
 
@@ -88,10 +92,13 @@ class RunFamilies(Part[M]):
         done: dict[RunId, Run] = {}
         for number in range(_PASSES):
             family = await self._whole(run_id)
-            live = [each.run for each in family if each.state not in ENDS and (not number or each.on is not On.ALWAYS)]
-            new = [run for run in live if run is not None and run.cancel is None and run.id not in done]
-            for run in new[: AT_ONCE - len(done)]:
-                done[run.id] = await cancel_run(self._store, self._now, run.id, reason)
+            live = [each for each in family if each.state not in ENDS and (not number or each.on is not On.ALWAYS)]
+            new = [each for each in live if each.run and each.run.cancel is None and each.run.id not in done]
+            for some in _together(new[: AT_ONCE - len(done)]):
+                asked = (cancel_run(self._store, self._now, each.name, reason) for each in some)
+                results = await asyncio.gather(*asked, return_exceptions=True)
+                raise_first(results)
+                done |= {run.id: run for run in results if isinstance(run, Run)}
             if not new or len(done) >= AT_ONCE:
                 break
         return list(done.values())
@@ -192,6 +199,18 @@ async def all_cancelled(cancel: Callable[[str, str], Awaitable[Sequence[_T]]], r
     while len(found) >= AT_ONCE:
         ended += (found := await cancel(run_id, reason))
     return ended
+
+
+def _together(members: Iterable[FamilyMember]) -> Iterator[list[FamilyMember]]:
+    """Yield a few at a time, parents before their children."""
+    some: list[FamilyMember] = []
+    for each in members:
+        if len(some) == _FEW or any(other.name in each.after for other in some):
+            yield some
+            some = []
+        some.append(each)
+    if some:
+        yield some
 
 
 def _first(runs: Sequence[Run]) -> Iterator[Run]:

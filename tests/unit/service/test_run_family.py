@@ -117,6 +117,24 @@ async def test_a_family_is_cancelled_together(world: World) -> None:
     assert await world.service.runs.cancel_family(roots[0].id) == []
 
 
+async def test_parents_are_cancelled_before_what_follows_them(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some at a time: a run that ended meanwhile would bring new ones."""
+    await world.add({"noop": True, "max_running": 0}, "many")
+    run, order, cancel = await world.service.jobs.trigger("many"), list[str](), world.store.cancel_run
+    await world.work(spawns_of([("a", None)] * 30))
+    spawned = {each.id for each in await world.store.list_runs(RunFilter(limit=50))} - {run.id}
+
+    async def noted(run_id: RunId, *rest: Any) -> Run:
+        order.append(run_id)
+        found = await cancel(run_id, *rest)
+        order.append(run_id)
+        return found
+
+    monkeypatch.setattr(world.store, "cancel_run", noted)
+    assert len(await world.service.runs.cancel_family(run.id)) == 31
+    assert order[:2] == [run.id] * 2 and set(order[2:]) == spawned
+
+
 async def test_a_family_of_requests_is_made_anew(world: World) -> None:
     """All its first runs, with new ids of what follows; the new generation ends by itself, and again."""
     roots = await joined(world)
