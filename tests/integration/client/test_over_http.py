@@ -220,4 +220,4 @@ def test_a_node_that_is_frozen_is_told_soon(site: Site, monkeypatch: pytest.Monk
                 client.jobs.list()
         finally:
             os.kill(site.node.pid, signal.SIGCONT)
-        assert client.jobs.list()
+        assert client.nodes.list()
