@@ -25,6 +25,10 @@ _PAUSE = 1.0
 """Seconds before another keeper is tried if one did not start."""
 _MOST_TRIES = 9
 """So often a burial is tried again: a node that stops waits for it."""
+TOLD_AFTER, ENDED_AFTER = 5.0, 30.0
+"""Seconds without an answer until people are told, and until a keeper is killed: no end, time-out or order passes one
+that stands still.
+"""
 
 
 class CommandAttempt:
@@ -67,6 +71,7 @@ class KeeperPost:
         self._unsent: list[wire.Order] = []
         self._lease: wire.Lease | None = None
         self._closing = False
+        self._is_silent = False
 
     async def open(self) -> None:
         """Start the keeper, which first ends what dead keepers have left. Raises `Refused` if it does not start."""
@@ -99,6 +104,22 @@ class KeeperPost:
             self._unsent += orders
         elif news or orders:
             self._keeper.send([*news, *orders])
+            if news:
+                self._look_at(self._keeper)
+
+    def _look_at(self, keeper: KeeperProcess) -> None:
+        silence = keeper.silent_for()
+        if silence >= TOLD_AFTER and not self._is_silent:
+            jobs = sorted({attempt.task.job_id for attempt in self.attempts.values()})[:8]
+            log.warning(
+                "keeper %d does not answer: it is stopped, or hangs; runs of %s",
+                keeper.pid,
+                ", ".join(jobs) or "functions",
+            )
+        elif silence >= ENDED_AFTER:
+            log.error("keeper %d still does not answer: it is killed, with all that it runs", keeper.pid)
+            keeper.kill()
+        self._is_silent = silence >= TOLD_AFTER
 
     async def bury(self) -> tuple[int, int]:
         """End the processes that the dead keeper has left; return its pid and exit code, or minus its signal."""

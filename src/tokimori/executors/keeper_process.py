@@ -15,8 +15,9 @@ from msgspec import Struct
 
 from tokimori.errors import Refused
 from tokimori.executors.keeper import wire
+from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.keeper.notes import end_session
-from tokimori.executors.keeper.wire import NOTICES, Frames, Notice, Order, Ready, Shutdown, encode
+from tokimori.executors.keeper.wire import NOTICES, Frames, Lease, Notice, Order, Ready, Shutdown, encode
 from tokimori.model.lease import LEASE, LEASE_KILL
 
 _BEGIN = "import sys; sys.path.append(sys.argv[1]); from keeper.main import main; main()"
@@ -61,6 +62,10 @@ class KeeperChannel(asyncio.Protocol):
         self._transport: asyncio.WriteTransport | None = None
         self.ready = asyncio.Event()
         self.gone = asyncio.Event()
+        self.unanswered = 0
+        """Leases in a row that the keeper has not answered."""
+        self.asked_at = 0.0
+        """When (seconds since boot) the first of them was sent."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Handle an event of asyncio."""
@@ -71,6 +76,7 @@ class KeeperChannel(asyncio.Protocol):
         for notice in self._frames.feed(data):
             if isinstance(notice, Ready):
                 self.ready.set()
+                self.unanswered = 0
             else:
                 self._heard(notice)
 
@@ -83,7 +89,10 @@ class KeeperChannel(asyncio.Protocol):
     def send(self, orders: Iterable[Order]) -> None:
         """Send orders without waiting; those that the keeper does not take yet are buffered."""
         if self._transport is not None and not self.gone.is_set():
-            self._transport.write(encode(orders))
+            self._transport.write(encode(orders := list(orders)))
+            if any(isinstance(order, Lease) for order in orders):
+                self.asked_at = self.asked_at if self.unanswered else boottime()
+                self.unanswered += 1
 
 
 class KeeperProcess:
@@ -129,6 +138,14 @@ class KeeperProcess:
             await keeper.bury()
             raise Refused("the keeper did not start; standard error says why")
         return keeper
+
+    def silent_for(self) -> float:
+        """Return the seconds without its answer; 0 until it owes three: this process may have stood still, too."""
+        return boottime() - self._channel.asked_at if self._channel.unanswered > 2 else 0.0
+
+    def kill(self) -> None:
+        """Kill the keeper, as if it had died: its channel ends, and it can be buried."""
+        self._process.kill()
 
     async def leave(self) -> None:
         """Order the keeper to end everything and exit."""

@@ -1,12 +1,14 @@
 """What a running node does when the operating system, or a person, sends it a signal."""
 
 import signal
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.integration.cli.conftest import Program, stop
+from tests.programs.forked import PROGRAM
 
 
 def test_no_signal_kills_a_node(program: Program) -> None:
@@ -45,3 +47,23 @@ def test_a_node_that_is_asked_to_stop_lets_its_runs_end(program: Program, number
     node.communicate(timeout=30)
     assert node.returncode == 0
     assert program.json("run", "show", run["id"])["state"] == "succeeded"
+
+
+def test_a_node_whose_output_goes_nowhere_works_all_the_same(program: Program) -> None:
+    """Its disk is full when it starts: it runs what is due, and lets its runs end when it is asked to stop."""
+    program("job", "add", "j", "--command", "sleep 0.5")
+    with Path("/dev/full").open("w") as full:
+        node = subprocess.Popen(
+            [PROGRAM, "serve", "-p", "0"], stdout=full, stderr=full, cwd=program.home, env=program.environment
+        )
+    try:
+        assert program.run("job", "trigger", "j", "--wait").returncode == 0
+        run = program.json("job", "trigger", "j")
+        while program.json("run", "show", run["id"])["state"] != "running":
+            time.sleep(0.02)
+        node.send_signal(signal.SIGTERM)
+        node.wait(30)
+        assert program.json("run", "show", run["id"])["state"] == "succeeded"
+    finally:
+        node.kill()
+        node.wait()

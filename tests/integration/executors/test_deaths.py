@@ -26,6 +26,7 @@ from tests.integration.executors.workshop import (
     written,
 )
 from tokimori.errors import Refused
+from tokimori.executors import keeper_post
 from tokimori.executors.keeper.kernel import boot_identity, boottime
 from tokimori.model.ids import RunId, Token
 from tokimori.model.outcome import Cancelled, Lost, Released, Succeeded
@@ -157,6 +158,32 @@ def _be_busy_until_gone(go: Path, pids: list[int]) -> None:
     go.touch()
     while any(map(exists, pids)):
         time.sleep(0.02)
+
+
+async def test_a_keeper_that_stands_still_is_killed_in_the_end(
+    workshop: Workshop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither ends nor orders pass it: its node told nobody, and could not even stop. One that answers goes on."""
+    monkeypatch.setattr(keeper_post, "TOLD_AFTER", 0.2)
+    monkeypatch.setattr(keeper_post, "ENDED_AFTER", 0.6)
+
+    async def beats(seconds: float) -> None:
+        for _ in range(round(seconds * 50)):
+            workshop.executor.renew(boottime())
+            await asyncio.sleep(0.02)
+
+    workshop.start("run", shell("exec sleep 1000"))
+    pid = (await workshop.next(Started, "run")).pid
+    keeper = keeper_of(pid)
+    await beats(1.5)
+    os.kill(keeper, signal.SIGSTOP)
+    await beats(0.4)
+    assert alive(pid)
+    assert caplog.text.count(f"keeper {keeper} does not answer: it is stopped, or hangs; runs of job") == 1
+    await beats(0.4)
+    assert isinstance((await workshop.next(Ended, "run")).outcome, Lost)
+    await until(lambda: not alive(pid))
+    assert (await workshop.run(shell("exit 0"))).outcome == Succeeded(0)
 
 
 @pytest.mark.parametrize("clears", ["", "env -i "])

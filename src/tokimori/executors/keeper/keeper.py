@@ -97,6 +97,7 @@ class Keeper:
                     self._lease = order
                     self._lease_alarm = order.term_at
                     self._wake_by(order.term_at)
+                    self._channel.tell(Ready(os.getpid()))
                 case Shutdown():
                     self._leave(0.0)
         if not self._channel.open:

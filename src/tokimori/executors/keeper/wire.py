@@ -77,7 +77,7 @@ class Bind(NamedTuple):
 
 
 class Lease(NamedTuple):
-    """Lease: at `term_at` TERM, at `kill_at` KILL, for every process that is bound to it."""
+    """Lease: at `term_at` TERM, at `kill_at` KILL, for every process that is bound to it. `Ready` answers it."""
 
     term_at: float
     kill_at: float
