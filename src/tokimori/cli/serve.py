@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -188,7 +189,7 @@ def run_node(settings: "Settings", tell: Callable[[str], None], read: Callable[[
         stderr=STDOUT if log_settings.stdout else STANDARD_ERROR if log_settings.stderr else None,
         announced=log_settings.stdout,
     )
-    tell = _nobody if log_settings.stdout else tell
+    tell = _nobody if log_settings.stdout else partial(_tell_if_possible, tell)
     starter = starter_of(os.environ)
     name_myself(b"tokimori")
     Title().show(f"tokimori: server {' '.join(sys.argv[1:])}")
@@ -213,6 +214,12 @@ def run_node(settings: "Settings", tell: Callable[[str], None], read: Callable[[
             )
     finally:
         log.stop()
+
+
+def _tell_if_possible(tell: Callable[[str], None], line: str) -> None:
+    """Tell a line: a full disk, or a reader that is gone, keeps no node from its runs."""
+    with suppress(OSError):
+        tell(line)
 
 
 def _nobody(_: str) -> None:

@@ -5,7 +5,7 @@ import gc
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -121,7 +121,6 @@ async def serve(
     it has joined, `hide` with texts that its log must not show, and `again` reads the settings anew when new code takes
     over. `tells_secret`: the announced address carries the secret.
     """
-    announce = partial(_announce_if_possible, announce)
     note_signals()
     make_state_dir(settings.state_dir)
     functions, callbacks = Functions(settings, clock, os.urandom, again or (lambda: settings)), Callbacks()
@@ -171,12 +170,6 @@ async def serve(
 def _log_quietly(line: str) -> None:
     """Log lines that a person at the terminal sees elsewhere, or need not see."""
     log.info("%s", line, extra=NOT_ON_STDERR)
-
-
-def _announce_if_possible(announce: Announce, line: str) -> None:
-    """Announce a line: a full disk, or a reader that is gone, keeps no node from its runs."""
-    with suppress(OSError):
-        announce(line)
 
 
 def _announce_and_log(announce: Announce, line: str) -> None:
