@@ -163,7 +163,7 @@ def _be_busy_until_gone(go: Path, pids: list[int]) -> None:
 async def test_a_keeper_that_stands_still_is_killed_in_the_end(
     workshop: Workshop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither ends nor orders pass it: its node told nobody, and could not even stop. One that answers goes on."""
+    """Neither ends nor orders pass it, so that its node could not even stop; one that answers goes on."""
     monkeypatch.setattr(keeper_post, "TOLD_AFTER", 0.2)
     monkeypatch.setattr(keeper_post, "ENDED_AFTER", 0.6)
 
