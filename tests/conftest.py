@@ -112,16 +112,22 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Share what all processes need; let each collection of garbage pass what stays: ten thousand tests."""
     if session.config.option.forks and any(TESTS / "integration" in item.path.parents for item in session.items):
         forked.load()
+        if postgres.programs() is not None and mariadb.is_there():
+            postgres.template()
+            mariadb.template()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)  # else a tenth of the processor's time goes there
 
 
 @pytest.hookimpl
-def pytest_sessionfinish() -> None:
+def pytest_sessionfinish(session: pytest.Session) -> None:
     """Leave no server behind."""
     postgres.remove_server()
     redis.remove_server()
     mariadb.remove_server()
+    for template in (postgres.template, mariadb.template):
+        if template.cache_info().currsize and not hasattr(session.config, "workerinput"):  # of forks: their parent's
+            template().remove()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

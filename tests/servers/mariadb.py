@@ -10,6 +10,8 @@ import time
 from functools import cache
 from pathlib import Path
 
+from tests.servers.template import Template
+
 PACKAGES = "mariadb-server"
 INSTALL = f"apt-get install {PACKAGES}"
 ACCOUNT = "mysql"
@@ -45,32 +47,19 @@ class Server:
     def __init__(self, *, durable: bool = False, settings: dict[str, str] | None = None) -> None:
         if not is_there():
             sys.exit(f"The tests need a MariaDB server: {INSTALL}")
-        self.folder = Path(tempfile.mkdtemp(prefix="tokimori-my-", dir="/tmp"))
+        self.folder, self._as_account = _folder()
+        self.account = self.folder.owner()
         self._settings = _SETTINGS | ({} if durable else _HASTY) | (settings or {})
-        self._as_account = ["setpriv", "--pdeathsig", "KILL"]
-        self.account = pwd.getpwuid(os.geteuid()).pw_name
-        if os.geteuid() == 0:
-            account = pwd.getpwnam(ACCOUNT)
-            self.account = ACCOUNT
-            os.chown(self.folder, account.pw_uid, account.pw_gid)
-            self._as_account += [f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
-        self._install()
+        if template.cache_info().currsize:
+            template().copy(self._as_account, self.folder / "data")
+        else:
+            subprocess.run(_install(self.folder, self._as_account), check=True, capture_output=True, cwd=self.folder)
         self.start()
 
     @property
     def socket(self) -> Path:
         """Where the server listens."""
         return self.folder / "socket"
-
-    def _install(self) -> None:
-        words = [
-            f"--datadir={self.folder}/data",
-            f"--tmpdir={self.folder}",
-            "--skip-test-db",
-            "--auth-root-authentication-method=normal",
-        ]
-        command = [program("mariadb-install-db") or "", "--no-defaults", *words, "--skip-name-resolve"]
-        subprocess.run([*self._as_account, *command], check=True, capture_output=True, cwd=self.folder)
 
     def start(self) -> None:
         """Start, and wait until it answers."""
@@ -134,6 +123,35 @@ class Server:
         if self.process.poll() is None:
             self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _folder() -> tuple[Path, list[str]]:
+    """A new folder of the server's account, and words that let a program run as that one."""
+    folder, words = Path(tempfile.mkdtemp(prefix="tokimori-my-", dir="/tmp")), ["setpriv", "--pdeathsig", "KILL"]
+    if os.geteuid() == 0:
+        account = pwd.getpwnam(ACCOUNT)
+        os.chown(folder, account.pw_uid, account.pw_gid)
+        words += [f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
+    return folder, words
+
+
+def _install(folder: Path, as_account: list[str]) -> list[str]:
+    """A command that makes the data of a server."""
+    words = [f"--datadir={folder}/data", f"--tmpdir={folder}", "--skip-test-db", "--skip-name-resolve"]
+    return [
+        *as_account,
+        program("mariadb-install-db") or "",
+        "--no-defaults",
+        "--auth-root-authentication-method=normal",
+        *words,
+    ]
+
+
+@cache
+def template() -> Template:
+    """Data for all servers of this process and of those that it forks."""
+    folder, as_account = _folder()
+    return Template(folder, _install(folder, as_account))
 
 
 @cache

@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.servers.template import Template
+
 if TYPE_CHECKING:
     import psycopg
 
@@ -51,15 +53,15 @@ class Server:
         if found is None:
             sys.exit(f"The tests need a PostgreSQL server: {INSTALL}")
         self._bin = found
-        self.folder = Path(tempfile.mkdtemp(prefix="tokimori-pg-", dir="/tmp"))
+        self.folder, self.as_account = _folder()
         self.port = str(port)
         self._settings = _SETTINGS | {"port": self.port} | ({} if durable else {"fsync": "off"}) | (settings or {})
-        self.as_account = ["setpriv", "--pdeathsig", "INT"]
-        if os.geteuid() == 0:
-            account = pwd.getpwnam(ACCOUNT)
-            os.chown(self.folder, account.pw_uid, account.pw_gid)
-            self.as_account += [f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
-        self._run("initdb", "--no-sync", "--auth=trust", f"--username={ACCOUNT}", "--encoding=UTF8", self._data)
+        if template.cache_info().currsize:
+            template().copy(self.as_account, Path(self._data))
+        else:
+            subprocess.run(
+                _install(found, self.folder, self.as_account), check=True, capture_output=True, cwd=self.folder
+            )
         self.start()
 
     @property
@@ -85,11 +87,6 @@ class Server:
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError((self.folder / "log").read_text())
             time.sleep(0.02)
-
-    def _run(self, program: str, *arguments: str) -> None:
-        subprocess.run(
-            [*self.as_account, str(self._bin / program), *arguments], check=True, capture_output=True, cwd=self.folder
-        )
 
     def sql(self, text: str, database: str = "postgres", user: str = ACCOUNT) -> str:
         """What the server answers to statements, of its superuser unless another user is named."""
@@ -128,6 +125,32 @@ class Server:
         if self.process.poll() is None:
             self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _folder() -> tuple[Path, list[str]]:
+    """A new folder of the server's account, and words that let a program run as that one."""
+    folder, words = Path(tempfile.mkdtemp(prefix="tokimori-pg-", dir="/tmp")), ["setpriv", "--pdeathsig", "INT"]
+    if os.geteuid() == 0:
+        account = pwd.getpwnam(ACCOUNT)
+        os.chown(folder, account.pw_uid, account.pw_gid)
+        words += [f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
+    return folder, words
+
+
+def _install(programs: Path, folder: Path, as_account: list[str]) -> list[str]:
+    """A command that makes the data of a server."""
+    words = ["--no-sync", "--auth=trust", f"--username={ACCOUNT}", "--encoding=UTF8", str(folder / "data")]
+    return [*as_account, str(programs / "initdb"), *words]
+
+
+@cache
+def template() -> Template:
+    """Data for all servers of this process and of those that it forks."""
+    found = programs()
+    if found is None:
+        sys.exit(f"The tests need a PostgreSQL server: {INSTALL}")
+    folder, as_account = _folder()
+    return Template(folder, _install(found, folder, as_account))
 
 
 def _lives(pid: str) -> bool:
