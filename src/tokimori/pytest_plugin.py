@@ -52,7 +52,7 @@ def tokimori_app(request: pytest.FixtureRequest, _tokimori_load: "Callable[[str]
     """Return the app to rehearse: of the mark, the setting, or the module of the test. Override it for another one."""
     from tokimori.apps.app import App  # noqa: PLC0415
 
-    name = _given(request).get("app") or request.config.getini("tokimori_app")
+    name = _marked_terms(request).get("app") or request.config.getini("tokimori_app")
     found = _tokimori_load(name) if isinstance(name, str) and name else name
     if not found:
         apps = {id(each): each for each in vars(request.module).values() if isinstance(each, App)}
@@ -67,12 +67,12 @@ def tokimori_rehearsal(request: pytest.FixtureRequest, tokimori_app: "App") -> "
     """Rehearse the app, on a store in memory and with a clock that the test moves: see `help(tokimori.testing)`."""
     from tokimori.testing import Rehearsal  # noqa: PLC0415
 
-    terms = {name: value for name, value in _given(request).items() if name != "app"}
+    terms = {name: value for name, value in _marked_terms(request).items() if name != "app"}
     with Rehearsal(tokimori_app, **terms) as rehearsal:
         yield rehearsal
 
 
-def _given(request: pytest.FixtureRequest) -> dict[str, Any]:
+def _marked_terms(request: pytest.FixtureRequest) -> dict[str, Any]:
     """Return what the marks of a test say, the nearest one counting most."""
     marks = list(request.node.iter_markers(_MARK))
     return {name: value for mark in reversed(marks) for name, value in mark.kwargs.items()}

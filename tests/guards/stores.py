@@ -134,7 +134,7 @@ STORE_GUARDS: tuple[Guard, ...] = (
         "a claim carries an id made before it was sent: asked again it answers the same runs",
         "test_lost_replies.py::test_claim",
         _memory("working.py", "    if not taken:\n", "    if True:\n"),
-        _sqlite("working.py", "has_rest = not _taken(db, claim) and _take(", "has_rest = _take("),
+        _sqlite("working.py", "has_rest = not _claimed_before(db, claim) and _take(", "has_rest = _take("),
         _postgres("functions/*.sql", "_left := 0;", "NULL;"),
         _mariadb("working.py", "if not node.rows or known.rows:", "if not node.rows:"),
         _redis("claim.lua", "if owned[n + 1] == ask.id then", "if false then"),

@@ -44,8 +44,8 @@ def author_said(unsaid: str = "http") -> AuthorOf:
 
     def author_of(request: Request) -> str:
         access: Access = request.scope[_ACCESS]
-        said = request.headers.get(AUTHOR, "").strip()
-        author = unquote(said) or access.author or unsaid
+        sent = request.headers.get(AUTHOR, "").strip()
+        author = unquote(sent) or access.author or unsaid
         check_author(author)
         return author
 

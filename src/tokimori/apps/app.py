@@ -225,11 +225,11 @@ class App(AppFunctions):
             terms: dict[str, Any] = _checked_terms(fields)
             made = (AsyncJobFunction if is_awaited(function) else JobFunction)(function, job_id, self, terms)
             rule = rule_of(terms)
-            said = {**spread(terms), "function": handler}
-            said |= {"payload": made._check_payload(fields.get("payload"), is_scheduled=schedule is not None)}
+            declaration = {**spread(terms), "function": handler}
+            declaration |= {"payload": made._check_payload(fields.get("payload"), is_scheduled=schedule is not None)}
             if schedule is not None:
-                said["schedule"] = schedule
-            definition = definition_from(job_fields(cast("Any", said)))
+                declaration["schedule"] = schedule
+            definition = definition_from(job_fields(cast("Any", declaration)))
             schedule_of(definition, Moment(0), job_id)
             kept = msgspec.to_builtins(fields_of(definition))
             if fields.get("time_zone") is None:
@@ -383,10 +383,10 @@ def _checked_terms(fields: Mapping[str, object]) -> dict[str, object]:
 
 def spread(fields: Mapping[str, object]) -> dict[str, object]:
     """Return the fields, those of `retry` gathered."""
-    said = fields.get("retry") or {}
-    if not isinstance(said, Mapping):
+    given = fields.get("retry") or {}
+    if not isinstance(given, Mapping):
         return {**fields}  # which is refused
-    retry = {**said, **{OF_RETRY[name]: value for name, value in fields.items() if name in OF_RETRY}}
+    retry = {**given, **{OF_RETRY[name]: value for name, value in fields.items() if name in OF_RETRY}}
     retry = {name: value for name, value in retry.items() if value is not None}
     rest = {name: value for name, value in fields.items() if name not in OF_RETRY and name != "retry"}
     return {**rest, "retry": retry} if retry else rest

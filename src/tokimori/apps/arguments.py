@@ -167,7 +167,7 @@ class Arguments:
         """Return the arguments that a payload says, by name. Raises `InvalidInput`."""
         if payload is None and not self._names:
             return {}
-        given = self._given(payload, inherited)
+        given = self._decoded(payload, inherited)
         try:
             if self._is_closed:
                 check_closed(self._kinds, given)
@@ -183,7 +183,7 @@ class Arguments:
             raise self._unfit(value or payload, why) from None
         return arguments
 
-    def _given(self, payload: str | None, inherited: bool) -> dict[str, Any]:
+    def _decoded(self, payload: str | None, inherited: bool) -> dict[str, Any]:
         if payload is None:
             return {self._only[0]: None} if inherited and self._only and self._misses({}) else {}
         value = value_of(payload)

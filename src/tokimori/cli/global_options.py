@@ -23,12 +23,12 @@ def write_options(
     examples: Sequence[tuple[str, str]],
 ) -> None:
     """Write the options of a command by section, examples, and last the options that every command has."""
-    said = _rows(command, ctx)
+    own_rows = _rows(command, ctx)
     last = (*_EVERYWHERE, "version", "help")
     in_sections = {*last, *(name for names in sections.values() for name in names)}
-    own = [name for name in said if name not in in_sections]
+    own = [name for name in own_rows if name not in in_sections]
     for title, names in {"Options": own, **sections}.items():
-        if rows := [row for name in names for row in said.get(name, ())]:
+        if rows := [row for name in names for row in own_rows.get(name, ())]:
             with formatter.section(title):
                 formatter.write_dl(rows)
     if examples:
@@ -36,7 +36,7 @@ def write_options(
             for line, meaning in examples:
                 formatter.write(f"  {PROGRAM} {line}\n" + (f"      {meaning}\n" if meaning else ""))
     with formatter.section("Options everywhere"):
-        formatter.write_dl([row for name in last for row in said.get(name, ())])
+        formatter.write_dl([row for name in last for row in own_rows.get(name, ())])
 
 
 def _rows(command: click.Command, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:

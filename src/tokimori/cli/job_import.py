@@ -145,13 +145,13 @@ def _start(job: "Moved") -> Iterator[str]:
     """Yield a line on the moment from which the job goes on."""
     start = job.start
     moments = {"since": start.since, "not before": start.not_before}
-    told = {
+    facts = {
         "paused": start.paused_because,
         "parked": start.parked_because,
         "runs_remaining": job.runs_remaining,
         **{name: None if moment is None else format_moment(moment) for name, moment in moments.items()},
     }
-    return (f"    {name}: {value}" for name, value in told.items() if value is not None)
+    return (f"    {name}: {value}" for name, value in facts.items() if value is not None)
 
 
 def _report(tally: "ImportTally", notes: Sequence[str], wish: "ImportRequest") -> None:

@@ -47,8 +47,8 @@ def _server() -> str | None:
     from tokimori.config.contexts import read_contexts
 
     given = options()
-    said = {"--server": given.server, "--context": given.context, "--store": given.store}
-    if len(named := [name for name, value in said.items() if value is not None]) > 1:
+    given_names = {"--server": given.server, "--context": given.context, "--store": given.store}
+    if len(named := [name for name, value in given_names.items() if value is not None]) > 1:
         message = f"{named[0]}: it and {named[1]} say where to ask"
         raise InvalidInput(message, field=named[0].removeprefix("--"), allowed="one of --server, --context, --store")
     if given.server is not None:

@@ -49,8 +49,8 @@ def from_variables(environ: Mapping[str, str], names: Collection[str]) -> tuple[
     found: dict[str, object] = {settings[key]: text for key, text in environ.items() if key in settings and text}
     ours = (key for key in sorted(environ) if key.startswith(PREFIX))
     unknown = (key for key in ours if key not in settings and key not in _NOT_SETTINGS)
-    said = {*settings, *_NOT_SETTINGS}
-    return found, (*(_ignored(key, said) for key in unknown), *_near_misses(environ, said))
+    known_names = {*settings, *_NOT_SETTINGS}
+    return found, (*(_ignored(key, known_names) for key in unknown), *_near_misses(environ, known_names))
 
 
 def _ignored(key: str, known: Collection[str]) -> str:
@@ -129,8 +129,8 @@ class FileContent(NamedTuple):
 def read_content(path: Path | None, env: str | None) -> FileContent:
     """Return the content of the file. A missing section `env` is a fault: other settings would be in force."""
     toml, faults = ({}, []) if path is None else read_toml(path)
-    said = toml.pop("env", {})
-    sections: dict[str, Any] = said if isinstance(said, dict) else {"NAME": said}
+    env_sections = toml.pop("env", {})
+    sections: dict[str, Any] = env_sections if isinstance(env_sections, dict) else {"NAME": env_sections}
     faults += [
         f"{path}: env.{name}: {section!r} is no section; allowed: [env.{name}] with settings below it"
         for name, section in sections.items()

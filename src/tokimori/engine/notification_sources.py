@@ -192,8 +192,8 @@ class NotifyReader:
             occasion.event is not NotifyOn.FAILURE or cause_id(occasion.cause or "") not in muted
             for occasion, _ in happened
         ]
-        told = [each for each, told in zip(happened, is_told, strict=True) if told]
-        return told, {each[0].job_id for each, told in zip(happened, is_told, strict=True) if not told}
+        unmuted = [each for each, is_due in zip(happened, is_told, strict=True) if is_due]
+        return unmuted, {each[0].job_id for each, is_due in zip(happened, is_told, strict=True) if not is_due}
 
     async def _with_causes(self, happened: Happened) -> Happened:
         """Return the events with a cause for each failure that has notifiers."""

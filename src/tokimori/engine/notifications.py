@@ -196,7 +196,7 @@ class Messenger:
             self._forget()
             self._is_idle, self.next_at = True, at + IDLE
             return False
-        state = await self._taken(by, now)
+        state = await self._taken_progress(by, now)
         if state is None:
             self.next_at = at + ASIDE
             return False
@@ -221,7 +221,7 @@ class Messenger:
         self._gone = gone | (self._gone - tellers.keys())
         return tellers
 
-    async def _taken(self, by: NodeId, now: Moment) -> Notifying | None:
+    async def _taken_progress(self, by: NodeId, now: Moment) -> Notifying | None:
         """Return the progress of notifying, from which this node goes on. None: another node notifies."""
         if self._state is None:
             self._kept = await self._stored_progress()

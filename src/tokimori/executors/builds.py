@@ -244,7 +244,7 @@ class Environments:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(self._folder / f"{name}.lock", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            while not _taken(lock):
+            while not _try_lock(lock):
                 if self._closing.wait(_AGAIN):
                     raise Refused("build: its environment is made by another node, and this one stops", field="build")
             yield
@@ -268,7 +268,7 @@ def key_of(lock: tuple[str, ...]) -> str:
     return sha256("\n".join([python, *lock]).encode()).hexdigest()[:32]
 
 
-def _taken(lock: int) -> bool:
+def _try_lock(lock: int) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

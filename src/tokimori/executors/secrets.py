@@ -207,7 +207,7 @@ class SecretExecutor:
             return kind(f"secret: the node could not open {name!r}: {type(fault).__name__}; its log says more")
 
     def _with_values(self, task: AttemptTask, found: _Found) -> AttemptTask:
-        values = {each.name: each.value for each in _wanted(task, found) if isinstance(each, OpenSecret)}
+        values = {each.name: each.value for each in _secrets_of(task, found) if isinstance(each, OpenSecret)}
         if not values:
             return task
         hidden = needles_of(values.values())
@@ -271,13 +271,13 @@ def _key_of(task: AttemptTask) -> _Key:
     return task.run_id, task.token
 
 
-def _wanted(task: AttemptTask, found: _Found) -> list[OpenSecret | TokimoriError]:
+def _secrets_of(task: AttemptTask, found: _Found) -> list[OpenSecret | TokimoriError]:
     return [found[name] for name in sorted(secrets_in(task.target.texts()))]
 
 
 def _fault(task: AttemptTask, found: _Found) -> str | TokimoriError | None:
     """Return why the task can't have its secrets: a missing one says more than a store that is away."""
-    faults = [_fault_of(task, each) for each in _wanted(task, found)]
+    faults = [_fault_of(task, each) for each in _secrets_of(task, found)]
     found_faults = [each for each in faults if each is not None]
     return min(found_faults, key=lambda each: isinstance(each, StoreError), default=None)
 

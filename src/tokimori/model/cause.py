@@ -53,10 +53,10 @@ def reckoned(outcome: str, exit_code: int | None, signal: int | None, error: str
 
     `outcome` is the word for it in `tokimori.model.settle.WORDS`.
     """
-    said = "" if _STOCK.match(error) else last_line(error)
-    said = said or last_line(b"" if output is None else output.tail or output.head)
+    cause_line = "" if _STOCK.match(error) else last_line(error)
+    cause_line = cause_line or last_line(b"" if output is None else output.tail or output.head)
     ended = [f"signal {signal}"] * (signal is not None) or [f"exit {exit_code}"] * (exit_code is not None)
-    kind, line = ended[0] if ended and outcome == "failed" else outcome, steady(said)
+    kind, line = ended[0] if ended and outcome == "failed" else outcome, steady(cause_line)
     return _shortened(f"{kind}: {line}" if line else kind)
 
 

@@ -101,15 +101,15 @@ def _limits_in(text: str) -> dict[str, Any]:
 
 def invalid_json(fault: msgspec.DecodeError, plain: object = None) -> InvalidInput:
     """Return our error for one of msgspec about `plain`: `Expected …` is what is allowed, `at $.x` the field."""
-    said, _, place = str(fault).partition(" - at `$")
-    message = allowed_in(said) or said
+    why, _, place = str(fault).partition(" - at `$")
+    message = allowed_in(why) or why
     path = place.rstrip("`").lstrip(".")
-    if found := _FIELD.search(said):
+    if found := _FIELD.search(why):
         path = f"{path}.{found[1]}".lstrip(".")
     value = plain
     for name in path.split("."):
         value = value.get(name) if isinstance(value, dict) else None
-    what = message if message == said else f"{'the value' if value is None else repr(value)} is not {message}"
+    what = message if message == why else f"{'the value' if value is None else repr(value)} is not {message}"
     return InvalidInput(f"{path}: {what}" if path else what, field=path or None, value=value, allowed=message)
 
 

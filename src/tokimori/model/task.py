@@ -216,11 +216,11 @@ def log_lines(
     record: TaskRecord, job: Job | None, tries: Sequence[tuple[Run | Attempt, Sequence[tuple[Moment | None, str]]]]
 ) -> list[LogLine]:
     """Return all lines by time: of the task's events, and of these attempts with their outputs and times."""
-    told = [line for event in record.events for line in event_lines(event)]
+    found = [line for event in record.events for line in event_lines(event)]
     if job is not None and job.state is JobState.PAUSED and not _says_disabled(record):
-        told.append(LogLine(at=job.updated, level=INFO, message=DISABLED))
+        found.append(LogLine(at=job.updated, level=INFO, message=DISABLED))
     written = [line for tried, lines in tries for line in tried_lines(tried, lines)]
-    return sorted([*told, *written], key=lambda line: line.at)
+    return sorted([*found, *written], key=lambda line: line.at)
 
 
 def event_lines(event: TaskEvent) -> Iterator[LogLine]:

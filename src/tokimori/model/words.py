@@ -65,12 +65,12 @@ def check_text(name: str, text: object) -> None:
 
 def json_fault(fault: Exception, text: bytes | str) -> str:
     """Return what is wrong with a text that is no JSON. Of half a surrogate pair msgspec says sometimes: truncated."""
-    said = str(fault).removesuffix(" - at `$[...]`")
+    why = str(fault).removesuffix(" - at `$[...]`")
     known = text if isinstance(text, str) else text.decode(errors="replace")
-    if "surrogate" in said or "truncated" in said:
+    if "surrogate" in why or "truncated" in why:
         for half in filter(None, _PAIR_OR_HALF.findall(known.replace("\\\\", ""))):
             return f"{half} is half of a surrogate pair, which no text can hold"
-    return said
+    return why
 
 
 def check_keys(field: str, text: str) -> None:

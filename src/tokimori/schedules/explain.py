@@ -142,8 +142,8 @@ def _of_jumps(schedule: Schedule, moments: Sequence[Moment], after: Moment) -> I
     if isinstance(schedule, Bounded):
         spans = [_within(schedule, span) for span in spans]
         schedule = schedule.base
-    told = {jump for low, high in spans if low < high for jump in jumps(schedule, low, high)}
-    found = sorted(jump for jump in told if not _is_off(schedule, jump.at))
+    all_jumps = {jump for low, high in spans if low < high for jump in jumps(schedule, low, high)}
+    found = sorted(jump for jump in all_jumps if not _is_off(schedule, jump.at))
     yield from (jump.warning for jump in found[:MOST_JUMPS])
     if len(found) > MOST_JUMPS:
         yield f"and so on: {len(found) - MOST_JUMPS} more clock changes skip or repeat some of its times"

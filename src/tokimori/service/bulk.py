@@ -108,7 +108,7 @@ class JobBulk(Part[M]):
         if payload is not None and order is not JobVerb.TRIGGER:
             message = f"payload: {order} takes none"
             raise InvalidInput(message, field="payload", value=payload, allowed="the order trigger")
-        given = _given(filters, ids, everything=everything)
+        given = _checked_filters(filters, ids, everything=everything)
         if dry:
             return await _preview(order, jobs.list, given, ids, "after")
         page, rest = await _page(jobs.list, jobs.get, given, ids, check_job_id)
@@ -150,7 +150,7 @@ class RunBulk(Part[M]):
         """
         order, runs, dry = chosen(RunVerb, "verb", verb), _any(self), flag_of("dry_run", dry_run)
         _check_texts(reason=reason)
-        given = {"longest": 0, **_given(filters, ids, everything=everything)}
+        given = {"longest": 0, **_checked_filters(filters, ids, everything=everything)}
         if ids is None and not given.get("state"):
             given["state"] = OF_STATES[order]
         if dry:
@@ -192,7 +192,7 @@ def _check_texts(**texts: object) -> None:
             check_reason(name, text)
 
 
-def _given(filters: Mapping[str, Any], ids: object, *, everything: object) -> dict[str, Any]:
+def _checked_filters(filters: Mapping[str, Any], ids: object, *, everything: object) -> dict[str, Any]:
     """Return the filters. Raises `InvalidInput` if nothing says which things are meant, or two do."""
     given = {name: value for name, value in filters.items() if value is not None and value not in ((), [], frozenset())}
     which = given.keys() - {"limit", "after", "before", "longest"}

@@ -148,7 +148,7 @@ class Declarations:
 
         def follow(found: Owned) -> Owned:
             if found != known:
-                raise self._taken(owned.name)
+                raise self._declared_meanwhile(owned.name)
             return owned
 
         try:
@@ -157,7 +157,7 @@ class Declarations:
             else:
                 await documents.change(self._key(owned.name), follow)
         except (AlreadyExists, NotFound):
-            raise self._taken(owned.name) from None
+            raise self._declared_meanwhile(owned.name) from None
 
     async def _disown(self, documents: Documents[Owned], step: ResourceStep, known: Owned) -> None:
         """Remove the declaration, unless another set declares the resource. One that is gone counts as removed."""
@@ -166,12 +166,12 @@ class Declarations:
         except NotFound:
             return
         if documents.value_of(document) != known:
-            raise self._taken(known.name)
+            raise self._declared_meanwhile(known.name)
         if step.fate is Fate.REMOVED:
             await self.kind.put(step.name, step.was, step.state)
         await documents.delete(document)
 
-    def _taken(self, name: str) -> Conflict:
+    def _declared_meanwhile(self, name: str) -> Conflict:
         message = f"{self._word} {name}: somebody declares it at the same time: apply the set again"
         return Conflict(message, field=self._word, value=name)
 

@@ -329,16 +329,16 @@ def _convert(fields: Mapping[str, object]) -> JobFields:
 
 def _invalid(fault: str, fields: Mapping[str, object]) -> InvalidInput:
     """Return our error for one of msgspec: `Expected …, got …`, `Invalid enum value …`, `… unknown field …`."""
-    said, _, place = fault.replace("`key` in ", "").partition(" - at `$")
+    why, _, place = fault.replace("`key` in ", "").partition(" - at `$")
     place = place.strip("`.")
     path = _INDEX.sub("", place)
     value = _wrong(fields, place)
-    allowed = allowed_in(said) or said
+    allowed = allowed_in(why) or why
     if words := _words(path):
         allowed = words
-    elif said.startswith("Invalid enum value"):
+    elif why.startswith("Invalid enum value"):
         allowed = _number_or_word(path)
-    elif unknown := _UNKNOWN.search(said):
+    elif unknown := _UNKNOWN.search(why):
         known = [each for kind in _kinds_at(path) for each in getattr(kind, "__struct_fields__", ())]
         meant = hint(OF_RETRY.get(word := ELSEWHERE.get(unknown[1], unknown[1]), word), known)
         message, path = f"{path}.{unknown[1]}: {path} has no such field{meant}", f"{path}.{unknown[1]}"

@@ -76,7 +76,7 @@ class _Reader:
         new = [run_id for run_id in wanted[: self._most] if run_id not in self._runs]
         found = list(await asyncio.gather(*map(self._get, new)))
         for edge in self._below[run.job_id] if run.state in ENDS else ():
-            if follows(edge.on, run.state) and (life := await self._life(edge.child)) is not None:
+            if follows(edge.on, run.state) and (life := await self._incarnation_of(edge.child)) is not None:
                 async with self._few:
                     found += await self._store.runs_of(life, [origin_after(run, edge)])
         joined = {step.id for step in run.details.then if step.joins} - {each.id for each in found if each}
@@ -92,7 +92,7 @@ class _Reader:
             except NotFound:
                 return None
 
-    async def _life(self, job_id: JobId) -> Incarnation | None:
+    async def _incarnation_of(self, job_id: JobId) -> Incarnation | None:
         if job_id not in self._lives:
             try:
                 self._lives[job_id] = (await self._store.get_job(job_id)).incarnation

@@ -97,7 +97,7 @@ class JobWriter(Struct, frozen=True, kw_only=True):
         try:
             await self._add_jobs([job])
         except Conflict:
-            raise _taken(checked) from None
+            raise _id_in_use(checked) from None
         return await self.with_days(job, days)
 
     async def new(
@@ -148,7 +148,7 @@ class JobWriter(Struct, frozen=True, kw_only=True):
         together = replace(self, beside=dict(pairs))
         for place, (job_id, definition) in enumerate(pairs):
             if job_id in new:
-                raise _taken(job_id)
+                raise _id_in_use(job_id)
             await asyncio.sleep(0)  # on the loop of a node, runs have their turn
             try:
                 start = begun.get(job_id, Start())
@@ -305,7 +305,7 @@ class JobWriter(Struct, frozen=True, kw_only=True):
         return edit.job
 
 
-def _taken(job_id: JobId) -> AlreadyExists:
+def _id_in_use(job_id: JobId) -> AlreadyExists:
     return AlreadyExists(f"id: there is a job {job_id!r} already", field="id", value=job_id, allowed="an id not in use")
 
 

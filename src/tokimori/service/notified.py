@@ -95,10 +95,10 @@ async def without_names(notifier: str, doing: Awaitable[_T]) -> _T:
     try:
         return await doing
     except Refused as fault:
-        told = told_by(JobId(notifier), "")
-        if not fault.message.startswith(told.message):
+        refusal = told_by(JobId(notifier), "")
+        if not fault.message.startswith(refusal.message):
             raise
-        raise Refused(f"{told.message}ask an admin which", field="id", value=notifier) from fault
+        raise Refused(f"{refusal.message}ask an admin which", field="id", value=notifier) from fault
 
 
 TESTED_JOB = JobId("test")

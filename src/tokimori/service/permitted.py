@@ -95,7 +95,7 @@ class PermittedVia:
         reads = member.role is Role.READ
 
         async def checked(*args: object, **kwargs: object) -> Any:
-            given = _given(member.method, args, kwargs)
+            given = _bound_arguments(member.method, args, kwargs)
             await member.reach.check(sight, self._plain, given, reads=reads, name=name)
             return await sight.shown(await doing(*args, **kwargs))
 
@@ -127,7 +127,9 @@ def _doing(verb: str, word: str) -> str:
     return f"{stem.capitalize()}ing {'an' if word[0] in 'aeiou' else 'a'} {word}"
 
 
-def _given(method: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]) -> Mapping[str, Any]:
+def _bound_arguments(
+    method: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]
+) -> Mapping[str, Any]:
     """Return the arguments by name, or their defaults. Raises `TypeError` for a wrong call."""
     bound = _signature(method).bind(*args, **kwargs)
     bound.apply_defaults()

@@ -77,7 +77,7 @@ def write_crontab(jobs: Sequence[Job], *, zone: str, system: bool = False) -> Ex
             left_out[entry.job.id] = "a crontab can't hold its command or its environment"
         else:
             written.append("\n".join([_comment(entry.job), *lines, ""]))
-            held |= _wanted(entry, held)
+            held |= _needed_settings(entry, held)
     comments = [f"# {job.id} is left out: {_plain(left_out[job.id])}\n" for job in jobs if job.id in left_out]
     return ExportedCrontab(text="\n".join([*written, *(["".join(comments)] if comments else [])]), left_out=left_out)
 
@@ -171,7 +171,7 @@ def _order(entry: _Entry) -> tuple[int, bool, int, Sequence[tuple[str, str]], st
     )
 
 
-def _wanted(entry: _Entry, held: Mapping[str, str]) -> dict[str, str]:
+def _needed_settings(entry: _Entry, held: Mapping[str, str]) -> dict[str, str]:
     """Return the settings that must hold for the job, given what holds so far; an empty zone is the machine's."""
     wanted = dict(entry.settings)
     if "CRON_TZ" in held:
@@ -183,7 +183,7 @@ def _wanted(entry: _Entry, held: Mapping[str, str]) -> dict[str, str]:
 
 def _lines(entry: _Entry, held: Mapping[str, str], zone: str, system: bool) -> list[str] | None:
     """Return the settings that change, and the job's line; None if a reading would give something else."""
-    wanted = _wanted(entry, held)
+    wanted = _needed_settings(entry, held)
     unwanted = [name for name in held if name not in wanted]
     if unwanted and not (_is_shell(entry.command) and all(map(_VARIABLE.match, unwanted))):
         return None
@@ -235,13 +235,13 @@ def _reads_back(lines: Sequence[str], entry: _Entry, shell: str, zone: str, syst
     )
     command = entry.command
     found = list(read_crontab("\n".join(lines), crontab))
-    said = [(each.definition.time_zone, each.definition.target) for each in found if isinstance(each, Moved)]
-    return len(said) == len(found) == 1 and all(
+    read_back = [(each.definition.time_zone, each.definition.target) for each in found if isinstance(each, Moved)]
+    return len(read_back) == len(found) == 1 and all(
         isinstance(target, Command)
         and (target.shell, target.stdin or None) == (shell, command.stdin or None)
         and (target.shell_path, target.user) == (command.shell_path, command.user)
         and time_zone == entry.job.definition.time_zone
-        for time_zone, target in said
+        for time_zone, target in read_back
     )
 
 

@@ -100,11 +100,11 @@ def read_document(text: str, known: JobId | None = None) -> Edited:
         fields = {name: _plain(value) for name, value in tomllib.loads(unmarked(text)).items()}
     except (tomllib.TOMLDecodeError, RecursionError) as fault:
         raise InvalidFile(f"not TOML: {fault}", field="file", allowed="lines such as name = value") from None
-    said = fields.pop("id", known)
-    if known is not None and said != known:
-        message = f"id: {said!r} is not allowed: the job is {known!r}"
-        raise InvalidInput(message, field="id", value=said, allowed=f"`tokimori job rename {known} NEW-ID`")
-    job_id = check_new_job_id(said) if known is None else known
+    given_id = fields.pop("id", known)
+    if known is not None and given_id != known:
+        message = f"id: {given_id!r} is not allowed: the job is {known!r}"
+        raise InvalidInput(message, field="id", value=given_id, allowed=f"`tokimori job rename {known} NEW-ID`")
+    job_id = check_new_job_id(given_id) if known is None else known
     runs_remaining_in(fields)
     definition = definition_from({name: value for name, value in fields.items() if name != "runs_remaining"})
     schedule_of(definition, Moment(0), job_id)
@@ -115,9 +115,9 @@ def marked(text: str, fault: InvalidInput) -> str:
     """Return the text with the fault as comments below its line, or at the top if it has none."""
     lines = unmarked(text).removesuffix("\n").split("\n")  # texts may hold what only Python takes for the end of a line
     allowed = [] if fault.allowed is None or fault.allowed in fault.message else [f"allowed: {fault.allowed}"]
-    told = [f"{_MARK}{line}" for part in (fault.message, *allowed) for line in part.splitlines()]
+    marked_lines = [f"{_MARK}{line}" for part in (fault.message, *allowed) for line in part.splitlines()]
     at = _place(lines, fault)
-    return "".join(f"{line}\n" for line in [*lines[:at], *told, *lines[at:]])
+    return "".join(f"{line}\n" for line in [*lines[:at], *marked_lines, *lines[at:]])
 
 
 def unmarked(text: str) -> str:

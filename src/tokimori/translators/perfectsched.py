@@ -153,8 +153,8 @@ def _start(row: Row, definition: Definition, warnings: Warnings) -> Start:
     if schedule_of(definition, Moment(0)).next_after(Moment(slot * SECOND - 1)) != slot * SECOND:
         warnings.add("next_time", slot, "the cron text does not name it: the first slot here is the next that it names")
     if timeout > slot + delay:
-        told = "the slot runs from then on: somebody may be at work on it there, or it waits for its retry"
-        warnings.add("timeout", timeout, told)
+        warning = "the slot runs from then on: somebody may be at work on it there, or it waits for its retry"
+        warnings.add("timeout", timeout, warning)
     return Start(since=Moment(slot * SECOND), not_before=Moment(timeout * SECOND))
 
 

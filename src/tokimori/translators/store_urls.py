@@ -129,14 +129,14 @@ def _parts_of(url: str) -> dict[str, str]:
         more = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
     except ValueError:
         raise ValueError("it can't be read as a URL") from None
-    said = {
+    found = {
         "user": unquote(parts.username or ""),
         "password": unquote(parts.password or ""),
         "host": unquote(parts.hostname or ""),
         "port": "" if port is None else str(port),
         "database": unquote(parts.path.removeprefix("/")),
     }
-    return said | {_PARTS.get(name.lower(), name): value for name, value in more}
+    return found | {_PARTS.get(name.lower(), name): value for name, value in more}
 
 
 def _path_of(rest: str) -> str:

@@ -253,8 +253,8 @@ def _jobs(name: str, files: Mapping[str, str], systemd: Systemd, *, is_wanted: b
     start = Start() if is_wanted else Start(paused_because="not enabled in systemd")
     for timing in timings_of(timer, systemd.time_zone):
         job_id = f"{stem_of(name)}{timing.suffix}"
-        told = (*warnings.all(), *timing.warnings)
-        job = moved(name, job_id, {**fields, **_timing_fields(timing)}, start=start, warnings=told)
+        all_warnings = (*warnings.all(), *timing.warnings)
+        job = moved(name, job_id, {**fields, **_timing_fields(timing)}, start=start, warnings=all_warnings)
         yield job if timing.schedule == "@reboot" else lasting(job, systemd.now)
 
 

@@ -175,7 +175,7 @@ class Page:
         """Do the act of a button, and return to the screen with a toast."""
         form = _fields((await request.body()).decode(errors="replace"))
         act = act_named(ACTS, request.path_params["act"])
-        given = _given(act, form)
+        given = _form_texts(act, form)
         try:
             if MATCH in given and act.meant is not None:
                 toast = await done_all(act, self._visit(request), given[MATCH], given)
@@ -265,7 +265,7 @@ class Page:
         return f"{self._root}/static/{name}?{hashlib.sha256(self._files[name]).hexdigest()[:12]}"
 
 
-def _given(act: Act, form: Mapping[str, Sequence[str]]) -> Mapping[str, str]:
+def _form_texts(act: Act, form: Mapping[str, Sequence[str]]) -> Mapping[str, str]:
     """Return the texts of the form. A secret keeps its spaces and lines, as in a terminal."""
     texts = {name: values[-1].replace("\r\n", "\n") for name, values in form.items()}
     kept = {field.name for field in act.fields if field.kind == "secret"}

@@ -16,15 +16,15 @@ from pathlib import Path
 def main(file: str, answer: str) -> None:
     """Write the answer to a file."""
     sys.path.insert(0, str(Path(file).parent))
-    said: dict[str, object]
+    result: dict[str, object]
     try:
         value = _schedule(file)
         terms = getattr(value, "said", {})
-        said = {"schedule": value, **({"terms": dict(terms)} if terms else {})}
-        json.dumps(said)
+        result = {"schedule": value, **({"terms": dict(terms)} if terms else {})}
+        json.dumps(result)
     except BaseException as fault:
-        said = _fault(fault, file)
-    Path(answer).write_text(json.dumps(said))
+        result = _fault(fault, file)
+    Path(answer).write_text(json.dumps(result))
 
 
 def _schedule(file: str) -> str | None:

@@ -143,7 +143,7 @@ async def bear(transaction: Transaction, children: Sequence[Child], settled: Ite
     reasons = await _reasons(
         transaction, born, Counter(run.incarnation for run in settled if run.state not in ACTIVE or run.due == NEVER)
     )
-    taken = await _taken(transaction, [child.step.id for child in born if child.step is not None])
+    taken = await _ids_in_history(transaction, [child.step.id for child in born if child.step is not None])
     made = [child.run() for child, reason in zip(born, reasons, strict=True) if reason is None]
     runs = [run_row(run) for run in made if run.id not in taken]
     same = "ON DUPLICATE KEY UPDATE tokimori_runs.id = tokimori_runs.id"
@@ -151,7 +151,7 @@ async def bear(transaction: Transaction, children: Sequence[Child], settled: Ite
     return [*insert("INSERT", "tokimori_runs", RUN, runs, same), *_skips(zip(born, reasons, strict=True)), *kept]
 
 
-async def _taken(transaction: Transaction, steps: Sequence[RunId]) -> set[RunId]:
+async def _ids_in_history(transaction: Transaction, steps: Sequence[RunId]) -> set[RunId]:
     """Return the ids among these that runs in the history have already."""
     if not steps:
         return set()

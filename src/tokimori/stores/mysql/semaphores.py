@@ -60,12 +60,12 @@ async def _read(db: Sessions, which: str) -> list[Semaphore]:
         return []
     counts = await db.rows(" UNION ALL ".join(sql(_WAITING, name, name, line_of(name)) for name, *_ in rows))
     waiting = {name: min(count, MOST_COUNTED) for name, count in counts}
-    taken = {name: await _taken(db, name, rate) for name, _, _, text, _ in rows if (rate := stored_rate(text))}
+    taken = {name: await _units_taken(db, name, rate) for name, _, _, text, _ in rows if (rate := stored_rate(text))}
     known = [(*row[:3], waiting[row[0]], row[3], taken.get(row[0]), row[4]) for row in rows]
     return semaphores_of(known, await db.rows(sql(_HOLDERS, list(waiting))))
 
 
-async def _taken(db: Sessions, name: str, rate: ClaimRate) -> int:
+async def _units_taken(db: Sessions, name: str, rate: ClaimRate) -> int:
     ledger = ledger_of(name)
     ((*_, used, _),) = await db.rows(sql(WINDOW, ledger, rate.period, ledger, ledger))
     return int(used or 0)

@@ -287,7 +287,7 @@ async def settle(transaction: Transaction, changes: Sequence[Change], by: NodeId
     besides = _Besides()
     while True:
         locked = await _lock(transaction, changes, by, besides)
-        wanted = _wanted(locked, changes, besides)
+        wanted = _more_locks(locked, changes, besides)
         if wanted == besides and not locked.places.keys() - locked.gates:
             break
         besides = wanted
@@ -327,7 +327,7 @@ async def _lock(transaction: Transaction, changes: Sequence[Change], by: NodeId,
     )
 
 
-def _wanted(locked: _Locked, changes: Sequence[Change], besides: _Besides) -> _Besides:
+def _more_locks(locked: _Locked, changes: Sequence[Change], besides: _Besides) -> _Besides:
     """Return the locks that the rows found call for: those that are held, or more."""
     runs = locked.runs.values()
     return besides.with_found(

@@ -161,11 +161,11 @@ def _serve_key(db: sqlite3.Connection, incarnation: Incarnation, key: str) -> No
 
 def _serve_job(db: sqlite3.Connection, job: Incarnation, wake: str, values: Sequence[object]) -> None:
     """Wake the runs of a job. If the database refuses that, note the job: later beats move its runs."""
-    if not _taken(db, wake, values):
+    if not _try_statement(db, wake, values):
         db.execute(_WAKE_LATER, (job,))
 
 
-def _taken(db: sqlite3.Connection, statement: str, values: Sequence[object]) -> bool:
+def _try_statement(db: sqlite3.Connection, statement: str, values: Sequence[object]) -> bool:
     """Carry out a statement, and return if the database accepted it. A refusal undoes this statement alone."""
     try:
         db.execute(statement, values)
@@ -259,7 +259,7 @@ def go_on(db: sqlite3.Connection, now: Moment) -> int:
 def _wake(db: sqlite3.Connection, runs: Sequence[str]) -> bool:
     """Make the runs ready. Return if the database accepted any. A later sweep tries the others again."""
     wake = "UPDATE tokimori_runs SET state = 'ready', blocked_on = NULL WHERE id = ?"
-    return sum(_taken(db, wake, (run_id,)) for run_id in runs) > 0
+    return sum(_try_statement(db, wake, (run_id,)) for run_id in runs) > 0
 
 
 def _next_runs(db: sqlite3.Connection, name: str, free: int, lanes: Sequence[Lane]) -> list[str]:

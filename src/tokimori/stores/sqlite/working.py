@@ -156,11 +156,11 @@ def _writing(differing: tuple[str, ...], *, ends: bool) -> str:
 def claim(db: sqlite3.Connection, claim: Claim, now: Moment) -> tuple[list[Claimed], bool]:
     if state_of(db, claim.node) is not NodeState.ALIVE:
         return [], False
-    has_rest = not _taken(db, claim) and _take(db, claim, now)
-    return _taken(db, claim), has_rest
+    has_rest = not _claimed_before(db, claim) and _take(db, claim, now)
+    return _claimed_before(db, claim), has_rest
 
 
-def _taken(db: sqlite3.Connection, claim: Claim) -> list[Claimed]:
+def _claimed_before(db: sqlite3.Connection, claim: Claim) -> list[Claimed]:
     """Return the runs that the same claim got before a lost answer, if its node still owns them."""
     ours = db.execute(f'{CLAIMED} AND r.node_id = ? AND r.claim_id = ? ORDER BY r."rank", r.id', (claim.node, claim.id))
     return rows.all_claimed(ours.fetchall())

@@ -190,8 +190,8 @@ async def ask(visit: Visit) -> Shown:
     act, cause = {"retry": RETRY, "pause": PAUSE}.get(visit.parts["verb"]), visit.one("cause") or ""
     if act is None or not ID.match(cause):
         raise NotFound("there is nothing of this kind to do with failures", field="verb", allowed="retry, pause")
-    said = visit.one("since")
-    since = Moment(visit.now - DAY) if said is None else parse_moment(said)
+    period = visit.one("since")
+    since = Moment(visit.now - DAY) if period is None else parse_moment(period)
     made = Moment(max(0, since - DAY))
     found = await visit.service.runs.list(cause=cause, since=made, limit=MOST_LISTED, longest=0, **_filters(visit))
     failed = [run for run in found if (run.ended or run.created) >= since]

@@ -30,7 +30,7 @@ async def show(visit: Visit) -> Shown:
     """Return the list of nodes: those that take part, programs that hold permits, and those that went."""
     if (moved := retyped(visit, _NAMES)) is not None:
         return moved
-    known = [each for each in await visit.service.nodes.list() if _wanted(visit, each)]
+    known = [each for each in await visit.service.nodes.list() if _matches(visit, each)]
     taken = Counter(run.node_id for run in await runs_in(visit.service, RunState.RUNNING))
     alive = [each for each in known if each.state is NodeState.ALIVE][:_MOST]
     gone = [each for each in known if each.state is not NodeState.ALIVE][:GONE_SHOWN]
@@ -51,7 +51,7 @@ async def show(visit: Visit) -> Shown:
 _MOST: Final = 200
 
 
-def _wanted(visit: Visit, each: NodeRecord) -> bool:
+def _matches(visit: Visit, each: NodeRecord) -> bool:
     is_of = visit.one("kind") in (None, "program" if each.is_program else "node")
     return is_of and visit.one("state") in (None, _state(each)) and has(visit, each.host, each.id, *_labels(each))
 

@@ -247,10 +247,10 @@ def _overdue(visit: Visit, alarm: Alarm) -> Need:
 
 
 def _failing(visit: Visit, job_id: JobId, run: Run) -> Need:
-    said = cause(run) or "it says no more"
-    why = f"Its last run failed {distance(run.ended or run.due, visit.now)}: {said}."
+    cause_text = cause(run) or "it says no more"
+    why = f"Its last run failed {distance(run.ended or run.due, visit.now)}: {cause_text}."
     retry, log = [("runs.retry", str(run.id))], [("Log", path("runs", run.id))]
-    return Need("failing", job_id, path("jobs", job_id), why, retry, log, said)
+    return Need("failing", job_id, path("jobs", job_id), why, retry, log, cause_text)
 
 
 async def _held(visit: Visit, held: Sequence[Run]) -> Sequence[Need]:

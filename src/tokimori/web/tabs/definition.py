@@ -15,10 +15,10 @@ _OURS: Final = frozenset({"apart", "foreign", "declared", "moved", "fired_ahead"
 
 async def tab(visit: Visit, job: Job) -> Mapping[str, object]:
     """Return the fields of the definition that are not defaults."""
-    said = json.decode(json.encode(job.definition))
+    plain_fields = json.decode(json.encode(job.definition))
     fields = [
         (name, value if isinstance(value, str) else json.format(json.encode(value), indent=1).decode())
-        for name, value in said.items()
+        for name, value in plain_fields.items()
         if name not in _OURS
     ]
     set_name = None if job.definition.declared is None else job.definition.declared.set
