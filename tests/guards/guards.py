@@ -215,6 +215,14 @@ GUARDS: tuple[Guard, ...] = (
         "tests/integration/executors/test_deaths.py::test_a_killed_engine_leaves_no_process",
     ),
     Guard(
+        PROCESSES,
+        "a keeper that stands still, which no end and no order passes, is killed in the end",
+        "executors/keeper_post.py",
+        "elif silence >= ENDED_AFTER:",
+        "elif False:",
+        "tests/integration/executors/test_deaths.py::test_a_keeper_that_stands_still_is_killed_in_the_end",
+    ),
+    Guard(
         LIMIT,
         "a node ends what its dead keeper has left, whatever that carries, before it tells of any end",
         "executors/keeper_process.py",
