@@ -91,7 +91,7 @@ class RunFamilies(Part[M]):
         check_reason("reason", reason)
         done: dict[RunId, Run] = {}
         for number in range(_PASSES):
-            family = await self._whole(run_id)
+            family = await _whole(self.family, run_id)
             live = [each for each in family if each.state not in ENDS and (not number or each.on is not On.ALWAYS)]
             new = [each for each in live if each.run and each.run.cancel is None and each.run.id not in done]
             for some in _together(new[: AT_ONCE - len(done)]):
@@ -106,7 +106,7 @@ class RunFamilies(Part[M]):
     @cancel_family.within
     async def _cancel_family_within(self, sight: Sight, run_id: str, reason: str = BY_HAND) -> list[Run]:
         """Refuse a family with a run that is out of scope, and has not ended."""
-        await _check_seen(sight, [each for each in await self._whole(run_id) if each.state not in ENDS])
+        await _check_seen(sight, [each for each in await _whole(self.family, run_id) if each.state not in ENDS])
         return await self.cancel_family(run_id, reason)
 
     @operation(Role.OPERATE, RUN, audit=REQUEST, doing="Running a run again", gives=RequestedRunView.made)
@@ -132,7 +132,7 @@ class RunFamilies(Part[M]):
         request is refused, those before it are cancelled.
         """
         forced = flag_of("force", force)
-        runs = [each.run for each in await self._whole(run_id) if each.run is not None]
+        runs = [each.run for each in await _whole(self.family, run_id) if each.run is not None]
         if (live := next((run for run in runs if run.state not in ENDS), None)) is not None:
             message = f"the run {live.id} of this family has not ended: it is {live.state}"
             raise Refused(
@@ -151,17 +151,9 @@ class RunFamilies(Part[M]):
     @retry_family.within
     async def _retry_family_within(self, sight: Sight, run_id: str, *, force: bool = False) -> list[Asked]:
         """Check that all these runs may be requested."""
-        for old in _first([each.run for each in await self._whole(run_id) if each.run is not None]):
+        for old in _first([each.run for each in await _whole(self.family, run_id) if each.run is not None]):
             await _check_again(sight, old)
         return await self.retry_family(run_id, force=force)
-
-    async def _whole(self, run_id: str) -> list[FamilyMember]:
-        """Return a family, of which all can be seen. Raises `Refused` if it is too large for that."""
-        family = await self.family(run_id, MOST_ORDERED)
-        if sum(each.run is not None for each in family) > MOST_ORDERED:
-            message = f"the family of the run {run_id} has more than {MOST_ORDERED:,} runs"
-            raise Refused(message, field="run", value=run_id, allowed="`tokimori run bulk`, with a filter")
-        return family
 
     async def _again(
         self,
@@ -221,6 +213,15 @@ def _first(runs: Sequence[Run]) -> Iterator[Run]:
 
 async def _sees(sight: Sight, member: FamilyMember) -> bool:
     return await (sight.sees_id(member.job_id) if member.run is None else sight.sees_run(member.run))
+
+
+async def _whole(family: Callable[[str, int], Awaitable[list[FamilyMember]]], run_id: str) -> list[FamilyMember]:
+    """Return all runs of a family. Raises `Refused` if it is too large for that."""
+    found = await family(run_id, MOST_ORDERED)
+    if sum(each.run is not None for each in found) > MOST_ORDERED:
+        message = f"the family of the run {run_id} has more than {MOST_ORDERED:,} runs"
+        raise Refused(message, field="run", value=run_id, allowed="`tokimori run bulk`, with a filter")
+    return found
 
 
 async def _check_seen(sight: Sight, members: Sequence[FamilyMember]) -> None:
