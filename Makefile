@@ -76,23 +76,6 @@ coverage: .venv/.installed-dev  ## every branch of the rules of a run is taken b
 	$(BIN)/coverage run -m pytest -q tests/unit/model
 	$(BIN)/coverage report
 
-format: .venv/.installed-dev
-	$(BIN)/ruff format --check --quiet $(SOURCES)
-
-lint-types: .venv/.installed-dev
-	$(BIN)/mypy --no-error-summary
-
-lint-floors: .venv/.installed-dev
-	$(BIN)/lint-imports --no-logo
-
-coverage: .venv/.installed-dev  ## every branch of the rules of a run is taken by a test
-	$(BIN)/coverage run -m pytest -q tests/unit/model
-	$(BIN)/coverage report
-
-.venv/.bytecode: .venv/.installed-dev $(shell find src tests -name '*.py')
-	@$(BIN)/pytest -q --collect-only > /dev/null
-	@touch $@
-
 format: .venv/.installed-dev  ## let ruff write what it can
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
