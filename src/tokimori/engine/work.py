@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tokimori.clock import SECOND, Moment
+from tokimori.clock import Moment
 from tokimori.engine.pace import LINGER, Pace
 from tokimori.engine.settle import change_of
 from tokimori.engine.unsettled import Key, Unsettled
@@ -53,7 +53,7 @@ class Work:
         self._running: set[Key] = set()
         self.unsettled = Unsettled()
         self._started: dict[Key, StartedRun] = {}
-        self._ends: dict[Key, Moment] = {}
+        self._ends: dict[Key, float] = {}
         self._outputs: dict[RunId, Output] = {}
         self._notes: dict[Key, Notes] = {}
         self._unsaved: set[Key] = set()
@@ -159,10 +159,11 @@ class Work:
                 tasks.append(task)
         return tasks
 
-    def take(self, report: Report, owner: NodeId, chance: float, shift: int = 0) -> None:
+    def take(self, report: Report, owner: NodeId, chance: float, shift: int = 0, at: float = 0.0) -> None:
         """Store an executor's report. Reports of runs that this node no longer owns are dropped.
 
-        `shift` is by how much this machine's clock, which executors go by, is behind the store's (microseconds).
+        `shift` is by how much this machine's clock, which executors go by, is behind the store's (microseconds). `at`
+        are the seconds of the monotonic clock.
         """
         key = (report.run_id, report.token)
         claimed = self._owned.get(key)
@@ -171,10 +172,10 @@ class Work:
         match shifted(report, shift) if shift else report:
             case Ended() as ended:
                 self._end(key, claimed, ended, owner, chance)
-            case Started(pid=pid, at=at):
-                self._started[key] = StartedRun(run_id=report.run_id, token=report.token, pid=pid, at=at)
-                if (end := end_of(claimed, at)) is not None:
-                    self.expect_end(key, end)
+            case Started(pid=pid, at=began):
+                self._started[key] = StartedRun(run_id=report.run_id, token=report.token, pid=pid, at=began)
+                if (timeout := timeout_of(claimed)) is not None:
+                    self.expect_end(key, at + timeout)
             case Grew(output=output):
                 self._outputs[report.run_id] = output
             case Noted(notes=notes):
@@ -283,13 +284,13 @@ class Work:
         unknown = [key for key in owned if key not in self._owned and key not in self.unsettled]
         return unknown, [key for key in self._owned if key not in owned]
 
-    def expect_end(self, key: Key, at: Moment) -> None:
-        """Note that the attempt is asked to end from that moment on."""
+    def expect_end(self, key: Key, at: float) -> None:
+        """Note that the attempt is asked to end from then on, in seconds of the monotonic clock, which nobody sets."""
         if key in self._running:
             self._ends[key] = min(at, self._ends.get(key, at))
 
-    def overtime(self, before: Moment) -> list[tuple[Run, Moment]]:
-        """Return the runs whose attempts were asked to end before that moment, and have not, and when; oldest first."""
+    def overtime(self, before: float) -> list[tuple[Run, float]]:
+        """Return the runs whose attempts were asked to end before then, and have not, and when; oldest first."""
         late = sorted((at, key) for key, at in self._ends.items() if at < before)
         return [(self._owned[key].run, at) for at, key in late if key in self._owned]
 
@@ -351,12 +352,12 @@ def shifted(report: Report, shift: int) -> Report:
             return replace(report, at=Moment(report.at + shift), started=started, output=wrote)
 
 
-def end_of(claimed: Claimed, started: Moment) -> Moment | None:
-    """Return when the attempt times out; a service that has accepted a request may report its end later."""
+def timeout_of(claimed: Claimed) -> float | None:
+    """Return the seconds of the attempt's time-out; a service that has accepted a request may report its end later."""
     definition = claimed.definition
     if definition is None or definition.timeout is None or isinstance(definition.target, Http):
         return None
-    return Moment(started + round(definition.timeout * SECOND))
+    return definition.timeout
 
 
 def task_of(claimed: Claimed) -> AttemptTask | None:

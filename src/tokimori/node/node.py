@@ -195,8 +195,8 @@ class Node:
         """Return for how many seconds the current cycle has lasted: most take milliseconds."""
         return 0.0 if self._cycle_began is None else self._clock.monotonic() - self._cycle_began
 
-    def overtime(self, before: Moment) -> list[tuple[Run, Moment]]:
-        """Return the runs that were asked to end before that moment and still run, with that time, oldest first."""
+    def overtime(self, before: float) -> list[tuple[Run, float]]:
+        """Return the runs that were asked to end before then and have not, and when (monotonic), oldest first."""
         return self._worker.work.overtime(before)
 
     def wake(self) -> None:

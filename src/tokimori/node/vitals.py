@@ -13,7 +13,7 @@ from tempfile import TemporaryFile
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from tokimori.clock import SECOND, Clock, Moment
+from tokimori.clock import SECOND, Clock
 from tokimori.config.settings import Settings
 from tokimori.errors import StoreError
 from tokimori.node.node import Node
@@ -33,7 +33,7 @@ SILENT: Final = 6.0
 """Seconds after which a silent store or disk counts as gone."""
 STANDS_STILL: Final = 8.0
 """Seconds that no cycle of the loop takes. Both together are below the 15 s within which a probe turns red."""
-OVERTIME: Final = 5 * SECOND
+OVERTIME: Final = 5.0
 """Seconds after a request to end, after which an attempt counts as stuck."""
 BROKEN: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -179,8 +179,8 @@ class Vitals:
             yield self._without_a_lease(self._store.wrong(at))
         elif (still := node.stands_still) > STANDS_STILL:
             yield _loop_stopped(still)
-        for run, since in node.overtime(Moment(node.now - OVERTIME))[:1]:
-            late = f"a handler was asked to end {(node.now - since) / SECOND:.0f} s ago, and does not"
+        for run, since in node.overtime(at - OVERTIME)[:1]:
+            late = f"a handler was asked to end {at - since:.0f} s ago, and does not"
             yield UnreadyCause("handler", late, f"run {run.id} of job {run.job_id}")
         for check in sorted({each.check for each in self._scanner.failures}):
             detail = "; ".join(each.text for each in self._scanner.failures if each.check == check)

@@ -145,10 +145,11 @@ class Worker:
         reports, self._reports = self._reports, []
         node, shift = self._membership.id, self._membership.now - self._clock.now()
         shift = shift if abs(shift) >= HARDLY else 0
+        at = self._clock.monotonic()
         for report in reports:
-            self.work.take(report, node, self._chance(), shift)
+            self.work.take(report, node, self._chance(), shift, at)
         short, self.work.short = self.work.short, False
-        if (short or self._shortage.why) and self._shortage.hear(reports, self._clock.monotonic()):
+        if (short or self._shortage.why) and self._shortage.hear(reports, at):
             self.work.hand_back_backlog(node, self._membership.now, self._shortage.why)
             self._short(self._shortage.why)
 
@@ -325,5 +326,5 @@ class Worker:
     def _cancel(self, key: Key, reason: str) -> None:
         node, now = self._membership.id, self._membership.now
         if self.work.note_cancel(key, reason) and not self.work.cancel_backlog(key, node, now):
-            self.work.expect_end(key, now)
+            self.work.expect_end(key, self._clock.monotonic())
             self._executor.stop(*key, StopReason.CANCEL)

@@ -51,7 +51,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     """One such server for all tests here."""
     folder = tmp_path_factory.mktemp("redis")
     for parent in (folder, *folder.parents):
-        if parent.name.startswith(("redis", "popen", "pytest")):  # the server runs as its own user
+        if parent.name.startswith(("redis", "popen", "gw", "pytest")):  # the server runs as its own user
             parent.chmod(0o755)
     guarded = Guarded(folder)
     yield guarded

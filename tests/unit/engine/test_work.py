@@ -85,22 +85,24 @@ def started(name: str, at: float) -> Started:
 
 
 def test_what_was_asked_to_end_is_known_until_it_does() -> None:
-    """By its time-out, or because somebody has said so; one without either may go on for ever."""
+    """By its time-out, or because somebody has said so; one without either may go on for ever. No clock that is set
+    counts.
+    """
     work = Work(10)
     timed = a_definition(timeout=5.0)
     asked_of = a_definition(target=Http(url="https://a.example"), timeout=5.0)
     work.accept([claimed("a", timed), claimed("b"), claimed("c"), claimed("d", asked_of)], ME, NEW_YEAR)
     work.next_tasks()
     for name in "abcd":
-        work.take(started(name, 1), ME, 0.0)
-    work.expect_end(key("b"), seconds(3))
-    work.expect_end(key("b"), seconds(9))
-    work.expect_end(key("nobody"), seconds(3))
-    assert [(run.id, at) for run, at in work.overtime(seconds(100))] == [("b", seconds(3)), ("a", seconds(6))]
-    assert [run.id for run, _ in work.overtime(seconds(6))] == ["b"]
+        work.take(started(name, 7200), ME, 0.0, at=1.0)
+    work.expect_end(key("b"), 3.0)
+    work.expect_end(key("b"), 9.0)
+    work.expect_end(key("nobody"), 3.0)
+    assert [(run.id, at) for run, at in work.overtime(100.0)] == [("b", 3.0), ("a", 6.0)]
+    assert [run.id for run, _ in work.overtime(6.0)] == ["b"]
     work.take(ended("a"), ME, 0.0)
     work.disown(key("b"))
-    assert work.overtime(seconds(100)) == []
+    assert work.overtime(100.0) == []
 
 
 def test_what_was_settled_before_is_done() -> None:

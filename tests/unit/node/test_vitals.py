@@ -10,7 +10,6 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.examples import NEW_YEAR, a_run
-from tokimori.clock import SECOND, Moment
 from tokimori.errors import StoreUnavailable
 from tokimori.model.run import Run
 from tokimori.node.node import Node
@@ -29,14 +28,14 @@ class Patient:
         self.absent: str | None = None
         self.healthy, self.stands_still, self.fault = True, 0.0, cast("str | None", None)
         self.now = NEW_YEAR
-        self.late: Sequence[tuple[Run, Moment]] = ()
+        self.late: Sequence[tuple[Run, float]] = ()
         self.failures: Sequence[Finding] = ()
         self.store_fault: Exception | None = None
         scanner = cast(Scanner, SimpleNamespace(failures=(), look=self.answer, broken={}))
         self.scanner = cast(Any, scanner)
         self.vitals = Vitals(cast(Node, self), self.answer, [], scanner, self.clock)
 
-    def overtime(self, before: Moment) -> Sequence[tuple[Run, Moment]]:
+    def overtime(self, before: float) -> Sequence[tuple[Run, float]]:
         """See `Node`."""
         return [each for each in self.late if each[1] < before]
 
@@ -88,9 +87,9 @@ async def test_a_loop_that_stands_still(patient: Patient) -> None:
 async def test_a_handler_that_does_not_end(patient: Patient, caplog: pytest.LogCaptureFixture) -> None:
     """A few seconds after it was asked to; the log names the run and its job, once, and strangers learn neither."""
     run = a_run()
-    patient.late = [(run, Moment(patient.now - 4 * SECOND))]
+    patient.late = [(run, patient.clock.monotonic() - 4)]
     assert await patient.ask() is None
-    patient.late = [(run, Moment(patient.now - 6 * SECOND))]
+    patient.late = [(run, patient.clock.monotonic() - 6)]
     assert await patient.ask() == "a handler was asked to end 6 s ago, and does not"
     with caplog.at_level(logging.INFO):
         patient.vitals._log_changes()
