@@ -85,9 +85,7 @@ def started(name: str, at: float) -> Started:
 
 
 def test_what_was_asked_to_end_is_known_until_it_does() -> None:
-    """By its time-out, or because somebody has said so; one without either may go on for ever. No clock that is set
-    counts.
-    """
+    """By its time-out, or by an order, on a clock that nobody sets; one without either may go on for ever."""
     work = Work(10)
     timed = a_definition(timeout=5.0)
     asked_of = a_definition(target=Http(url="https://a.example"), timeout=5.0)
