@@ -245,6 +245,7 @@ tokimori.apps.routes.language = lambda: "that of a newer version"
 """
 
 
+@pytest.mark.prove
 def test_a_node_that_was_upgraded_gives_no_run_to_processes_of_another_version(program: AppProgram) -> None:
     """What it told them they would not understand, and lost each run: now the log says what to do, and runs wait."""
     node, run = waiting_without_processes(
@@ -343,6 +344,7 @@ def test_what_an_attempt_has_kept_the_next_one_gets(working: AppProgram, first_e
     assert (run["result"], run["attempt"], run["checkpoint"]) == ("[1,2]", 2, None)
 
 
+@pytest.mark.prove
 def test_what_a_killed_node_has_kept_goes_on_elsewhere(program: AppProgram) -> None:
     """The progress is seen while the run runs; another node takes the run over, and begins where the first was."""
     first = program.work()

@@ -107,6 +107,7 @@ def test_a_run_waits_for_another_if_that_leaves_it_a_place(app: App) -> None:
     app.client.close()
 
 
+@pytest.mark.prove
 def test_a_node_that_dies_is_replaced(app: App) -> None:
     """Its runs are told that they are lost, and run again; new ones run as before."""
     told: list[bool] = []

@@ -145,6 +145,7 @@ def test_what_a_process_has_not_taken_goes_back(program: AppProgram, begin: Begi
             assert (client.runs.wait(run).state, client.runs.get(run).failures) == ("succeeded", 0)
 
 
+@pytest.mark.prove
 def test_runs_go_to_the_process_that_answers(program: AppProgram, begin: Begin) -> None:
     """While a coroutine blocks the loop of the other one."""
     begin(2)

@@ -4,6 +4,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from tests.integration.cli.conftest import Program
 
 
@@ -23,6 +25,7 @@ def test_an_administrator_makes_the_tables(program: Program) -> None:
     assert (ended.returncode, ended.stdout) == (2, "the index tokimori_jobs.tokimori_jobs_due is missing\n")
 
 
+@pytest.mark.prove
 def test_a_copy_that_is_killed_goes_on(program: Program) -> None:
     """`db copy` killed in the middle, and asked for again, leaves what one copy would have; a second finds no more."""
     jobs = "".join(f"{n % 60} {n % 24} * * * true {n}\n" for n in range(3000))

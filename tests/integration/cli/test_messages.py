@@ -165,6 +165,7 @@ def test_a_text_that_is_left_wrong_is_a_failure(program: Program) -> None:
     kept.unlink()
 
 
+@pytest.mark.prove
 def test_plain_is_text_alone(program: Program) -> None:
     """No sequence of a terminal reaches it, of no command: neither bold nor colours, nor a bar."""
     program("job", "add", "j", "--noop", "--schedule", "@daily")

@@ -9,7 +9,9 @@ import pytest
 from tests.integration.cli.conftest import Program
 
 
-@pytest.mark.parametrize("replaced", [False, True], ids=["moved away", "replaced"])
+@pytest.mark.parametrize(
+    "replaced", [pytest.param(False, marks=pytest.mark.prove), True], ids=["moved away", "replaced"]
+)
 def test_a_node_ends_when_its_file_is_not_there_any_more(program: Program, tmp_path: Path, replaced: bool) -> None:
     """Within seconds, with code 2, as nobody would find what it does; neither file lacks or gains anything."""
     file, away = program.database, tmp_path / "away.db"

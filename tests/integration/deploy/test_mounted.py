@@ -167,6 +167,7 @@ def void(_: object) -> None:
     """Return nothing."""
 
 
+@pytest.mark.prove
 @pytest.mark.timeout(180)
 def test_the_password_of_the_database_is_changed_under_load(
     program: Program, tmp_path: Path, guarded: tuple[str, Change, Callable[[], None]]

@@ -155,7 +155,7 @@ async def test_closing_right_after_a_death_tells_of_every_attempt(workshop: Work
     assert [pid for pid in children_of(os.getpid()) if told(pid, "comm") == "tokimori-keeper\n"] == []
 
 
-@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize("waits", [True, pytest.param(False, marks=pytest.mark.prove)])
 async def test_the_lease_is_told_to_the_next_keeper(workshop: Workshop, *, waits: bool) -> None:
     """What a new keeper begins ends with the lease that its predecessor was told, too: no new one need be renewed.
 

@@ -5,6 +5,7 @@ import gc
 import socket
 from time import thread_time
 
+import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
@@ -47,6 +48,7 @@ async def test_bodies_that_come_at_once_hold_up_nobody_together() -> None:
     assert longest < LONGEST
 
 
+@pytest.mark.prove
 async def test_nothing_of_a_connection_waits_for_the_garbage_collector() -> None:
     """What a client has sent goes with it: the rest of 400 clients at once took the collector 0.09 s in one step."""
 

@@ -185,6 +185,7 @@ def test_who_goes_while_it_waits_takes_nothing(program: Program) -> None:
         curl(f"/{run}/finish", token=claimed["token"])
 
 
+@pytest.mark.prove
 def test_many_who_wait_hinder_nobody(program: Program) -> None:
     """A hundred wait, the next one is refused at once, and the door answers all others meanwhile."""
     with site_of(program) as site:

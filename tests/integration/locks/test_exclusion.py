@@ -84,6 +84,7 @@ def test_a_killed_holder_is_followed_within_ten_seconds(programs: Programs) -> N
     assert waiting.wait(20) == 0
 
 
+@pytest.mark.prove
 def test_a_frozen_holder_leaves_no_command(programs: Programs) -> None:
     """Its command is gone before the next one has the unit; woken, it says that it has lost it."""
     holder = programs.lock("table", f"trap '' TERM; {programs.note('sleep 600')}")

@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.programs.forked import ROOT
 
 
+@pytest.mark.prove
 def test_the_manual_is_built_without_a_warning(tmp_path: Path) -> None:
     """Every link leads somewhere, every page stands in the tree, and the site can be searched from a folder."""
     built = subprocess.run(

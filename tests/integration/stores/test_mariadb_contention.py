@@ -198,6 +198,7 @@ async def asked(store: Store, statement: str) -> list[tuple[object, ...]]:
     return await store.db.rows(statement)  # type: ignore[attr-defined, no-any-return]
 
 
+@pytest.mark.prove
 async def test_nothing_is_exceeded_nor_leaked_whatever_happens_at_once(arena: Arena) -> None:
     """At no commit is a limit exceeded, and in the end everything has run and nothing is held or waits."""
     await fight(arena, 0, FEW)

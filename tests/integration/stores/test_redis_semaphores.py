@@ -162,6 +162,7 @@ class Crowd:
         self.worker, self.running, self.held = heir, [], []
 
 
+@pytest.mark.prove
 async def test_nothing_is_exceeded_and_nothing_leaks(server: Server) -> None:
     """Whatever six crowds with connections of their own do at once, units are exact at every look, and all end."""
     stores = [await opened(server) for _ in range(6)]
