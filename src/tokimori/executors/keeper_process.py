@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
@@ -18,7 +19,7 @@ from tokimori.executors.keeper import wire
 from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.keeper.notes import end_session
 from tokimori.executors.keeper.wire import NOTICES, Frames, Lease, Notice, Order, Ready, Shutdown, encode
-from tokimori.model.lease import LEASE, LEASE_KILL
+from tokimori.model.lease import LEASE, LEASE_KILL, TICK_IDLE
 
 _BEGIN = "import sys; sys.path.append(sys.argv[1]); from keeper.main import main; main()"
 _FOLDER = str(Path(__file__).parent)
@@ -140,12 +141,20 @@ class KeeperProcess:
         return keeper
 
     def silent_for(self) -> float:
-        """Return the seconds without its answer; 0 until it owes three: this process may have stood still, too."""
-        return boottime() - self._channel.asked_at if self._channel.unanswered > 2 else 0.0
+        """Return the seconds without its answer; 0 until it owes three: this process may have stood still, too.
+
+        Each order that it owes counts for the time between two beats: a machine that was suspended asked nothing.
+        """
+        owed = self._channel.unanswered
+        return min(boottime() - self._channel.asked_at, owed * TICK_IDLE) if owed > 2 else 0.0
 
     def kill(self) -> None:
-        """Kill the keeper, as if it had died: its channel ends, and it can be buried."""
-        self._process.kill()
+        """Kill the keeper, as if it had died: its channel ends, and it can be buried.
+
+        `Popen.kill` would collect one that is dead already, whose number says which session is to be ended.
+        """
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
 
     async def leave(self) -> None:
         """Order the keeper to end everything and exit."""

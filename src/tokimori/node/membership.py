@@ -165,6 +165,11 @@ class Membership:
         return self._timeline.now(self._clock.monotonic())
 
     @property
+    def knows_time(self) -> bool:
+        """Return whether the store has told its time in this life: until then `now` is that of this machine."""
+        return self._timeline.leapt is not None
+
+    @property
     def trusts_its_time(self) -> bool:
         """Return whether occurrences may be decided by its time."""
         return self._timeline.trusted

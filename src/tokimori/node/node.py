@@ -289,7 +289,8 @@ class Node:
         self._worker.take_reports()
         if self._stopping.working:
             await self._tick_if_due()
-            await self._work_on()
+            if self._membership.knows_time:
+                await self._work_on()
         else:
             await self._stop_on()
         return self._delay()
@@ -349,10 +350,7 @@ class Node:
             duty.hear(pulse)
 
     async def _reborn(self) -> None:
-        """Join anew after this node was declared dead: its old runs count no more, and their processes end.
-
-        Orders for its old id still hold for it, and a drained node stays drained.
-        """
+        """Join anew after this node was declared dead. Its runs end here; orders for its old id, a drain too, hold."""
         log.warning("node %s was declared dead; it ends its processes and goes on under a new id", self.id)
         self._worker.end_all(StopReason.DISOWN)
         await obey_missed(self._orders, self._hearer())

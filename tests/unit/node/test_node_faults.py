@@ -277,6 +277,18 @@ async def test_a_node_that_was_declared_dead_ends_its_processes(world: World) ->
     assert first.executor.tasks[0].token == 3
 
 
+async def test_a_node_that_was_declared_dead_waits_for_the_time_of_the_store(world: World) -> None:
+    """Its own clock is an hour behind: under its new id, too, it notes no time before the store has told its own."""
+    await world.add()
+    first, second = await world.join(-3600), await world.join()
+    await world.pass_time(100, each=second.executor.end_all)
+    first.frozen = True
+    await world.pass_time(10, each=second.executor.end_all)
+    first.frozen = False
+    await world.pass_time(2, each=second.executor.end_all)
+    assert await world.store.list_documents("clock") == []
+
+
 async def test_a_rebirth_survives_a_store_that_is_away(world: World) -> None:
     """Where the registration under the new id fails, or its reply is lost, the node still comes to a living id."""
     await world.add()
