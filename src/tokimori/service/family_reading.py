@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,10 +20,14 @@ from tokimori.service.reasons import Cause, HeldBy, Reason, Why
 from tokimori.service.steps import all_in
 from tokimori.service.why.run import NAMED
 
+_T = TypeVar("_T")
+
 MOST_RUNS, MOST_ORDERED = 1_000, 20_000
 """So many runs of a family are shown, and are looked at for an order to all of them."""
 _AT_ONCE = 50
 """So many of them are asked for at a time."""
+_IN_A_ROW = 100
+"""So many of them are looked at before the loop gets its turn."""
 _LOOKED_AT, _NEAR = 1_000, 10 * SECOND
 """Runs among which others of a family are looked for, and how far apart those are made that are requested together."""
 COMES = RunState.WAITING
@@ -67,7 +72,8 @@ class _Reader:
             found = {each.id: each for runs in near for each in runs}
             line = [each for run_id, each in found.items() if run_id not in self._runs]
             self._runs |= {each.id: each for each in line}
-        return _in_order(self._made() + self._to_come())
+        made = await self._made()
+        return await _in_order(made + await self._to_come())
 
     async def _near(self, run: Run) -> list[Run]:
         """Return the runs directly before and after a run, and those with which it is joined."""
@@ -106,10 +112,10 @@ class _Reader:
         near = await self._store.list_runs(RunFilter(before=before, limit=_LOOKED_AT))
         return [each for each in near if each.id > oldest and any(step.id in joined for step in each.details.then)]
 
-    def _made(self) -> list[FamilyMember]:
+    async def _made(self) -> list[FamilyMember]:
         steps = {step.id: step for run in self._runs.values() for step in run.details.then}
         found = []
-        for run in self._runs.values():
+        async for run in _few_of(self._runs.values()):
             after, step = tuple(each for each in parents_of(run) if each in self._runs), steps.get(run.id)
             on, joins = On.SUCCESS, len(after) if len(after) > 1 else 0
             if step is not None:
@@ -122,19 +128,20 @@ class _Reader:
             )
         return found
 
-    def _to_come(self) -> list[FamilyMember]:
+    async def _to_come(self) -> list[FamilyMember]:
         """Return what is not made: the steps behind these runs, and the jobs that run after theirs."""
         made = {(parent, run.job_id) for run in self._runs.values() for parent in parents_of(run)}
         found: dict[str, FamilyMember] = {}
+        after = defaultdict[str, dict[str, None]](dict)
         line = [(run.id, run.job_id, run.details.then) for run in self._runs.values()]
 
         def note(parent: str, new: FamilyMember, then: tuple[Step, ...] = ()) -> None:
             if new.name not in found:
                 line.append((RunId(new.name), new.job_id, then))
-            known = found.setdefault(new.name, new)
-            found[new.name] = replace(known, after=tuple(dict.fromkeys((*known.after, parent))))
+                found[new.name] = new
+            after[new.name][parent] = None
 
-        for parent, job, steps in line:
+        async for parent, job, steps in _few_of(line):
             for each in steps:
                 if each.id not in self._runs:
                     new = FamilyMember(name=each.id, job_id=each.job, state=COMES, on=_on(each), joins=each.joins)
@@ -143,23 +150,49 @@ class _Reader:
                 if (parent, edge.child) not in made and len(found) < self._most:
                     new = FamilyMember(name=edge.child, job_id=edge.child, state=COMES, on=edge.on, joins=edge.joins)
                     note(parent, new)
-        return list(found.values())
+        return [replace(each, after=tuple(after[each.name])) async for each in _few_of(found.values())]
+
+
+async def _few_of(items: Iterable[_T]) -> AsyncIterator[_T]:
+    """Yield these items, and give way to others after some of them: a family may have many."""
+    for number, each in enumerate(items, 1):
+        yield each
+        if number % _IN_A_ROW == 0:
+            await asyncio.sleep(0)
 
 
 def _on(step: Step) -> On:
     return On.FAILURE if step.on_failure else On.SUCCESS
 
 
-def _in_order(members: Sequence[FamilyMember]) -> list[FamilyMember]:
+async def _in_order(members: Sequence[FamilyMember]) -> list[FamilyMember]:
     """Return parents before their children, else the oldest first, with the states of those to come."""
-    left, done = sorted(members, key=lambda each: each.name), dict[str, FamilyMember]()
-    while left:
-        ready = [each for each in left if all(name in done for name in each.after)] or left
-        for each in ready:
-            is_off = each.run is None and _is_off(each, [done[name].state for name in each.after if name in done])
-            done[each.name] = replace(each, state=RunState.SKIPPED) if is_off else each
-        left = [each for each in left if each.name not in done]
+    left = {each.name: each for each in sorted(members, key=lambda each: each.name)}
+    missing, below, done = dict[str, int](), defaultdict[str, list[str]](list), dict[str, FamilyMember]()
+    async for each in _few_of(left.values()):
+        missing[each.name] = len(parents := set(each.after))
+        for name in parents:
+            below[name].append(each.name)
+    async for each in _few_of(_parents_first(left, missing, below)):
+        is_off = each.run is None and _is_off(each, [done[name].state for name in each.after if name in done])
+        done[each.name] = replace(each, state=RunState.SKIPPED) if is_off else each
     return list(done.values())
+
+
+def _parents_first(
+    left: dict[str, FamilyMember], missing: dict[str, int], below: Mapping[str, Sequence[str]]
+) -> Iterator[FamilyMember]:
+    """Yield generation after generation, each by name; in the end those that follow each other in a circle."""
+    ready = [name for name in left if not missing[name]]
+    while left:
+        freed = list[str]()
+        for name in ready or list(left):
+            yield left.pop(name)
+            for child in below.get(name, ()):
+                missing[child] -= 1
+                if not missing[child] and child in left:
+                    freed.append(child)
+        ready = sorted(freed)
 
 
 def _is_off(member: FamilyMember, before: Sequence[RunState]) -> bool:
@@ -170,16 +203,17 @@ def _is_off(member: FamilyMember, before: Sequence[RunState]) -> bool:
 
 async def family_of(store: Store, run_id: str, most: int = MOST_RUNS) -> list[FamilyMember]:
     """Return the family of a run, or of a step that is to be made: about `most` runs. Raises `NotFound`."""
+    checked = RunId(check_uuid(run_id, field="run"))
     try:
-        run = await store.get_run(RunId(check_uuid(run_id, field="run")))
+        run = await store.get_run(checked)
     except NotFound:
-        if (found := await _run_before(store, run_id)) is None:
+        if (found := await _run_before(store, checked)) is None:
             raise
         run = found
     return await _Reader(store, (await store.family()).edges, most).read(run)
 
 
-async def _run_before(store: Store, step_id: str) -> Run | None:
+async def _run_before(store: Store, step_id: RunId) -> Run | None:
     """Return a run that has not ended and is followed by this step: one requested with it, or else a new one."""
     made = Moment(int(step_id.replace("-", "")[:12], 16) * MILLISECOND)
     for before in (first_id_at(Moment(made + _NEAR)), None):
@@ -192,9 +226,9 @@ async def _run_before(store: Store, step_id: str) -> Run | None:
 
 async def why_to_come(store: Store, run_id: str) -> Why:
     """Return for which runs one waits that is to come, or why it is not made. Raises `NotFound`."""
-    family = await family_of(store, run_id)
-    known = {each.name: each for each in family}
-    step = known[run_id]
+    checked = RunId(check_uuid(run_id, field="run"))
+    known = {each.name: each for each in await family_of(store, checked)}
+    step = known[checked]
     before = [known[name] for name in step.after]
     many = f"all {len(before)} runs before it have" if step.joins else "one of the runs before it has"
     end = f"{many if len(before) > 1 else 'the run before it has'} {'failed' if step.on is On.FAILURE else 'succeeded'}"
@@ -207,8 +241,8 @@ async def why_to_come(store: Store, run_id: str) -> Why:
     reason = Reason(
         cause=Cause.ENDED if is_off else Cause.PARENTS,
         text=f"it is not made, which only happens when {end}" if is_off else f"it is made when {end}",
-        mend=f"`tokimori run family {run_id}` shows them",
+        mend=f"`tokimori run family {checked}` shows them",
         holders=tuple(holders[:NAMED]),
         others=max(0, len(holders) - NAMED),
     )
-    return Why(job_id=step.job_id, run_id=RunId(run_id), state=step.state.value, reasons=(reason,))
+    return Why(job_id=step.job_id, run_id=checked, state=step.state.value, reasons=(reason,))

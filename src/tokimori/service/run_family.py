@@ -77,7 +77,7 @@ class RunFamilies(Part[M]):
     async def _family_within(self, sight: Sight, run_id: str, limit: int = MOST_RUNS) -> list[FamilyMember]:
         """Return those of them that are in scope."""
         family = [each for each in await self.family(run_id, limit) if await _sees(sight, each)]
-        if run_id not in (names := {each.name for each in family}):
+        if check_uuid(run_id, field="run") not in (names := {each.name for each in family}):
             raise no_run(run_id)
         return [replace(each, after=tuple(name for name in each.after if name in names)) for each in family]
 

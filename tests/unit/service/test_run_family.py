@@ -1,20 +1,22 @@
 """Families of runs: what came before and after, and orders for all of them."""
 
+import asyncio
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.examples import NEW_YEAR
 from tests.unit.service.world import ON_DEMAND, World
 from tokimori.clock import Moment
-from tokimori.errors import Forbidden, NotFound, Refused
+from tokimori.errors import Forbidden, InvalidInput, NotFound, Refused
 from tokimori.model.access_token import Role, Scope
-from tokimori.model.ids import RunId, uuid7
+from tokimori.model.ids import JobId, RunId, uuid7
 from tokimori.model.outcome import Failed, Succeeded, spawns_of
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS
 from tokimori.ports.store import RunFilter
-from tokimori.service.family_reading import FamilyMember
+from tokimori.service.family_reading import COMES, FamilyMember, _in_order
 from tokimori.service.permitted import permitted
 from tokimori.service.reasons import Cause
 from tokimori.service.run_family import all_cancelled
@@ -246,3 +248,59 @@ async def test_orders_for_a_family_need_the_right_to_all_of_it(world: World, sco
     with pytest.raises(Forbidden):
         await service.runs.cancel_family(last.id)
     assert (await world.store.get_run(RunId(step_id(6)))).state not in ENDS and other.id
+
+
+def member(name: str, *after: str) -> FamilyMember:
+    """One to come, of this name."""
+    return FamilyMember(name=name, job_id=JobId("a"), state=COMES, after=after)
+
+
+async def test_parents_come_first_and_the_others_by_name() -> None:
+    """Generation after generation; what names itself or an unknown run comes last, and is not lost."""
+    given = [member("a", "d", "d"), member("e"), member("b", "a", "c"), member("d"), member("c", "e")]
+    assert [each.name for each in await _in_order(given)] == ["d", "e", "a", "c", "b"]
+    circle = [member("c", "b"), member("b", "c"), member("a", "none"), member("z")]
+    assert [each.name for each in await _in_order(circle)] == ["z", "a", "b", "c"]
+
+
+async def test_a_long_chain_is_ordered_in_steps() -> None:
+    """Each of its runs is looked at once, not once for each that is before it; others have their turns meanwhile."""
+    chain = [member(f"{n:05}", *[f"{n + 1:05}"] * (n < 5_000)) for n in range(5_001)]
+    turns, ordering = 0, asyncio.create_task(_in_order(chain))
+    while not ordering.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert [each.name for each in ordering.result()] == [each.name for each in reversed(chain)] and turns > 20
+
+
+async def test_one_job_may_follow_many_runs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its parents are put together once, not once for each of them."""
+    await world.add({"noop": True, "max_running": 0}, "many")
+    await world.add({"noop": True, "parents": [{"job": "a"}]}, "after")
+    run, made = await world.service.jobs.trigger("many"), list[str]()
+    await world.work(spawns_of([("a", None)] * 200))
+
+    def noted(member: FamilyMember, **fields: Any) -> FamilyMember:
+        made.append(member.name)
+        return replace(member, **fields)
+
+    monkeypatch.setattr("tokimori.service.family_reading.replace", noted)
+    (last,) = [each for each in await world.service.runs.family(run.id) if each.job_id == "after"]
+    assert len(last.after) == len(set(last.after)) == 200 and made == ["after"]
+
+
+@pytest.mark.parametrize("spelt", ["{}", "{{{}}}", "urn:uuid:{}"])
+async def test_an_id_may_be_spelt_otherwise(world: World, spelt: str) -> None:
+    """In capitals, in braces and as a name, of runs and of steps, for whoever sees all or a part."""
+    run = await world.service.jobs.trigger("a", then=[step(1, "b")])
+    scoped = permitted(world.service, Access(author="ci", role=Role.OPERATE, scope=Scope(queues=("web",))))
+    for runs in (world.service.runs, scoped.runs):
+        for each in (run.id, step_id(1)):
+            other = spelt.format(each.upper())
+            assert await runs.family(other) == await runs.family(each)
+            assert await runs.why(other) == await runs.why(each)
+        for look in (runs.family, runs.why):
+            with pytest.raises(NotFound):
+                await look(spelt.format(step_id(9).upper()))
+            with pytest.raises(InvalidInput):
+                await look("none")
