@@ -92,6 +92,7 @@ class Door:
         self._parent = parent
         self.traceparent = traceparent
         self._sessions: list[aiohttp.ClientSession] = []
+        self._health = _Health(address.url + HEALTH)
 
     def acting_as(self, author: str | None, time_zone: str | None) -> Self:
         """Return the same door for another author, with the same connections."""
@@ -104,6 +105,7 @@ class Door:
         import aiohttp  # noqa: PLC0415  a program on a store needs none of it
 
         trusted = True if self._address.cacert is None else _trusting(self._address.cacert)
+        self._health.trusted = trusted
         self._sessions.append(
             aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(ssl=trusted),
@@ -116,6 +118,7 @@ class Door:
         """Close all connections."""
         while self._sessions:
             await self._sessions.pop().close()
+        await self._health.close()
 
     async def call(self, name: str, method: Method, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """Call an operation at the node, and return its answer."""
@@ -133,8 +136,7 @@ class Door:
             raise Refused("this client is not open", allowed="`async with` opens it")
         call = asyncio.ensure_future(_sent(self._sessions[0], self._address.url + path, body))
         try:
-            while not (await asyncio.wait({call}, timeout=SILENT))[0]:
-                await self._check_well(self._sessions[0])
+            await self._answered(call)
             return call.result()
         except (aiohttp.ClientError, TimeoutError, OSError) as fault:
             why = str(fault) or type(fault).__name__
@@ -145,20 +147,19 @@ class Door:
         finally:
             call.cancel()
 
-    async def _check_well(self, session: "aiohttp.ClientSession") -> None:
-        """Return if the node answers anything. Raises `StoreUnavailable`."""
-        import aiohttp  # noqa: PLC0415
+    async def _answered(self, call: asyncio.Future[tuple[int, bytes]]) -> None:
+        """Return once the call is done. Raises `StoreUnavailable` if its node is not well before that."""
+        while not (await asyncio.wait({call}, timeout=SILENT))[0]:
+            check = self._health.check()
+            either: set[asyncio.Future[Any]] = {call, check}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not call.done() and not check.cancelled() and (fault := check.result()) is not None:
+                raise self._silent() if isinstance(fault, TimeoutError) else fault
 
-        within = aiohttp.ClientTimeout(total=HEALTH_WITHIN)
-        try:
-            async with session.get(self._address.url + HEALTH, timeout=within, allow_redirects=False):
-                pass
-        except TimeoutError:
-            silent = (
-                f"it has said nothing for {SILENT + HEALTH_WITHIN:g} s, nor of its health: it is stopped or cut off"
-            )
-            mend = "look if what you asked for was done before you ask again, or name the address of another node"
-            raise StoreUnavailable(f"the node at {self._address.url} does not answer: {silent}: {mend}") from None
+    def _silent(self) -> StoreUnavailable:
+        silent = f"it has said nothing for {SILENT + HEALTH_WITHIN:g} s, nor of its health: it is stopped or cut off"
+        mend = "look if what you asked for was done before you ask again, or name the address of another node"
+        return StoreUnavailable(f"the node at {self._address.url} does not answer: {silent}: {mend}")
 
     def _read(self, method: Method, status: int, answer: bytes) -> Any:
         if status == 200:
@@ -181,6 +182,40 @@ class Door:
             value=self._address.url,
             allowed="a node of this version",
         )
+
+
+class _Health:
+    """Asks a node if it is well, on a connection that no call can hold; all calls that wait share one check."""
+
+    def __init__(self, url: str) -> None:
+        self.trusted: SSLContext | bool = True
+        self._url = url
+        self._under_way: asyncio.Task[Exception | None] | None = None
+
+    def check(self) -> "asyncio.Task[Exception | None]":
+        """Return the check that is under way, or start one; its result is what is wrong."""
+        if self._under_way is None or self._under_way.done():
+            self._under_way = asyncio.create_task(self._fault())
+        return self._under_way
+
+    async def close(self) -> None:
+        """End the check that is under way."""
+        if self._under_way is not None:
+            self._under_way.cancel()
+            await asyncio.wait({self._under_way})
+
+    async def _fault(self) -> Exception | None:
+        import aiohttp  # noqa: PLC0415
+
+        own, within = aiohttp.TCPConnector(ssl=self.trusted), aiohttp.ClientTimeout(total=HEALTH_WITHIN)
+        try:
+            async with (
+                aiohttp.ClientSession(connector=own, timeout=within) as session,
+                session.get(self._url, allow_redirects=False),
+            ):
+                return None
+        except (aiohttp.ClientError, TimeoutError, OSError) as fault:
+            return fault
 
 
 async def _sent(session: "aiohttp.ClientSession", url: str, body: bytes) -> tuple[int, bytes]:
