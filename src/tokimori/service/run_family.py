@@ -90,9 +90,8 @@ class RunFamilies(Part[M]):
         """
         check_reason("reason", reason)
         done: dict[RunId, Run] = {}
-        for number in range(_PASSES):
-            family = await _whole(self.family, run_id)
-            live = [each for each in family if each.state not in ENDS and (not number or each.on is not On.ALWAYS)]
+        for _ in range(_PASSES):
+            live = _to_cancel(await _whole(self.family, run_id))
             new = [each for each in live if each.run and each.run.cancel is None and each.run.id not in done]
             for some in _together(new[: AT_ONCE - len(done)]):
                 asked = (cancel_run(self._store, self._now, each.name, reason) for each in some)
@@ -213,6 +212,16 @@ def _first(runs: Sequence[Run]) -> Iterator[Run]:
 
 async def _sees(sight: Sight, member: FamilyMember) -> bool:
     return await (sight.sees_id(member.job_id) if member.run is None else sight.sees_run(member.run))
+
+
+def _to_cancel(family: Sequence[FamilyMember]) -> list[FamilyMember]:
+    """Return what has not ended, without the runs that a cancellation has brought: they clean up after it."""
+    cancelled = {each.name for each in family if each.state is RunState.CANCELLED}
+    return [
+        each
+        for each in family
+        if each.state not in ENDS and (each.on is not On.ALWAYS or cancelled.isdisjoint(each.after))
+    ]
 
 
 async def _whole(family: Callable[[str, int], Awaitable[list[FamilyMember]]], run_id: str) -> list[FamilyMember]:

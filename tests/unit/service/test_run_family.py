@@ -14,7 +14,7 @@ from tokimori.model.access_token import Role, Scope
 from tokimori.model.ids import JobId, RunId, uuid7
 from tokimori.model.outcome import Failed, Succeeded, spawns_of
 from tokimori.model.run import Run
-from tokimori.model.transitions import ENDS
+from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
 from tokimori.service.family_reading import COMES, FamilyMember, _in_order
 from tokimori.service.permitted import permitted
@@ -197,6 +197,20 @@ async def test_a_large_family_is_cancelled_in_pieces(world: World, monkeypatch: 
     assert len(await all_cancelled(world.service.runs.cancel_family, run.id, "enough")) == 23
     assert all(each.state in ENDS for each in await world.store.list_runs(RunFilter(limit=50)))
     assert len(await world.service.runs.retry_family(run.id)) == 1
+
+
+async def test_what_a_cancellation_brings_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs that clean up after any end are made, however many calls cancel the family, and if it is cancelled again."""
+    monkeypatch.setattr("tokimori.service.run_family.AT_ONCE", 5)
+    await world.add({"noop": True, "max_running": 0}, "many")
+    await world.add({"noop": True, "max_running": 0}, "part")
+    await world.add({"noop": True, "max_running": 0, "parents": [{"job": "part", "on": "always"}]}, "clean")
+    run = await world.service.jobs.trigger("many")
+    await world.work(spawns_of([("part", None)] * 12))
+    for _ in range(2):
+        await all_cancelled(world.service.runs.cancel_family, run.id, "enough")
+        found = await world.store.list_runs(RunFilter(job_id=JobId("clean"), limit=50))
+        assert [each.state for each in found] == [RunState.READY] * 12
 
 
 @pytest.mark.parametrize("newer", [0, 3])
