@@ -146,11 +146,12 @@ def _failure_labels(minutes: Sequence[Minute], since: int, scale: float, base: i
             labelled.append(each)
             below = max(other.runs for other in minutes if abs(other.at - each.at) <= 2 * MINUTE)
             y = max(9, base - round(below * scale, 1) - 5)  # above its neighbours, over which the words reach
-            place = f'x="{_percent(each.at, since)}%" y="{y}"'
+            ends = since + HOUR - each.at < 10 * MINUTE  # else it would cover the word for now
+            place = f'x="{_percent(each.at, since)}%" y="{y}"' + ' text-anchor="end"' * ends
             is_near = any(abs(each.at - other.at) < 20 * MINUTE for other in apart)
             apart += [] if is_near else [each]
             odd = " odd" if is_near else ""  # a phone has no room for it
-            yield f'<text class="bad t m halo{odd}" {place}>{each.failed} failed</text>'
+            yield f'<text class="bad t{"" if ends else " m"} halo{odd}" {place}>{each.failed} failed</text>'
 
 
 def _bar(kind: str, x: float, y: float, high: float, inner: str = "") -> str:
