@@ -127,7 +127,7 @@ class Outputs:
         self._lately: list[RunningAttempt] = []
         self._rests = threading.local()
         self._read = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a handler of a signal may end the process within
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._file: int | None = None
         self._size = ctypes.PyDLL(None).lseek
@@ -199,13 +199,14 @@ class Outputs:
         """Pass on the output to descriptor 1 since the last call."""
         lately, self._lately = self._lately, []
         try:
-            if self._file is not None and (size := self._size(self._file, self._start, os.SEEK_END)) != self._read:
-                self._read_on(self._file, size, lately)
+            if self._file is not None and self._size(self._file, self._start, os.SEEK_END) != self._read:
+                self._read_on(self._file, lately)
         except OSError:  # the app has closed all that it did not open
             self._file = None
 
-    def _read_on(self, file: int, size: int, lately: "Sequence[RunningAttempt]") -> None:
-        with self._lock:
+    def _read_on(self, file: int, lately: "Sequence[RunningAttempt]") -> None:
+        with self._lock:  # another thread may have read past the size that was seen before
+            size = self._size(file, self._start, os.SEEK_END)
             if size < self._read:  # a child has opened /dev/stdout anew, which empties a file
                 self._read = 0
             for _ in range(_MOST_READS):

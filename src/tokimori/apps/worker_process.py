@@ -243,10 +243,10 @@ class WorkerProcess(asyncio.Protocol):
     def exits(self, status: int) -> None:
         """Report the run that ends this process, in its own thread, after the reports of other runs."""
         task, transport = task_in_hand(), self._transport
-        self._outputs.gather()  # no other look follows
         found = [each for each in self._attempts.values() if each.task is task]
         if not found or transport is None or transport.get_write_buffer_size():
             return
+        self._outputs.gather()  # no other look follows
         line = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
         line.settimeout(EXITS_WITHIN)
         line.sendall(frame([*self._unsent, found[0].exits(status)]))

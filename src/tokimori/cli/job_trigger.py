@@ -34,7 +34,7 @@ _LATER = 1.2
 async def end_of(service: "Service", run_id: str, timeout: float | None) -> "Run":
     """Return the run when it has ended; each thing that keeps it from starting is said once. Raises `Refused`.
 
-    A moment that the run waits for is said if it is still to come at the next look: most are a short retry.
+    A moment to come is said at the second look, as most waits are a short retry.
     """
     from tokimori.service.reasons import Cause, told
     from tokimori.service.why.run import SOON

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
@@ -153,7 +152,7 @@ class KeeperProcess:
 
         `Popen.kill` would collect one that is dead already, whose number says which session is to be ended.
         """
-        with suppress(ProcessLookupError):
+        if self._process.returncode is None:  # else somebody else may have its number
             os.kill(self.pid, signal.SIGKILL)
 
     async def leave(self) -> None:

@@ -52,7 +52,7 @@ def parse_stamp(text: str, *, field: str) -> Stamp:
     return Stamp(moment, "Z" if found[0][1:] == "00:00" else found[0])
 
 
-LENGTHS = "seconds, or numbers with the units w, d, h, m and s, such as 7d, 1h30m, 90s or PT1H30M"
+LENGTHS = "seconds, or numbers with the units w, d, h, m and s, such as 7d, 1h30m, 1.5h, 90s or PT1H30M"
 _UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _SECONDS = re.compile(r"[+-]?\d{1,12}(\.\d{1,9})?\Z", re.ASCII)
 _NUMBER = r"(\d{1,9}(?:\.\d{1,9})?)"
@@ -77,7 +77,7 @@ def seconds_in(text: str) -> float | None:
 
 
 def iso_text(seconds: float) -> str:
-    """Return a length of time in ISO 8601: P7D if it has whole days, or PT90S."""
+    """Return a length of time in ISO 8601: P7D if it is a whole number of days, else PT90S."""
     days, rest = divmod(seconds, 86_400)
     return f"P{days:.0f}D" if days and not rest else f"PT{f'{seconds:f}'.rstrip('0').rstrip('.')}S"
 
