@@ -2,7 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from math import inf
 from typing import TypeVar
+
+DEAF = 0.5
+"""Seconds after a failure of the store in which its notices are ignored: failed tries of others send notices, too."""
 
 
 class Alarm:
@@ -11,10 +15,20 @@ class Alarm:
     def __init__(self) -> None:
         self._rung = asyncio.Event()
         self._soon: asyncio.TimerHandle | None = None
+        self._deaf_until = -inf
 
     def ring(self) -> None:
         """End the sleep, or the next one. To be called on the loop."""
         self._rung.set()
+
+    def notice(self, at: float) -> None:
+        """Ring for a notice of the store, unless it has just failed."""
+        if at >= self._deaf_until:
+            self.ring()
+
+    def deafen(self, at: float) -> None:
+        """Ignore notices for a while: the store has failed at this moment (monotonic seconds)."""
+        self._deaf_until = at + DEAF
 
     def ring_within(self, seconds: float) -> None:
         """Ring after so many seconds. While such a ring is pending, another call changes nothing."""

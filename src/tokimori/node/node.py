@@ -43,8 +43,6 @@ from tokimori.service.nodes import tell_drained
 log = logging.getLogger(__name__)
 
 LONGEST_SLEEP = 2.0
-DEAF = 0.5
-"""Seconds after a failure of the store in which its notices are ignored: failed tries of others send notices, too."""
 
 
 class Node:
@@ -79,7 +77,7 @@ class Node:
         self.identity = identity
         self._rhythm = rhythm
         self._load_cap = LoadCap(identity.max_load, load)
-        self._alarm, self._deaf_until = Alarm(), clock.monotonic()
+        self._alarm = Alarm()
         self._schedules = Schedules()
         self._meter = meter
         self._timed = Stopwatch(meter, clock)
@@ -204,8 +202,7 @@ class Node:
         self._lookout.stale = True
         self._overdue.wake(self._clock.monotonic())
         self._messenger.wake(self._clock.monotonic())
-        if self._clock.monotonic() >= self._deaf_until:
-            self._alarm.ring()
+        self._alarm.notice(self._clock.monotonic())
 
     def become(self, identity: Identity) -> None:
         """Claim by this identity from now on."""
@@ -263,7 +260,7 @@ class Node:
                 patience.answered()
             except StoreError as fault:
                 self.fault = str(fault)
-                self._deaf_until = self._clock.monotonic() + DEAF
+                self._alarm.deafen(self._clock.monotonic())
                 delay = patience.after(fault)
             except Exception:
                 log.exception("a cycle failed; the node goes on")
@@ -288,16 +285,17 @@ class Node:
         """Do the work that is due; return the seconds until there is more."""
         self._worker.take_reports()
         if self._stopping.working:
-            await self._tick_if_due()
-            if self._membership.knows_time:
+            if await self._tick_if_due():
                 await self._work_on()
         else:
             await self._stop_on()
         return self._delay()
 
-    async def _tick_if_due(self) -> None:
+    async def _tick_if_due(self) -> bool:
+        """Tick if it is time; return if the store has told its time in this life."""
         if self._clock.monotonic() >= self._membership.tick_at:
             await self._tick()
+        return self._membership.knows_time
 
     async def _work_on(self) -> None:
         """Take a step of every duty, and claim. All go on if one fails; its error is raised at the end."""
@@ -374,7 +372,8 @@ class Node:
         if self._stopping.grace_is_over():
             self._worker.end_all(StopReason.RELEASE)
         self.finished |= self.phase is Phase.LEAVING and not self._worker.work.running
-        await self._tick_if_due()
+        if not await self._tick_if_due():
+            return
         await self._worker.settle()
         await self._saver.step(self.id, self.now, self._clock.monotonic())
         work = self._worker.work

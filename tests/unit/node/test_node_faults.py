@@ -6,6 +6,7 @@ import pytest
 
 from tests.unit.examples import a_definition, seconds
 from tests.unit.node.world import Member, World
+from tokimori.clock import SECOND
 from tokimori.engine.settle import change_of
 from tokimori.engine.unfinished import UNFINISHED
 from tokimori.errors import StoreError
@@ -14,7 +15,7 @@ from tokimori.model.lease import LEASE, TICK_IDLE
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.policies import Misfire, Retry
 from tokimori.model.transitions import RunState
-from tokimori.node.node import DEAF
+from tokimori.node.flow import DEAF
 from tokimori.ports.executor import StopReason
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.working import Claimed
@@ -287,6 +288,19 @@ async def test_a_node_that_was_declared_dead_waits_for_the_time_of_the_store(wor
     first.frozen = False
     await world.pass_time(2, each=second.executor.end_all)
     assert await world.store.list_documents("clock") == []
+
+
+async def test_a_stopping_node_that_was_declared_dead_leaves_by_the_time_of_the_store(world: World) -> None:
+    """Its own clock is an hour behind: the row of its new life says when it left by the store's clock."""
+    first, _ = await world.join(-3600), await world.join()
+    first.frozen = True
+    await world.pass_time(10)
+    first.frozen = False
+    first.node.stop()
+    await world.pass_time(2)
+    left = {record.id: record.left for record in await world.store.list_nodes()}
+    assert first.node.finished
+    assert left[first.node.id] == world.clock.now() - 2 * SECOND
 
 
 async def test_a_rebirth_survives_a_store_that_is_away(world: World) -> None:
