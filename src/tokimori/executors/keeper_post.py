@@ -13,7 +13,7 @@ from tokimori.clock import SECOND, Moment
 from tokimori.errors import Refused
 from tokimori.executors.exchange import Exchange
 from tokimori.executors.keeper import wire
-from tokimori.executors.keeper.kernel import boottime
+from tokimori.executors.keeper.kernel import boottime, waits_for_disk
 from tokimori.executors.keeper_process import KeeperProcess, KeeperSettings
 from tokimori.model.retention import first_id_at
 from tokimori.model.suspicion import ALIVE_AND_WELL, COMMON, pause_after
@@ -28,6 +28,10 @@ _MOST_TRIES = 9
 TOLD_AFTER, ENDED_AFTER = 5.0, 30.0
 """Seconds without an answer until people are told, and until a keeper is killed: no end, time-out or order passes one
 that stands still.
+"""
+DISK_AFTER = 600.0
+"""Seconds instead of `ENDED_AFTER` while it waits for a disk or a file server: what it runs is well, and the next one
+would wait there, too.
 """
 
 
@@ -109,14 +113,12 @@ class KeeperPost:
 
     def _look_at(self, keeper: KeeperProcess) -> None:
         silence = keeper.silent_for()
+        waits = silence >= TOLD_AFTER and waits_for_disk(keeper.pid)
         if silence >= TOLD_AFTER and not self._is_silent:
             jobs = sorted({attempt.task.job_id for attempt in self.attempts.values()})[:8]
-            log.warning(
-                "keeper %d does not answer: it is stopped, or hangs; runs of %s",
-                keeper.pid,
-                ", ".join(jobs) or "functions",
-            )
-        elif silence >= ENDED_AFTER:
+            why = "waits for a disk or a file server" if waits else "is stopped, or hangs"
+            log.warning("keeper %d does not answer: it %s; runs of %s", keeper.pid, why, ", ".join(jobs) or "functions")
+        elif silence >= (DISK_AFTER if waits else ENDED_AFTER):
             log.error("keeper %d still does not answer: it is killed, with all that it runs", keeper.pid)
             keeper.kill()
         self._is_silent = silence >= TOLD_AFTER

@@ -1,12 +1,15 @@
 """A keeper's post is filled, whatever this machine lacks for a while."""
 
 import asyncio
+from itertools import count
 from typing import cast
 
 import pytest
 
 from tests.simulation.virtual_time import let_pass, run_virtually
-from tokimori.executors.keeper_post import KeeperPost
+from tokimori.executors import keeper_post
+from tokimori.executors.keeper.wire import Lease
+from tokimori.executors.keeper_post import DISK_AFTER, ENDED_AFTER, TOLD_AFTER, KeeperPost
 from tokimori.executors.keeper_process import KeeperProcess, KeeperSettings
 
 
@@ -65,3 +68,46 @@ def test_a_burial_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
         assert await post.bury() == (7, -9)
 
     run_virtually(scenario())
+
+
+class Silent(Unready):
+    """A keeper that does not answer."""
+
+    def __init__(self) -> None:
+        self.faults: list[Exception] = []
+        self.silence, self.killed = 0.0, 0
+
+    def silent_for(self) -> float:
+        """See `KeeperProcess.silent_for`."""
+        return self.silence
+
+    def kill(self) -> None:
+        """See `KeeperProcess.kill`."""
+        self.killed += 1
+
+    def send(self, orders: object) -> None:
+        """See `KeeperChannel.send`."""
+
+
+@pytest.mark.parametrize(
+    ("waits", "after", "told"),
+    [(False, ENDED_AFTER, "it is stopped, or hangs"), (True, DISK_AFTER, "it waits for a disk or a file server")],
+)
+def test_a_keeper_that_waits_for_a_disk_is_given_longer(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, waits: bool, after: float, told: str
+) -> None:
+    """A file server that hangs for some minutes costs no run; what really stands still is killed as before."""
+    monkeypatch.setattr(keeper_post, "waits_for_disk", lambda _pid: waits)
+    keeper, numbers = Silent(), count(1.0)
+    post = post_of(keeper, monkeypatch)
+
+    async def killed_at(*silences: float) -> list[int]:
+        await post.open()
+        found = []
+        for keeper.silence in silences:
+            post.send([], Lease(at := next(numbers), at))
+            found.append(keeper.killed)
+        return found
+
+    assert run_virtually(killed_at(TOLD_AFTER, after - 1, after)) == [0, 0, 1]
+    assert caplog.text.count(f"keeper 7 does not answer: {told}; runs of functions") == 1

@@ -72,6 +72,14 @@ def see(pid: int) -> ProcessSeen | None:
     )
 
 
+def waits_for_disk(pid: int) -> bool:
+    """Return if a process is in a call of the kernel that goes on at no signal: mostly one of a disk or file server."""
+    try:
+        return _read_proc(f"/proc/{pid}/stat").rpartition(b") ")[2].startswith(b"D")
+    except OSError:
+        return False
+
+
 class Use(NamedTuple):
     """Use of the machine: seconds of processors, ended children included, and bytes in memory."""
 

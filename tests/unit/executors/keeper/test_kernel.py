@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
-from tokimori.executors.keeper.kernel import preempt_nobody
+from tokimori.executors.keeper.kernel import preempt_nobody, waits_for_disk
 
 PROGRAM = """
 import os, sys
@@ -34,3 +36,26 @@ def test_where_a_sandbox_forbids_it_the_process_goes_on(monkeypatch: pytest.Monk
     monkeypatch.setattr(os, "sched_setscheduler", forbidden)
     preempt_nobody()
     assert os.sched_getscheduler(0) == before
+
+
+UNINTERRUPTED = """
+import os, sys
+os.posix_spawn("/bin/true", ["true"], {}, file_actions=[(os.POSIX_SPAWN_OPEN, 0, sys.argv[1], os.O_RDONLY, 0)])
+"""
+
+
+def test_who_waits_for_a_disk_is_told_from_who_is_stopped(tmp_path: Path) -> None:
+    """A process waits as uninterruptedly for a child that opens a pipe nobody writes to; a sleeping one does not."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with (
+        subprocess.Popen([sys.executable, "-c", UNINTERRUPTED, pipe]) as waiting,
+        subprocess.Popen(["sleep", "60"]) as sleeping,
+    ):
+        until = time.monotonic() + 30
+        while not waits_for_disk(waiting.pid) and time.monotonic() < until:
+            os.sched_yield()
+        found = waits_for_disk(waiting.pid), waits_for_disk(sleeping.pid)
+        sleeping.kill()
+        os.close(os.open(pipe, os.O_WRONLY))
+    assert (*found, waits_for_disk(waiting.pid)) == (True, False, False)
