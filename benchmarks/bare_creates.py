@@ -26,7 +26,7 @@ from tokimori.model.job import Job
 from tokimori.model.run import manual_origin
 from tokimori.ports.store import Store
 from tokimori.randomness import Randomness
-from tokimori.service.requests import read_request, requested_run
+from tokimori.service.definitions.requests import read_request, requested_run
 from tokimori.service.views.jobs import JobView
 from tokimori.service.views.runs import RunView
 from tokimori.stores.open import open_store

@@ -21,8 +21,8 @@ from tokimori.node.membership import Identity
 from tokimori.node.node import Node
 from tokimori.node.wiring import spare_the_collector
 from tokimori.ports.store import RunFilter, Store
-from tokimori.service.definitions import fields_of
-from tokimori.service.edits import new_job
+from tokimori.service.definitions.definitions import fields_of
+from tokimori.service.definitions.edits import new_job
 from tokimori.service.service import service_on
 from tokimori.stores.mysql.address import address_of as mysql_address
 from tokimori.stores.mysql.sessions import TransactionSession

@@ -18,7 +18,7 @@ from tokimori.model.target import Noop
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Kind
 from tokimori.ports.store import Store
-from tokimori.service.edits import new_job
+from tokimori.service.definitions.edits import new_job
 
 RUNS_A_QUEUE = 10
 HISTORY_DAYS = 700

@@ -23,7 +23,7 @@ from tokimori.model.outcome import Failed, Outcome, Succeeded
 from tokimori.model.retention import Expiry, expiry_of
 from tokimori.ports.store import Store
 from tokimori.ports.working import Claim, Claimed, Verdict
-from tokimori.service.arguments import RunFilters
+from tokimori.service.definitions.arguments import RunFilters
 from tokimori.service.service import Service
 
 AT_ONCE = 32

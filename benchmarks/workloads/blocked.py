@@ -25,7 +25,7 @@ from tokimori.ports.nodes import Beat, NodeRecord, NodeState
 from tokimori.ports.semaphores import Grant, UnitWish
 from tokimori.ports.store import Store
 from tokimori.ports.working import Change, Verdict
-from tokimori.service.definitions import fields_of
+from tokimori.service.definitions.definitions import fields_of
 from tokimori.service.service import service_on
 
 RATE, ALONE = "drained", "nobody waits"

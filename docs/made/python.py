@@ -15,7 +15,7 @@ from tokimori import testing
 from tokimori.apps import names
 from tokimori.client.facade import signature_of
 from tokimori.errors import TokimoriError
-from tokimori.service import arguments
+from tokimori.service.definitions import arguments
 from tokimori.service.operation import Member, Operation, members_in
 from tokimori.service.service import PARTS
 

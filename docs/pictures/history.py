@@ -17,7 +17,7 @@ from tokimori.model.outcome import Cancelled
 from tokimori.node.membership import Identity
 from tokimori.node.node import Node
 from tokimori.ports.executor import AttemptTask, Ended, Grew, Noted, Report, Started, StopReason
-from tokimori.service.permitted import permitted
+from tokimori.service.doors.permitted import permitted
 from tokimori.service.service import Service, service_on
 from tokimori.service.sight import owner
 from tokimori.stores.open import open_store

@@ -20,7 +20,7 @@ from tokimori.engine.families import PIECES
 from tokimori.model.ids import JobId, RunId, uuid7
 from tokimori.model.run import Run, Step
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.service.arguments import PlainRequest
+from tokimori.service.definitions.arguments import PlainRequest
 from tokimori.service.service import service_on
 
 ROOTS = 1_200

@@ -70,7 +70,7 @@ DOOR_GUARDS = (
     Guard(
         NOBODY_IN,
         "a method needs its role, at each door",
-        "service/permitted.py",
+        "service/doors/permitted.py",
         "if not access.role.includes(member.role):",
         "if access.role is None:",
         "tests/unit/api/test_tokens.py::test_wrong_role",
@@ -78,7 +78,7 @@ DOOR_GUARDS = (
     Guard(
         NOBODY_IN,
         "a token of some jobs reaches no others, at each door",
-        "service/permitted.py",
+        "service/doors/permitted.py",
         "if access.scope.is_everything and not member.by_role:",
         "if access.scope:",
         "tests/unit/api/test_tokens.py::test_wrong_scope",
@@ -86,18 +86,18 @@ DOOR_GUARDS = (
     Guard(
         NOBODY_IN,
         "beyond its scope an access token ends what was claimed with it, and no more",
-        "service/claims.py",
+        "service/claims/claims.py",
         "known is not None and claims._place.access_token_of(key_of(run_id, token)) == known",
         "known is not None and claims._place.access_token_of(key_of(run_id, token)) is not None",
-        "tests/unit/service/test_claims.py::test_what_was_claimed_with_an_access_token_is_ended_with_it",
+        "tests/unit/service/claims/test_claims.py::test_what_was_claimed_with_an_access_token_is_ended_with_it",
     ),
     Guard(
         NOBODY_IN,
         "the runs of a claim are told to who made it",
-        "service/held_runs.py",
+        "service/claims/held.py",
         "if any(held.access_token != access_token for held in found):",
         "if any(held.access_token != held.access_token for held in found):",
-        "tests/unit/service/test_claims.py::test_a_claim_is_asked_again_with_the_same_access_token",
+        "tests/unit/service/claims/test_claims.py::test_a_claim_is_asked_again_with_the_same_access_token",
     ),
     Guard(
         NOBODY_IN,
@@ -105,15 +105,15 @@ DOOR_GUARDS = (
         "service/sight.py",
         "return holder.run_id is not None and await self.sees_run_id(holder.run_id)",
         "return True",
-        "tests/unit/service/test_permitted.py::test_who_holds_units_is_told_within_the_scope",
+        "tests/unit/service/doors/test_permitted.py::test_who_holds_units_is_told_within_the_scope",
     ),
     Guard(
         NOBODY_IN,
         "a job is judged as it would be after the change",
-        "service/job_writer.py",
+        "service/jobs/writer.py",
         "if self.judge is not None:",
         "if self.judge is self:",
-        "tests/unit/service/test_permitted.py::test_what_is_not_within_the_scope_is_not_changed",
+        "tests/unit/service/doors/test_permitted.py::test_what_is_not_within_the_scope_is_not_changed",
     ),
     Guard(
         NOBODY_IN,
@@ -134,7 +134,7 @@ DOOR_GUARDS = (
     Guard(
         NOBODY_IN,
         "who operates makes no job of root",
-        "service/allowed.py",
+        "service/doors/allowed.py",
         "if role is not Role.ADMIN and",
         "if role is Role.READ and",
         "tests/unit/api/test_tokens.py::test_a_job_as_root",
@@ -142,7 +142,7 @@ DOOR_GUARDS = (
     Guard(
         NOBODY_IN,
         "jobs that come over HTTP run as no other user, unless the settings say so",
-        "service/allowed.py",
+        "service/doors/allowed.py",
         "if user not in (None, self.own_user, *self.users):",
         "if user is self:",
         "tests/unit/api/test_tokens.py::test_a_job_as_root",
@@ -150,18 +150,18 @@ DOOR_GUARDS = (
     Guard(
         NOBODY_IN,
         "a token orders in its own name",
-        "service/permitted.py",
+        "service/doors/permitted.py",
         "author = caller.author if access.is_owner else access.author",
         "author = caller.author",
-        "tests/unit/service/test_permitted.py::test_a_token_acts_in_its_own_name",
+        "tests/unit/service/doors/test_permitted.py::test_a_token_acts_in_its_own_name",
     ),
     Guard(
         NOBODY_IN,
         "nobody deletes all jobs by leaving out an id",
-        "service/deleting.py",
+        "service/jobs/deleting.py",
         "if not dry and confirm != CONFIRMED:",
         "if confirm is dry:",
-        "tests/unit/service/test_deleting.py::test_nobody_deletes_all_by_mistake",
+        "tests/unit/service/jobs/test_deleting.py::test_nobody_deletes_all_by_mistake",
     ),
     Guard(
         NOBODY_IN,
@@ -382,10 +382,10 @@ DOOR_GUARDS = (
     Guard(
         DOOR,
         "a run is repeated by who may request all that follows it",
-        "service/run_family.py",
+        "service/runs/family.py",
         '    await sight.check_parents([{"then": old.details.then}])',
         "    pass",
-        "tests/unit/service/test_steps.py::test_a_retry_needs_the_right_to_the_steps_behind",
+        "tests/unit/service/definitions/test_steps.py::test_a_retry_needs_the_right_to_the_steps_behind",
     ),
     Guard(
         DOOR,

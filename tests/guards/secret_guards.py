@@ -90,7 +90,7 @@ SECRET_GUARDS = (
     Guard(
         NOBODY_IN,
         "a task is of the job that runs its builds",
-        "service/tasks.py",
+        "service/tasks/tasks.py",
         "is_its_own = task.job is not None and task.job.incarnation == task.record.incarnation",
         "is_its_own = True",
         "tests/unit/service/test_incarnations.py::test_a_task_is_of_the_job_that_runs_its_builds",
@@ -98,7 +98,7 @@ SECRET_GUARDS = (
     Guard(
         NOBODY_IN,
         "who names a secret has a right of his own to it",
-        "service/permitted.py",
+        "service/doors/permitted.py",
         "if strange and not await _is_kept(service, sight, job_id, definition):",
         "if False:",
         "tests/unit/service/test_secrets.py::test_a_token_of_a_queue_names_no_secret_of_others",
@@ -106,10 +106,10 @@ SECRET_GUARDS = (
     Guard(
         NOBODY_IN,
         "a build that is whole stays as it is",
-        "service/tasks.py",
+        "service/tasks/tasks.py",
         "is_known = known is not None and any(each.digest == digest for each in known.builds)",
         "is_known = False",
-        "tests/unit/service/test_tasks.py::test_a_build_that_is_whole_stays_as_it_is",
+        "tests/unit/service/tasks/test_tasks.py::test_a_build_that_is_whole_stays_as_it_is",
     ),
     Guard(
         NOBODY_IN,
@@ -122,7 +122,7 @@ SECRET_GUARDS = (
     Guard(
         NOBODY_IN,
         "the key of a request is its sender's",
-        "service/idempotency.py",
+        "service/doors/idempotency.py",
         "name = sha256(msgspec.json.encode([principal, key])).hexdigest()",
         "name = sha256(msgspec.json.encode([key])).hexdigest()",
         "tests/unit/api/test_job_edits.py::test_a_key_of_a_request_is_its_sender_s",
@@ -130,34 +130,34 @@ SECRET_GUARDS = (
     Guard(
         NOBODY_IN,
         "whoever approves a run has the role for it",
-        "service/approvals.py",
+        "service/runs/approvals.py",
         "if not role.includes(Role(asked.approver)):",
         "if False:",
-        "tests/unit/service/test_approvals.py::test_who_may_answer",
+        "tests/unit/service/runs/test_approvals.py::test_who_may_answer",
     ),
     Guard(
         NOBODY_IN,
         "whoever asked for a run does not approve it himself, if its job wants four eyes",
-        "service/approvals.py",
+        "service/runs/approvals.py",
         "if first.details.requested_by == self._caller.author:",
         "if False:",
-        "tests/unit/service/test_approvals.py::test_four_eyes_look_at_a_run",
+        "tests/unit/service/runs/test_approvals.py::test_four_eyes_look_at_a_run",
     ),
     Guard(
         NOBODY_IN,
         "a run that waits for an approval is not resumed without",
-        "service/runs.py",
+        "service/runs/runs.py",
         "check_no_question(await self._store.get_run(checked))",
         "await self._store.get_run(checked)",
-        "tests/unit/service/test_approvals.py::test_an_answer_counts_once",
+        "tests/unit/service/runs/test_approvals.py::test_an_answer_counts_once",
     ),
     Guard(
         NOBODY_IN,
         "whoever may not approve the runs of a job does not edit the approval away",
-        "service/permitted.py",
+        "service/doors/permitted.py",
         "await _check_approver(service, access.role, job_id)",
         "service.jobs",
-        "tests/unit/service/test_approvals.py::test_who_may_not_approve_changes_no_approval",
+        "tests/unit/service/runs/test_approvals.py::test_who_may_not_approve_changes_no_approval",
     ),
 )
 """What would be taken out, and the test that fails then."""

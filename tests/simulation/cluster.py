@@ -27,8 +27,8 @@ from tokimori.ports.nodes import Beat, NodeState, Pulse
 from tokimori.ports.planning import ALL, Share
 from tokimori.ports.store import RunFilter
 from tokimori.ports.working import Claim, Claimed
-from tokimori.service.arguments import JobArguments
-from tokimori.service.definitions import fields_of
+from tokimori.service.definitions.arguments import JobArguments
+from tokimori.service.definitions.definitions import fields_of
 from tokimori.service.service import service_on
 from tokimori.stores.memory.jobs import apply
 from tokimori.stores.memory.store import MemoryStore

@@ -25,7 +25,7 @@ from tokimori.node.node import Node
 from tokimori.ports.executor import AttemptTask, Ended, Report, StopReason
 from tokimori.ports.store import RunFilter
 from tokimori.schedules.schedule import Fold, Gap, Schedule
-from tokimori.service.definitions import fields_of
+from tokimori.service.definitions.definitions import fields_of
 from tokimori.service.service import service_on
 from tokimori.stores.memory.store import MemoryStore
 from tokimori.testing.manual import VirtualClock

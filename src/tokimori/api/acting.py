@@ -9,11 +9,11 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from tokimori.errors import Unauthorized
-from tokimori.service.allowed import NOTHING_SAID, Allowed
-from tokimori.service.claims import Claims
+from tokimori.service.claims.claims import Claims
+from tokimori.service.doors.allowed import NOTHING_SAID, Allowed
+from tokimori.service.doors.permitted import permitted
 from tokimori.service.given import check_author
 from tokimori.service.operation import Inside
-from tokimori.service.permitted import permitted
 from tokimori.service.service import Service
 from tokimori.service.sight import Access, owner
 

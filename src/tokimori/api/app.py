@@ -49,10 +49,10 @@ from tokimori.api.turns import MOST_LARGE
 from tokimori.clock import Clock
 from tokimori.errors import Bug, StoreError, TokimoriError
 from tokimori.model.rate import Rate
-from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.asking import OF_A_DOOR
+from tokimori.service.doors.allowed import NOTHING_SAID, Allowed
+from tokimori.service.doors.sessions import sessions_of
 from tokimori.service.service import Service
-from tokimori.service.sessions import sessions_of
 from tokimori.service.tokens import Guests, holders_of, nobody
 
 log = logging.getLogger(__name__)

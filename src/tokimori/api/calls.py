@@ -12,8 +12,8 @@ from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, read_body
 from tokimori.api.claims import while_it_waits
 from tokimori.api.turns import line_of
-from tokimori.service.calls import Call, arguments, is_list, offered
-from tokimori.service.claims import Claims
+from tokimori.service.claims.claims import Claims
+from tokimori.service.doors.calls import Call, arguments, is_list, offered
 from tokimori.service.service import Service
 
 PATH = "/api/v2/calls"

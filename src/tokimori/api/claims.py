@@ -13,11 +13,11 @@ from tokimori.api.acting import ClaimsFor
 from tokimori.api.answers import answer
 from tokimori.api.operation import Operation
 from tokimori.errors import TokimoriError
-from tokimori.service.claimed import ClaimedRun, Heard
-from tokimori.service.claims import Claims
+from tokimori.service.claims.claimed import ClaimedRun, Heard
+from tokimori.service.claims.claims import Claims
+from tokimori.service.claims.worker_arguments import ALIVE_TIME
 from tokimori.service.operation import Inside
 from tokimori.service.views.claims import ClaimView, ToldView, told_view
-from tokimori.service.worker_arguments import ALIVE_TIME
 
 
 class ClaimRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

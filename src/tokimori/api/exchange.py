@@ -18,8 +18,8 @@ from tokimori.model.job import Definition, Job, set_of
 from tokimori.model.target import Unreadable
 from tokimori.schedules.zones import check_zone
 from tokimori.service.asking import MOST_LISTED
-from tokimori.service.definitions import definition_from, job_fields_of, runs_remaining_in
-from tokimori.service.finding import FoundJobs
+from tokimori.service.definitions.definitions import definition_from, job_fields_of, runs_remaining_in
+from tokimori.service.search.jobs import FoundJobs
 from tokimori.service.service import Service
 
 

@@ -24,7 +24,7 @@ from tokimori.api.secret import Secret, Secrets
 from tokimori.api.turns import Turns
 from tokimori.clock import Clock
 from tokimori.model.rate import Rate
-from tokimori.service.sessions import Sessions
+from tokimori.service.doors.sessions import Sessions
 from tokimori.service.tokens import Holders
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})

@@ -22,12 +22,12 @@ from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter
-from tokimori.service.arguments import JobFilters
 from tokimori.service.asking import MOST_LISTED, MOST_TRIES, checked
-from tokimori.service.definitions import JobFields, is_said
-from tokimori.service.deleting import MOST_DELETED
-from tokimori.service.edits import check_tag, tag_of
-from tokimori.service.finding_runs import LONGEST, all_whole
+from tokimori.service.definitions.arguments import JobFilters
+from tokimori.service.definitions.definitions import JobFields, is_said
+from tokimori.service.definitions.edits import check_tag, tag_of
+from tokimori.service.jobs.deleting import MOST_DELETED
+from tokimori.service.search.runs import LONGEST, all_whole
 from tokimori.service.service import Service
 from tokimori.service.shown import MOST_KEPT, Shown
 from tokimori.service.views.jobs import JobView

@@ -15,9 +15,9 @@ from tokimori.api.acting import ServiceFor, run_id_of
 from tokimori.api.answers import refusal
 from tokimori.api.operation import Operation, Routes
 from tokimori.errors import Refused
-from tokimori.service.outputs import part_of
-from tokimori.service.runs import MOST_ATTEMPTS
+from tokimori.service.runs.runs import MOST_ATTEMPTS
 from tokimori.service.service import Service
+from tokimori.service.tasks.outputs import part_of
 
 MEDIA = "text/plain; charset=utf-8"
 MOST_FOLLOWED = 100

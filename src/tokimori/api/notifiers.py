@@ -11,7 +11,7 @@ from tokimori.api.operation import Fields, Operation, Routes
 from tokimori.api.requests import NamedDeleted, NoRequest, requested
 from tokimori.model.ids import JobId
 from tokimori.model.notifier import PREFIX, name_of
-from tokimori.service.definitions import JobFields
+from tokimori.service.definitions.definitions import JobFields
 from tokimori.service.notified import id_of, notifier_fields, trial_payload
 from tokimori.service.views.jobs import JobView
 from tokimori.service.views.runs import RunView

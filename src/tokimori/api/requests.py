@@ -9,8 +9,8 @@ from starlette.responses import Response
 from tokimori.api.acting import principal_of
 from tokimori.api.answers import answer
 from tokimori.model.cause import HEADER, traceparent_in
-from tokimori.service.idempotency import made_under
-from tokimori.service.requests import Asked, Became
+from tokimori.service.definitions.requests import Asked, Became
+from tokimori.service.doors.idempotency import made_under
 from tokimori.service.service import Service
 from tokimori.service.views.runs import RequestedRunView
 

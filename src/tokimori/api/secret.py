@@ -26,8 +26,8 @@ from tokimori.clock import Clock, Moment, format_moment
 from tokimori.errors import InvalidInput, StoreError, TokimoriError, Unauthorized
 from tokimori.model.access_token import AccessToken
 from tokimori.model.words import own_address
+from tokimori.service.doors.sessions import OWNER, Sessions
 from tokimori.service.given import check_author
-from tokimori.service.sessions import OWNER, Sessions
 from tokimori.service.sight import Access, access_of, owner
 from tokimori.service.tokens import Holders
 

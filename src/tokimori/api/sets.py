@@ -14,7 +14,7 @@ from tokimori.api.operation import Operation, Routes
 from tokimori.api.semaphores import LimitRequest
 from tokimori.errors import InvalidInput
 from tokimori.service.asking import MOST_LISTED
-from tokimori.service.set_work import Applied
+from tokimori.service.sets.work import Applied
 from tokimori.service.views.sets import SetView
 
 _Said = Annotated[dict[str, dict[str, Any]], Meta(max_length=MOST_LISTED)]

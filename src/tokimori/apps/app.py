@@ -45,11 +45,11 @@ from tokimori.model.ids import JobId, check_job_id
 from tokimori.model.job import schedule_of
 from tokimori.model.job_fields import OF_RETRY
 from tokimori.ports.outside import Outside
-from tokimori.service.arguments import JobArguments
-from tokimori.service.declared import check_vanished
-from tokimori.service.declaring import AppVersion, app_version
-from tokimori.service.definitions import definition_from, fields_of, no_such_term, term_meant
+from tokimori.service.definitions.arguments import JobArguments
+from tokimori.service.definitions.declaring import AppVersion, app_version
+from tokimori.service.definitions.definitions import definition_from, fields_of, no_such_term, term_meant
 from tokimori.service.given import Ahead, Span, job_fields
+from tokimori.service.sets.declared import check_vanished
 from tokimori.service.views.runs import RunView
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from tokimori.apps.closed import CONVERTED, changed_by_json, check_closed, has_c
 from tokimori.apps.json_text import TEXTS, WORDS, clean, repr_of, text_of, value_of
 from tokimori.apps.task import Task
 from tokimori.errors import InvalidInput
-from tokimori.service.arguments import Payload
+from tokimori.service.definitions.arguments import Payload
 
 _AT = re.compile(r"(.*) - at `(key in )?\$(.*)`", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")

@@ -21,10 +21,10 @@ from tokimori.client.transactions import check_connection
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 from tokimori.model.ids import JobId
-from tokimori.service.arguments import Payload, PlainRequest, RequestArguments
+from tokimori.service.definitions.arguments import Payload, PlainRequest, RequestArguments
+from tokimori.service.definitions.requests import check_names
 from tokimori.service.given import Ahead, Span, moment_ahead, payload_of, seconds_of
-from tokimori.service.requesting import numbered
-from tokimori.service.requests import check_names
+from tokimori.service.jobs.requesting import numbered
 from tokimori.service.views.runs import RunView
 
 _P = ParamSpec("_P")

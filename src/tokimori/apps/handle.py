@@ -17,7 +17,7 @@ from tokimori.model.ids import RunId, check_uuid
 from tokimori.model.run import Output
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.service.given import Span, seconds_of
-from tokimori.service.run_family import all_cancelled
+from tokimori.service.runs.family import all_cancelled
 from tokimori.service.views.runs import RunView
 
 _T = TypeVar("_T")

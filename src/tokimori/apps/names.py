@@ -55,7 +55,9 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.store import SchemaStatus
 from tokimori.schedules.fluent import every, on
-from tokimori.service.arguments import (
+from tokimori.service.bulk import Bulk
+from tokimori.service.copying import KindCopied
+from tokimori.service.definitions.arguments import (
     CalendarArguments,
     FailureFilters,
     JobArguments,
@@ -67,15 +69,13 @@ from tokimori.service.arguments import (
     RunFilters,
     SemaphoreArguments,
 )
-from tokimori.service.bulk import Bulk
-from tokimori.service.copying import KindCopied
+from tokimori.service.definitions.imports import Imported, Start
+from tokimori.service.definitions.requests import Became
 from tokimori.service.doctor.finding import Diagnosis
-from tokimori.service.imports import Imported, Start
+from tokimori.service.jobs.requesting import CancelledRuns
 from tokimori.service.reasons import Why
-from tokimori.service.requesting import CancelledRuns
-from tokimori.service.requests import Became
-from tokimori.service.resource_kinds import Resources
-from tokimori.service.set_work import Applied
+from tokimori.service.sets.resource_kinds import Resources
+from tokimori.service.sets.work import Applied
 from tokimori.service.shown import Durations
 from tokimori.service.views.alarms import AlarmView as Alarm
 from tokimori.service.views.alarms import ExpectationView as Expectation

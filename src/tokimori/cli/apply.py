@@ -11,10 +11,10 @@ from tokimori.cli.session import Absent, in_service
 from tokimori.errors import InvalidFile, InvalidInput
 
 if TYPE_CHECKING:
-    from tokimori.service.declarations import Changes
-    from tokimori.service.declaring import FieldChange
+    from tokimori.service.definitions.declaring import FieldChange
     from tokimori.service.service import Service
-    from tokimori.service.set_work import Applied
+    from tokimori.service.sets.declarations import Changes
+    from tokimori.service.sets.work import Applied
     from tokimori.translators.job_file import DeclaredJob, DeclaredResource, Format, JobFile
 
 _LONGEST = 200
@@ -37,7 +37,7 @@ def apply(
     are shown first, and all files are checked before the first change. If a thing belongs to another set, or was edited
     by hand, nothing is changed unless --take-over is given.
     """
-    from tokimori.service.set_work import check_applicable
+    from tokimori.service.sets.work import check_applicable
 
     read = [_read(file, form) for file in files]
     chosen = _set_of(read, files, name)
@@ -131,7 +131,7 @@ def _placed(fault: InvalidInput, jobs: "Mapping[str, DeclaredJob]") -> InvalidIn
 
 def _diff(plan: "Applied", fields: Mapping[str, Mapping[str, Any]], rest: Mapping[str, Any]) -> Iterator[str]:
     """Yield lines: added (+), changed (~), taken into the set (>), removed (-), kept (?) and refused (!); jobs last."""
-    from tokimori.service.resource_kinds import PARTS, WORDS
+    from tokimori.service.sets.resource_kinds import PARTS, WORDS
 
     yield f"set {plan.set}"
     for part in PARTS:

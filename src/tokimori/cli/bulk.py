@@ -74,7 +74,7 @@ async def _matching(service: "Service", pattern: str) -> list[str]:
     """Return the ids that match. Only jobs are looked at whose ids begin as the pattern does. Raises `InvalidInput`."""
     from fnmatch import fnmatchcase
 
-    from tokimori.service.finding import every_job
+    from tokimori.service.search.jobs import every_job
 
     beginning = pattern[: min(pattern.find(sign) for sign in _SIGNS if sign in pattern)]
     ids: list[str] = []

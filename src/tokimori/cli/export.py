@@ -13,8 +13,8 @@ from tokimori.cli.session import in_service
 
 if TYPE_CHECKING:
     from tokimori.model.job import Job
-    from tokimori.service.resource_kinds import Resources
     from tokimori.service.service import Service
+    from tokimori.service.sets.resource_kinds import Resources
 
 export = Group("export", help="Write jobs as text: all, or those with the given ids.")
 
@@ -95,7 +95,7 @@ def _exported(job_ids: Sequence[str], name: str | None) -> "tuple[list[Job], dic
 async def _read(service: "Service", job_ids: Sequence[str]) -> "list[Job]":
     if job_ids:
         return [await service.jobs.get(job_id) for job_id in job_ids]
-    from tokimori.service.finding import every_job
+    from tokimori.service.search.jobs import every_job
 
     return [job async for job in every_job(service.jobs.list)]
 
@@ -103,7 +103,7 @@ async def _read(service: "Service", job_ids: Sequence[str]) -> "list[Job]":
 def _definitions(jobs: "Sequence[Job]") -> list[dict[str, Any]]:
     from tokimori.model.job import JobState
     from tokimori.model.target import Unreadable
-    from tokimori.service.definitions import job_fields_of
+    from tokimori.service.definitions.definitions import job_fields_of
 
     unreadable = [job.id for job in jobs if isinstance(job.definition.target, Unreadable)]
     if unreadable:

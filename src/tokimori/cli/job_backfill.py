@@ -66,7 +66,7 @@ async def _make(
     service: "Service", job_id: str, moments: tuple[Moment, Moment], max_running: int, *, wait: bool
 ) -> "Backfill":
     """Make runs while there is room, until none is missing or the backfill is cancelled."""
-    from tokimori.service.backfill import was_cancelled
+    from tokimori.service.jobs.backfill import was_cancelled
 
     if (max_running or wait) and not any(node.runs_jobs for node in await service.nodes.list()):
         print_notice("the runs will wait for a node: start one with `tokimori serve`")

@@ -43,8 +43,8 @@ def edit(job_id: str, *, yes: bool, editor: str | None) -> int:
 
     An invalid text goes back to the editor with the fault marked. Nothing is saved if the job has changed meanwhile.
     """
-    from tokimori.service.definitions import check_readable, job_fields_of, replacing
-    from tokimori.service.edits import tag_of
+    from tokimori.service.definitions.definitions import check_readable, job_fields_of, replacing
+    from tokimori.service.definitions.edits import tag_of
 
     job = in_service(lambda service: service.jobs.get(job_id))
     check_readable(job.definition)

@@ -136,7 +136,7 @@ def _print_job(wish: "ImportRequest", job: "Moved", changes: "Changes | None") -
 
 
 def _fields(job: "Moved") -> Mapping[str, object]:
-    from tokimori.service.definitions import fields_of
+    from tokimori.service.definitions.definitions import fields_of
 
     return dict(fields_of(job.definition))
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def graph(job_id: str | None, as_dot: bool) -> None:
     """Print which jobs run after which: all, or those before and after one."""
     from tokimori.model.job import JobState
-    from tokimori.service.graph import dot, tree
+    from tokimori.service.jobs.graph import dot, tree
     from tokimori.service.views.jobs import EdgeView
 
     async def act(service: "Service") -> "tuple[Sequence[Edge], str | None]":
@@ -136,7 +136,7 @@ _COLUMNS = ("ID", "STATE", "SCHEDULE", "NEXT", "COMMAND")
 @listing(_COLUMNS)
 def list_jobs(**filters: Any) -> None:
     """List jobs by id: all of them, or those that have all that is said."""
-    from tokimori.service.finding import every_job
+    from tokimori.service.search.jobs import every_job
     from tokimori.service.views.jobs import JobView
 
     async def act(service: "Service") -> "list[Job]":
@@ -160,7 +160,7 @@ def _next(found: "Job") -> At | str:
 
 
 def _command(found: "Job") -> str:
-    from tokimori.service.definitions import fields_of
+    from tokimori.service.definitions.definitions import fields_of
 
     fields = fields_of(found.definition)
     if "url" in fields:

@@ -94,7 +94,7 @@ async def _in_pieces(service: "Service", until: Moment, total: int, *, now: bool
     """Delete the jobs that existed at that moment, with a progress bar; return their ids, and by id the reasons of
     those that stay.
     """
-    from tokimori.service.deleting import CONFIRMED
+    from tokimori.service.jobs.deleting import CONFIRMED
 
     with counting("delete", "jobs") as advance:
         part = await service.jobs.delete_some(CONFIRMED, until=until, now=now)

@@ -31,8 +31,8 @@ def show(job_id: str) -> None:
 
 def print_shown(job_id: str) -> None:
     """Print a job with its moments, pauses and skips."""
-    from tokimori.service.definitions import job_fields_of
-    from tokimori.service.graph import direct, how
+    from tokimori.service.definitions.definitions import job_fields_of
+    from tokimori.service.jobs.graph import direct, how
     from tokimori.service.reasons import AT_REST, told
     from tokimori.service.views.jobs import JobView
     from tokimori.service.why.stops import stopped

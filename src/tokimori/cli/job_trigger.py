@@ -19,8 +19,8 @@ from tokimori.schedules.stamp import told_ahead
 
 if TYPE_CHECKING:
     from tokimori.model.run import Run
+    from tokimori.service.definitions.requests import Asked
     from tokimori.service.reasons import Reason
-    from tokimori.service.requests import Asked
     from tokimori.service.service import Service
 
 
@@ -142,7 +142,7 @@ async def _ask(service: "Service", job_id: str, asked: Mapping[str, Any]) -> "As
 
 def _one(job_id: str, asked: Mapping[str, Any], *, wait: bool, timeout: float | None) -> int:
     from tokimori.model.transitions import RunState
-    from tokimori.service.requests import Asked, Became
+    from tokimori.service.definitions.requests import Asked, Became
     from tokimori.service.views.runs import RequestedRunView
 
     async def act(service: "Service") -> "Asked":

@@ -21,7 +21,7 @@ from tokimori.errors import NotFound
 if TYPE_CHECKING:
     from tokimori.model.job import Job
     from tokimori.model.ledger import LedgerLine
-    from tokimori.service.ledger import Verified
+    from tokimori.service.jobs.ledger import Verified
     from tokimori.service.service import Service
 
 PAGE = 1_000
@@ -108,7 +108,7 @@ async def _verified(
     service: "Service", job_ids: Sequence[str], since: Moment | None, until: Moment | None
 ) -> "AsyncIterator[Verified]":
     """Return the parts of these jobs, or of all."""
-    from tokimori.service.finding import every_job
+    from tokimori.service.search.jobs import every_job
 
     for job_id in job_ids:
         async for part in _parts(service, job_id, since, until):

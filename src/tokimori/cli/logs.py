@@ -97,7 +97,7 @@ class Printer:
 
     async def _print_new(self, run: "Run", attempt: int, position: int) -> int:
         """Print the output of an attempt after this position; return the new position."""
-        from tokimori.service.outputs import unread
+        from tokimori.service.tasks.outputs import unread
 
         try:
             output = await self._service.runs.output(run.id, attempt)

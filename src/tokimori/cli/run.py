@@ -16,9 +16,9 @@ from tokimori.model.transitions import ENDS, RunState
 
 if TYPE_CHECKING:
     from tokimori.model.run import Run
+    from tokimori.service.definitions.requests import Asked
     from tokimori.service.reasons import Reason, Why
-    from tokimori.service.requests import Asked
-    from tokimori.service.runs import RunDetails
+    from tokimori.service.runs.runs import RunDetails
     from tokimori.service.service import Service
 
 _COLUMNS_OF_ATTEMPTS = (
@@ -102,7 +102,7 @@ def family(run_id: str, limit: int) -> None:
     from tokimori.model.dependents import Edge
     from tokimori.model.ids import JobId
     from tokimori.model.run import short_id
-    from tokimori.service.graph import tree
+    from tokimori.service.jobs.graph import tree
     from tokimori.service.views.runs import FamilyMemberView
 
     found = with_run(run_id, lambda service, whole: service.runs.family(whole, limit))
@@ -132,7 +132,7 @@ _FAMILY = click.option("--family", is_flag=True, help="All runs before and after
 def cancel(run_id: str, reason: str, *, family: bool) -> None:
     """Cancel a run; if it is running, its node ends its processes."""
 
-    from tokimori.service.run_family import all_cancelled
+    from tokimori.service.runs.family import all_cancelled
     from tokimori.service.views.runs import RunView
 
     if family:
@@ -208,7 +208,7 @@ def retry(run_id: str, *, key: str | None, force: bool, family: bool) -> None:
 
 
 def _print_retry(asked: "Asked") -> None:
-    from tokimori.service.requests import Became
+    from tokimori.service.definitions.requests import Became
 
     how = "" if asked.became is Became.MADE else f" ({asked.became})"
     print_lines(f"run {asked.run.id} {asked.run.state}{how}, a retry of {asked.run.details.retry_of}")

@@ -14,7 +14,7 @@ from tokimori.cli.table import At, Short, print_table
 
 if TYPE_CHECKING:
     from tokimori.model.mute import Mute
-    from tokimori.service.failures import FoundFailures
+    from tokimori.service.runs.failures import FoundFailures
     from tokimori.service.service import Service
 
 _COLUMNS = ("COUNT", "CAUSE", "MUTED", "JOBS", "FIRST", "LAST", "WHEN", "RUN", "ID")

@@ -21,7 +21,7 @@ from tokimori.model.transitions import RunState
 
 if TYPE_CHECKING:
     from tokimori.model.run import Run
-    from tokimori.service.runs import RunSummary
+    from tokimori.service.runs.runs import RunSummary
     from tokimori.service.service import Service
 
 

@@ -90,7 +90,7 @@ def job_logs(job_id: str, *, follow: bool, timestamps: bool, raw: bool, editor: 
 
 
 def _logs(carry_out: _CarryOut, how: _How, *, follow: bool, editor: str | None) -> int:
-    from tokimori.service.outputs import part_of
+    from tokimori.service.tasks.outputs import part_of
     from tokimori.service.views.runs import OutputView
 
     if follow and editor is None and not options().as_json:
@@ -152,7 +152,7 @@ async def _unread(
     service: "Service", output: "Output", position: int, *, timestamps: bool, is_over: bool
 ) -> tuple[bytes, int]:
     """Return the output of the attempt after this position, and the new position."""
-    from tokimori.service.outputs import stamped, unread
+    from tokimori.service.tasks.outputs import stamped, unread
 
     if timestamps:
         return await stamped(service.runs, output, position, unfinished=is_over)

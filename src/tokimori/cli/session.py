@@ -165,7 +165,7 @@ async def _with_service(
     from tokimori.clock import SystemClock
     from tokimori.config.secrets import keyring_of
     from tokimori.errors import StoreUnavailable
-    from tokimori.service.audited import audited
+    from tokimori.service.doors.audited import audited
     from tokimori.service.service import service_on
     from tokimori.traces.ambient import ambient
 

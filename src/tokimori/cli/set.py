@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tokimori.service.service import Service
-    from tokimori.service.set_turns import SetState
+    from tokimori.service.sets.turns import SetState
 
 sets = Group("set", help="Sets: jobs and resources that files declare together, or that an app declares.")
 

@@ -20,7 +20,7 @@ from tokimori.errors import InvalidInput, NotFound, Refused
 if TYPE_CHECKING:
     from tokimori.model.run import Run
     from tokimori.service.service import Service
-    from tokimori.service.tasks import TaskDetails, TaskState
+    from tokimori.service.tasks.tasks import TaskDetails, TaskState
 
 _T = TypeVar("_T")
 _SHOWN = 10
@@ -263,7 +263,7 @@ def print_done(done: str, details: "TaskDetails") -> None:
 
 if TYPE_CHECKING:
     from tokimori.service.service import Service
-    from tokimori.service.tasks import TaskDetails
+    from tokimori.service.tasks.tasks import TaskDetails
     from tokimori.workspace.freezing import Frozen
 
 

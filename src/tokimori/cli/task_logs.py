@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tokimori.model.run import Run
     from tokimori.model.task import LogLine
     from tokimori.service.service import Service
-    from tokimori.service.tasks import TaskState
+    from tokimori.service.tasks.tasks import TaskState
 
 
 _NOT_KNOWN = "N/A"
@@ -211,7 +211,7 @@ class _Followed:
     async def _print(self, run: "Run") -> None:
         from tokimori.model.task import tried_lines
         from tokimori.model.transitions import RunState
-        from tokimori.service.outputs import timed_lines
+        from tokimori.service.tasks.outputs import timed_lines
 
         for tried in (each.attempt for each in (await self._service.runs.get(run.id)).attempts):
             first, position = self._next[run.id]

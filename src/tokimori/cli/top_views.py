@@ -76,7 +76,7 @@ async def _log(service: "Service", run_id: str) -> list[str]:
     """Return the lines of the newest attempt's output that are kept, without anything that controls a terminal."""
     from rich.text import Text
 
-    from tokimori.service.outputs import whole
+    from tokimori.service.tasks.outputs import whole
 
     output = await service.runs.output(run_id)
     passed = TerminalOutput()

@@ -28,17 +28,17 @@ from tokimori.model.transitions import RunState
 from tokimori.model.words import check_text
 from tokimori.ports.outside import Outside
 from tokimori.ports.secrets import Cipher
-from tokimori.service.arguments import Payload, RequestArguments
 from tokimori.service.audit import Audit
-from tokimori.service.audited import RecordedVia
-from tokimori.service.claim_place import ClaimPlace
+from tokimori.service.claims.place import ClaimPlace
+from tokimori.service.claims.timekeeping import Timekeeper
 from tokimori.service.copying import KindCopied, copy_store
+from tokimori.service.definitions.arguments import Payload, RequestArguments
+from tokimori.service.doors.audited import RecordedVia
 from tokimori.service.ground import Caller, ground_on
+from tokimori.service.jobs.requesting import RunRequests
 from tokimori.service.operation import Async, Inside, Member, Part, Stream, through
-from tokimori.service.requesting import RunRequests
 from tokimori.service.schema import open_whole
 from tokimori.service.service import Service, Serving, service_for
-from tokimori.service.timekeeping import Timekeeper
 from tokimori.service.views.runs import RunView
 from tokimori.stores.open import open_store
 from tokimori.traces.ambient import ambient, run_in_hand

@@ -22,8 +22,8 @@ from tokimori.errors import InvalidInput
 from tokimori.locks.holdings import Wanted
 from tokimori.model.words import check_text
 from tokimori.randomness import Randomness
-from tokimori.service.arguments import Payload, RequestArguments
 from tokimori.service.copying import KindCopied
+from tokimori.service.definitions.arguments import Payload, RequestArguments
 from tokimori.service.given import check_author
 from tokimori.service.operation import Part, Sync, through
 from tokimori.service.service import Parts

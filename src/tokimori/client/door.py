@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, quote, urlsplit, urlunsplit
 import msgspec
 
 from tokimori.errors import InvalidConfig, InvalidInput, Refused, StoreUnavailable, TokimoriError
-from tokimori.service.calls import Method, result_of, written
+from tokimori.service.doors.calls import Method, result_of, written
 from tokimori.service.views.errors import ErrorView
 
 if TYPE_CHECKING:

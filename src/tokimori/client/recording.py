@@ -12,8 +12,8 @@ from typing import Any, Final
 from tokimori.clock import Clock
 from tokimori.model.rate import Bucket, Rate
 from tokimori.service.audit import Audit, record
-from tokimori.service.audited import Change, carried_out
-from tokimori.service.jobs import Jobs
+from tokimori.service.doors.audited import Change, carried_out
+from tokimori.service.jobs.jobs import Jobs
 from tokimori.service.operation import Inside
 
 MOST: Final = Rate(limit=100, period=100 * 10**9)

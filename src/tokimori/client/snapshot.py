@@ -30,20 +30,20 @@ from tokimori.model.stream import decode_entry
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ownership import PRIVATE, keep_private
 from tokimori.ports.nodes import NodeState
-from tokimori.service.builds import BUILDS, PIECES, UPLOADS
 from tokimori.service.calendars import CALENDARS
 from tokimori.service.channels import SUBSCRIBERS
-from tokimori.service.declarations import DECLARATIONS
-from tokimori.service.declaring import APPS
+from tokimori.service.definitions.declaring import APPS
 from tokimori.service.documents import DocumentKind
+from tokimori.service.doors.idempotency import KEYED
+from tokimori.service.doors.sessions import ENDED
 from tokimori.service.expectations import ALARMS, EXPECTATIONS
-from tokimori.service.idempotency import KEYED
-from tokimori.service.mutes import MUTES
 from tokimori.service.nodes import DRAINED
+from tokimori.service.runs.mutes import MUTES
 from tokimori.service.secrets import SECRETS
-from tokimori.service.sessions import ENDED
-from tokimori.service.set_turns import SETS
-from tokimori.service.tasks import TASKS
+from tokimori.service.sets.declarations import DECLARATIONS
+from tokimori.service.sets.turns import SETS
+from tokimori.service.tasks.builds import BUILDS, PIECES, UPLOADS
+from tokimori.service.tasks.tasks import TASKS
 from tokimori.service.tokens import TOKENS
 from tokimori.stores.migrations import LEDGER, Migration
 from tokimori.stores.sqlite.connection import known_migrations

@@ -30,7 +30,7 @@ from tokimori.errors import AlreadyExists, InvalidInput, NotFound
 from tokimori.executors.functions.wire import Declared
 from tokimori.model.ids import JobId, check_job_id
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.service.definitions import definition_from
+from tokimori.service.definitions.definitions import definition_from
 from tokimori.service.given import job_fields
 from tokimori.service.views.runs import RunView
 

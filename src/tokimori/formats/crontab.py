@@ -125,7 +125,7 @@ def _crontab(file: str, zone: str, given: Given) -> "Crontab":
 
 def _notes(found: "Iterable[Entry]", crontabs: "Sequence[Crontab]", *, mails: bool) -> Iterator[str]:
     """Say what is different from cron."""
-    from tokimori.service.definitions import fields_of
+    from tokimori.service.definitions.definitions import fields_of
     from tokimori.translators.entries import Moved
 
     jobs = [each for each in found if isinstance(each, Moved)]

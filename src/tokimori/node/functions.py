@@ -19,8 +19,8 @@ from tokimori.executors.functions.process import AppSettings
 from tokimori.executors.functions.wire import Hello
 from tokimori.model.ids import RandomBytes
 from tokimori.node.checkup import answered
-from tokimori.service.declared import Declared, check_vanished, declare
 from tokimori.service.service import Service
+from tokimori.service.sets.declared import Declared, check_vanished, declare
 
 log = logging.getLogger(__name__)
 

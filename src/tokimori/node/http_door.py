@@ -35,8 +35,8 @@ from tokimori.node.open_doors import noted_door, told_at_start
 from tokimori.node.secret_file import DoorSecret
 from tokimori.node.vitals import vitals_of
 from tokimori.ports.store import Store
-from tokimori.service.allowed import Allowed
-from tokimori.service.claim_place import ClaimPlace
+from tokimori.service.claims.place import ClaimPlace
+from tokimori.service.doors.allowed import Allowed
 from tokimori.service.schema import DoorOnDemand, StoreOnDemand
 from tokimori.service.service import Service
 from tokimori.web.page import Page

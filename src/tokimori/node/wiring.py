@@ -45,13 +45,13 @@ from tokimori.ports.meter import UNMETERED
 from tokimori.ports.store import Store
 from tokimori.ports.work_source import WorkSource
 from tokimori.randomness import Randomness
-from tokimori.service.builds import Builds
-from tokimori.service.claim_place import MOST_WAITING, ClaimPlace
-from tokimori.service.finding_runs import parent_runs
-from tokimori.service.reboot import trigger_reboot
+from tokimori.service.claims.place import MOST_WAITING, ClaimPlace
+from tokimori.service.doors.reboot import trigger_reboot
 from tokimori.service.schema import StoreOnDemand, open_prepared
+from tokimori.service.search.runs import parent_runs
 from tokimori.service.secrets import Vault
 from tokimori.service.service import Service, service_on
+from tokimori.service.tasks.builds import Builds
 from tokimori.traces.spans import traced
 
 YOUNG = 10_000

@@ -16,8 +16,8 @@ from tokimori.model.job import Job
 from tokimori.model.words import check_text, check_word
 from tokimori.ports.documents import Documents as DocumentStore
 from tokimori.ports.store import Jobs
-from tokimori.service.arguments import CalendarArguments
 from tokimori.service.asking import all_jobs, retried
+from tokimori.service.definitions.arguments import CalendarArguments
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.given import day_of, many
 from tokimori.service.notified import NAMED

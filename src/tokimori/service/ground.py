@@ -12,7 +12,7 @@ from tokimori.ports.secrets import Cipher
 from tokimori.ports.store import Store
 from tokimori.service.asking import OF_A_PROGRAM, Bounds, known_job
 from tokimori.service.channels import Topics
-from tokimori.service.claim_place import ClaimPlace
+from tokimori.service.claims.place import ClaimPlace
 from tokimori.service.events.events import Events, events_of
 from tokimori.service.long_work import Aside
 from tokimori.service.operation import Inside

@@ -22,7 +22,7 @@ from tokimori.service.calendars import CALENDARS, read_days_off
 from tokimori.service.documents import Documents
 from tokimori.service.given import When, many, moment_of, zone_of
 from tokimori.service.ground import Caller, Ground
-from tokimori.service.job_reads import moments_of
+from tokimori.service.jobs.reads import moments_of
 from tokimori.service.operation import M, Part, operation
 from tokimori.service.sight import OPEN, Sight
 from tokimori.service.views.outside import list_of

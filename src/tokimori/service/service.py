@@ -16,26 +16,26 @@ from tokimori.service.asking import Bounds
 from tokimori.service.audit import Audit
 from tokimori.service.calendars import Calendars
 from tokimori.service.channels import Channels
-from tokimori.service.claim_place import ClaimPlace
-from tokimori.service.claims import Claims
+from tokimori.service.claims.claims import Claims
+from tokimori.service.claims.place import ClaimPlace
 from tokimori.service.events.events import Events
 from tokimori.service.expectations import Expectations
 from tokimori.service.given import check_author
 from tokimori.service.ground import Caller, Ground, ground_on
-from tokimori.service.jobs import Jobs
+from tokimori.service.jobs.jobs import Jobs
 from tokimori.service.nodes import Nodes
 from tokimori.service.operation import Inside, M, Operation, Part, operations_in
 from tokimori.service.queues import Queues
-from tokimori.service.runs import Runs
+from tokimori.service.runs.runs import Runs
 from tokimori.service.schedules import Schedules
 from tokimori.service.schema import StoreOnDemand
 from tokimori.service.secrets import Secrets
 from tokimori.service.semaphores import Semaphores
-from tokimori.service.set_work import work_on
-from tokimori.service.sets import Sets
+from tokimori.service.sets.sets import Sets
+from tokimori.service.sets.work import work_on
 from tokimori.service.store_care import StoreCare
 from tokimori.service.store_time import Now
-from tokimori.service.tasks import Tasks
+from tokimori.service.tasks.tasks import Tasks
 from tokimori.service.tokens import Tokens
 
 PARTS: Final[tuple[type[Part[Any]], ...]] = (

@@ -18,9 +18,9 @@ from tokimori.model.run import Run, Step
 from tokimori.model.transitions import ENDS
 from tokimori.ports.ends import EndedRun
 from tokimori.service.asking import MOST_LISTED, checked
-from tokimori.service.finding import JobOf, SeesRun
+from tokimori.service.definitions.steps import jobs_in
 from tokimori.service.reasons import HeldBy, Reason, Why
-from tokimori.service.steps import jobs_in
+from tokimori.service.search.jobs import JobOf, SeesRun
 
 Beside = Mapping[JobId, Definition]
 """What is written together with a job, perhaps before it."""

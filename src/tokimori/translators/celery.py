@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 from tokimori.schedules.zones import check_zone
-from tokimori.service.imports import Start
+from tokimori.service.definitions.imports import Start
 from tokimori.translators.call_arguments import Parameters, payload_of
 from tokimori.translators.cron_sets import Times, as_there, schedule_of
 from tokimori.translators.entries import (

@@ -11,7 +11,7 @@ from tokimori.config.value import MASK
 from tokimori.errors import InvalidFile, InvalidInput
 from tokimori.model.task import read_env
 from tokimori.schedules.cron_fields import WEEKDAY
-from tokimori.service.imports import Start
+from tokimori.service.definitions.imports import Start
 from tokimori.translators.cron_sets import ranges_of
 from tokimori.translators.entries import (
     AT_ONCE,

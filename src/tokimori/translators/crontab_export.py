@@ -15,7 +15,7 @@ from tokimori.model.target import Command
 from tokimori.schedules.cron import Cron, FieldTable
 from tokimori.schedules.fluent import Weekly
 from tokimori.schedules.schedule import Reboot
-from tokimori.service.definitions import fields_of
+from tokimori.service.definitions.definitions import fields_of
 from tokimori.translators.crontab import Crontab, CrontabDialect, read_crontab
 from tokimori.translators.entries import Moved
 

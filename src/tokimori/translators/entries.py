@@ -16,8 +16,8 @@ from tokimori.errors import InvalidFile, InvalidInput
 from tokimori.model.ids import check_new_job_id
 from tokimori.model.job import Definition, schedule_of
 from tokimori.model.sizes import MOST_REASON, check_sizes
-from tokimori.service.definitions import definition_from
-from tokimori.service.imports import Start
+from tokimori.service.definitions.definitions import definition_from
+from tokimori.service.definitions.imports import Start
 
 Row = Mapping[str, object]
 """A row of a table, by column."""

@@ -13,7 +13,7 @@ from tokimori.clock import Moment
 from tokimori.errors import Bug, InvalidFile, InvalidInput
 from tokimori.model.ids import JobId, check_new_job_id
 from tokimori.model.job import schedule_of
-from tokimori.service.definitions import definition_from, runs_remaining_in
+from tokimori.service.definitions.definitions import definition_from, runs_remaining_in
 
 
 class Hint(NamedTuple):

@@ -33,8 +33,8 @@ from tokimori.errors import InvalidFile, InvalidInput
 from tokimori.model.ids import JobId, check_new_job_id
 from tokimori.model.job import schedule_of
 from tokimori.model.words import check_word
-from tokimori.service.definitions import definition_from, runs_remaining_in
-from tokimori.service.resource_kinds import PARTS, Part, shown_state, state_of
+from tokimori.service.definitions.definitions import definition_from, runs_remaining_in
+from tokimori.service.sets.resource_kinds import PARTS, Part, shown_state, state_of
 from tokimori.translators.yaml_tree import Faults, Value, read_documents
 
 Format = Literal["toml", "yaml", "json"]

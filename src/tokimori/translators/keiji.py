@@ -13,7 +13,7 @@ from tokimori.errors import InvalidInput
 from tokimori.model.ids import check_new_job_id
 from tokimori.model.task import read_env
 from tokimori.schedules.fluent import every, parse_time, print_time
-from tokimori.service.imports import Start
+from tokimori.service.definitions.imports import Start
 from tokimori.translators.became import Became, cited, unknown
 from tokimori.translators.entries import (
     Entry,

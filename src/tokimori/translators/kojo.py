@@ -11,7 +11,7 @@ from tokimori.errors import InvalidFile, InvalidInput
 from tokimori.model.policies import retention_of
 from tokimori.schedules.cron import MACROS
 from tokimori.schedules.parse import parse_schedule
-from tokimori.service.imports import Start
+from tokimori.service.definitions.imports import Start
 from tokimori.translators.entries import (
     AT_ONCE,
     Entry,

@@ -21,7 +21,7 @@ from tokimori.schedules.cron import MACROS
 from tokimori.schedules.cron_fields import DAY, HOUR, MINUTE, MONTH, WEEKDAY, FieldKind
 from tokimori.schedules.schedule import Fold, Gap
 from tokimori.schedules.zones import check_zone
-from tokimori.service.imports import Start
+from tokimori.service.definitions.imports import Start
 from tokimori.translators.entries import AT_ONCE, Entry, LeftOut, Moved, Refused, Warnings
 from tokimori.translators.yaml_tree import Faults, Value, read_documents
 

@@ -18,7 +18,7 @@ from tokimori.errors import InvalidFile, InvalidInput
 from tokimori.model.job import Definition, schedule_of
 from tokimori.model.target import check_handler_name
 from tokimori.schedules.cron import Dialect, rewrite
-from tokimori.service.imports import Start
+from tokimori.service.definitions.imports import Start
 from tokimori.translators.became import Became, cited, unknown
 from tokimori.translators.entries import Entry, Moved, Row, Warnings, entries, moved, number_in, refusal, shown, text_in
 from tokimori.translators.store_urls import store_url

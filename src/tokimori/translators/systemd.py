@@ -15,7 +15,7 @@ from tokimori.clock import Moment
 from tokimori.errors import InvalidFile, InvalidInput, InvalidSchedule
 from tokimori.schedules.fluent import every
 from tokimori.schedules.parse import parse_schedule
-from tokimori.service.imports import Start
+from tokimori.service.definitions.imports import Start
 from tokimori.translators.entries import Entry, LeftOut, Warnings, entries, lasting, moved, told
 from tokimori.translators.on_calendar import ALLOWED as ON_CALENDAR
 from tokimori.translators.on_calendar import Calendar, read_calendar

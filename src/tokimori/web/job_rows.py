@@ -18,9 +18,9 @@ from tokimori.model.transitions import RunState
 from tokimori.schedules.explain import Explanation
 from tokimori.schedules.schedule import Schedule, next_moments
 from tokimori.schedules.sentence import sentence
-from tokimori.service.definitions import target_fields
-from tokimori.service.graph import how
-from tokimori.service.job_writer import schedule_for
+from tokimori.service.definitions.definitions import target_fields
+from tokimori.service.jobs.graph import how
+from tokimori.service.jobs.writer import schedule_for
 from tokimori.service.why.stops import stopped
 from tokimori.web.pictures import BARS, bars, median_of
 from tokimori.web.visit import Visit

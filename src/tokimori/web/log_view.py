@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from tokimori.clock import Moment
 from tokimori.model.run import Output
 from tokimori.schedules.zones import on_clocks
-from tokimori.service.outputs import timed_lines, unread
+from tokimori.service.tasks.outputs import timed_lines, unread
 from tokimori.web.ansi import Piece, read
 from tokimori.web.visit import Visit
 from tokimori.web.words import full_time

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from tokimori.model.cause import cause_in
 from tokimori.model.run import LONG, NEVER, Run, asked_by, asked_in_words, never_begun
 from tokimori.model.transitions import BEFORE_START, ENDS, RunState
-from tokimori.service.runs import RunSummary
+from tokimori.service.runs.runs import RunSummary
 from tokimori.web.visit import Visit
 from tokimori.web.words import Time, clock_time, lasted, short
 

@@ -23,7 +23,7 @@ from tokimori.errors import InvalidFile, InvalidInput, Refused
 from tokimori.model.build import Manifest, digest_of, env_file, frozen, pieces_of
 from tokimori.model.task import BuildRecord, check_build, check_dependencies
 from tokimori.schedules.parse import parse_schedule
-from tokimori.service.definitions import definition_from
+from tokimori.service.definitions.definitions import definition_from
 from tokimori.workspace.source import TaskSource, read_source
 
 LONGEST_LOCKING: Final = 300

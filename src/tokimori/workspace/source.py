@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from tokimori.errors import InvalidFile, InvalidInput, NotFound
 from tokimori.model.build import ENV, LARGEST, MAIN, MANIFEST, check_task_name
 from tokimori.model.task import env_files_of, read_env
-from tokimori.service.arguments import JobArguments
+from tokimori.service.definitions.arguments import JobArguments
 
 _BLOCK = re.compile(r"^# /// script[ \t]*\n((?:^#(?: .*)?\n)+?)^# ///[ \t]*$", re.MULTILINE)
 _ALLOWED: Final = "dependencies, requires-python, and below [tool.tokimori] schedule, description and terms of a job"

@@ -24,7 +24,7 @@ from tokimori.model.outcome import Failed, Outcome, Succeeded
 from tokimori.model.target import Command
 from tokimori.ports.store import Store
 from tokimori.ports.working import Claimed
-from tokimori.service.job_writer import schedule_for
+from tokimori.service.jobs.writer import schedule_for
 from tokimori.service.service import service_on
 
 HEALTHY = Health(status="ok", node_id="n", store_reachable=True, version="1.2.3")

@@ -12,7 +12,7 @@ from tokimori.model.expectation import ALARM_KIND, KIND, AlarmKind, decode_alarm
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.ports.store import Store
 from tokimori.service.expectations import Expectations
-from tokimori.service.job_writer import schedule_for
+from tokimori.service.jobs.writer import schedule_for
 
 
 async def walk(store: Store, worker: Worker, now: Moment) -> None:

@@ -18,7 +18,7 @@ from tokimori.model.run import Run, backfill_origin, scheduled_origin
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.copying import Kind
 from tokimori.ports.store import RunFilter, Store
-from tokimori.service import backfill
+from tokimori.service.jobs import backfill
 from tokimori.service.service import Service, service_on
 
 

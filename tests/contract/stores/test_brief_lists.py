@@ -13,7 +13,7 @@ from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.run import Details, Run, brief
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import OCCURRENCES, Most, RunFilter, Store
-from tokimori.service.ledger import pages_of_runs
+from tokimori.service.jobs.ledger import pages_of_runs
 from tokimori.stores.memory.store import MemoryStore
 
 BOUNDS = (None, 0, 3, 12, 10**6)

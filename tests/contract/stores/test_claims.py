@@ -9,11 +9,11 @@ from tokimori.errors import ClaimLost
 from tokimori.locks.program import Program
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import Store
-from tokimori.service.claim_place import ClaimPlace
-from tokimori.service.claims import Claims
+from tokimori.service.claims.claims import Claims
+from tokimori.service.claims.place import ClaimPlace
+from tokimori.service.claims.timekeeping import Timekeeper
 from tokimori.service.operation import Inside
 from tokimori.service.service import service_on
-from tokimori.service.timekeeping import Timekeeper
 from tokimori.testing.manual import VirtualClock
 
 

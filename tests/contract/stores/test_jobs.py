@@ -28,7 +28,7 @@ from tokimori.model.run import Skip, SkipReason
 from tokimori.model.target import Command
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter, Store
-from tokimori.service.finding import JobSearch, find_jobs
+from tokimori.service.search.jobs import JobSearch, find_jobs
 
 
 def paused(job: Job) -> Job:

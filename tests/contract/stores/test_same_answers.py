@@ -38,7 +38,7 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import Beat, StartedRun
 from tokimori.ports.store import RunFilter, Store
 from tokimori.ports.working import Claimed
-from tokimori.service.edits import Edit, edited, paused, resumed
+from tokimori.service.definitions.edits import Edit, edited, paused, resumed
 
 names = st.sampled_from(NAMES)
 outcomes: st.SearchStrategy[Outcome] = st.sampled_from(

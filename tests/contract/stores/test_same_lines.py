@@ -23,7 +23,7 @@ from tokimori.ports.nodes import Beat
 from tokimori.ports.semaphores import UnitWish
 from tokimori.ports.store import RunFilter
 from tokimori.ports.working import Claimed, Verdict
-from tokimori.service.edits import Edit, edited, paused, resumed
+from tokimori.service.definitions.edits import Edit, edited, paused, resumed
 
 names = st.sampled_from(NAMES)
 semaphores = st.sampled_from("st")

@@ -14,7 +14,7 @@ from tests.integration.cli.conftest import Program
 from tests.programs.forked import Started
 from tests.servers import mariadb, postgres, redis
 from tokimori.clock import SECOND
-from tokimori.service.set_turns import TURN_LASTS
+from tokimori.service.sets.turns import TURN_LASTS
 
 JOBS = 150
 

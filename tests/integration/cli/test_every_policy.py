@@ -17,8 +17,8 @@ from tokimori.api.server import HttpDoor
 from tokimori.client.client import open as open_client
 from tokimori.clock import SystemClock
 from tokimori.model.policies import Retry
-from tokimori.service.allowed import Allowed
-from tokimori.service.definitions import JobFields
+from tokimori.service.definitions.definitions import JobFields
+from tokimori.service.doors.allowed import Allowed
 from tokimori.service.service import service_on
 from tokimori.stores.open import open_store
 from tokimori.web.page import Page

@@ -18,7 +18,7 @@ from tokimori.foreign.kala.shapes import PREFIX
 from tokimori.locks.program import Program
 from tokimori.node.http_door import formats
 from tokimori.ports.store import Store
-from tokimori.service.claim_place import ClaimPlace
+from tokimori.service.claims.place import ClaimPlace
 from tokimori.service.service import Service, service_on
 
 if TYPE_CHECKING:

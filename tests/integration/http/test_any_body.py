@@ -26,7 +26,7 @@ from tokimori.api.claims import ClaimPaths
 from tokimori.clock import SystemClock
 from tokimori.model.sizes import MOST_DEPTH
 from tokimori.node.http_door import formats
-from tokimori.service.calls import offered
+from tokimori.service.doors.calls import offered
 from tokimori.stores.open import open_store
 
 EXAMPLES, ON_A_SERVER = 40, 2_000

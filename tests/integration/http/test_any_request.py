@@ -21,8 +21,8 @@ from tokimori.api.events import EventRoutes
 from tokimori.api.server import HttpDoor
 from tokimori.executors.http.callbacks import PATH as CALLBACKS
 from tokimori.locks.program import Program
-from tokimori.service.calls import offered
-from tokimori.service.claim_place import ClaimPlace
+from tokimori.service.claims.place import ClaimPlace
+from tokimori.service.doors.calls import offered
 from tokimori.service.service import Service
 from tokimori.web.page import Page
 

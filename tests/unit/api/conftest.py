@@ -11,7 +11,7 @@ from tests.unit.api.asgi import SECRET, Asker
 from tests.unit.service.world import World
 from tokimori.api.app import Health, create_app
 from tokimori.node.http_door import formats
-from tokimori.service.allowed import Allowed
+from tokimori.service.doors.allowed import Allowed
 
 compile_once()
 

@@ -17,7 +17,7 @@ from tokimori.cli.main import program
 from tokimori.clock import SystemClock
 from tokimori.formats.registry import FORMATS
 from tokimori.node.http_door import formats
-from tokimori.service.arguments import JobFilters, RunFilters
+from tokimori.service.definitions.arguments import JobFilters, RunFilters
 from tokimori.service.operation import members_in
 from tokimori.service.service import PARTS
 

@@ -8,8 +8,8 @@ from tests.unit.api.asgi import Asker
 from tests.unit.api.conftest import an_app
 from tests.unit.service.world import World
 from tokimori.locks.program import Program
-from tokimori.service.claim_place import ClaimPlace
-from tokimori.service.worker_arguments import MOST_SAID
+from tokimori.service.claims.place import ClaimPlace
+from tokimori.service.claims.worker_arguments import MOST_SAID
 
 CLAIMS = "/api/v2/claims"
 RUN = "01a1fe76-c901-7d5c-b9f7-4e869d9c8e52"

@@ -10,7 +10,7 @@ from tests.unit.api.conftest import HEALTHY
 from tests.unit.service.world import World
 from tokimori.api.acting import Acting
 from tokimori.api.app import create_app
-from tokimori.service.sessions import MOST_ENDED
+from tokimori.service.doors.sessions import MOST_ENDED
 from tokimori.web.page import Page
 
 HOST = ("host", "127.0.0.1:8000")

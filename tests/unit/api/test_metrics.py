@@ -8,8 +8,8 @@ from tokimori.metrics.metrics import Metrics
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter
-from tokimori.service.finding import MOST_PAGES
-from tokimori.service.permitted import permitted
+from tokimori.service.doors.permitted import permitted
+from tokimori.service.search.jobs import MOST_PAGES
 from tokimori.service.sight import Access
 
 
@@ -27,7 +27,7 @@ async def test_only_runs_within_a_scope_are_counted(world: World) -> None:
 
 async def test_large_runs_are_not_all_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand may have payloads of a megabyte each, and somebody asks every few seconds: all count, none is read."""
-    monkeypatch.setattr("tokimori.service.finding_runs.MOST_TEXT", 15)
+    monkeypatch.setattr("tokimori.service.search.runs.MOST_TEXT", 15)
     await world.service.jobs.add("large", noop=True)
     for _ in range(5):
         await world.service.jobs.trigger("large", payload="1234567890")

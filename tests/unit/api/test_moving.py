@@ -18,7 +18,7 @@ from tokimori.formats.systemd import SystemdRequest
 from tokimori.model.job import Definition, Job
 from tokimori.model.target import Command
 from tokimori.service.asking import MOST_LISTED
-from tokimori.service.imports import Imported
+from tokimori.service.definitions.imports import Imported
 from tokimori.service.service import Service
 from tokimori.translators.entries import Moved
 

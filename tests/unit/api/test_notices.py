@@ -19,9 +19,9 @@ from tokimori.model.access_token import Role, Scope
 from tokimori.model.document import Document
 from tokimori.model.expectation import Alarm, AlarmKind, encode_alarm
 from tokimori.model.outcome import Succeeded
-from tokimori.service.audited import audited
+from tokimori.service.doors.audited import audited
+from tokimori.service.doors.permitted import permitted
 from tokimori.service.events import notice_board
-from tokimori.service.permitted import permitted
 from tokimori.service.service import Service
 from tokimori.service.sight import Access, owner
 

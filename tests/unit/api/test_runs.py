@@ -138,7 +138,7 @@ async def test_the_runs_of_a_job_are_cancelled_some_at_a_time(
     door: Asker, job: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An answer says where the next request goes on; the last one that there are no more."""
-    monkeypatch.setattr("tokimori.service.requesting.MOST_CANCELLED", 2)
+    monkeypatch.setattr("tokimori.service.jobs.requesting.MOST_CANCELLED", 2)
     for _ in range(3):
         await door.post(RUNS, {"job_id": job})
     first = (await door.post(f"/api/v2/jobs/{job}/cancel", {"reason": "no more"})).json

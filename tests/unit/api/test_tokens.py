@@ -20,7 +20,7 @@ from tokimori.clock import format_moment
 from tokimori.foreign.kala.routes import kala_routes
 from tokimori.foreign.kala.shapes import PREFIX
 from tokimori.node.http_door import formats
-from tokimori.service.allowed import NOTHING_SAID, Allowed
+from tokimori.service.doors.allowed import NOTHING_SAID, Allowed
 from tokimori.web.page import Page
 
 KIND = {"type_code": "a", "worker_uri": "X", "worker_method": "y", "cron_definition": "0 3 * * *"}

@@ -9,7 +9,7 @@ import pytest
 from tokimori.apps.app import App
 from tokimori.apps.loading import load_app
 from tokimori.errors import InvalidInput
-from tokimori.service.arguments import PlainRequest
+from tokimori.service.definitions.arguments import PlainRequest
 
 
 def test_a_function_is_declared_as_a_job() -> None:

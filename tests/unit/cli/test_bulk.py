@@ -5,7 +5,7 @@ import pytest
 from tests.unit.cli.conftest import Called
 from tokimori.cli.bulk import is_pattern
 from tokimori.errors import StoreUnavailable
-from tokimori.service.jobs import Jobs
+from tokimori.service.jobs.jobs import Jobs
 
 
 def states(called: Called) -> dict[str, str]:

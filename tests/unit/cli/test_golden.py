@@ -14,7 +14,7 @@ import pytest
 from rich.cells import cell_len
 
 from tests.unit.examples import NEW_YEAR
-from tests.unit.service.test_tasks import build
+from tests.unit.service.tasks.test_tasks import build
 from tests.unit.service.world import SetClock, World
 from tokimori import clock
 from tokimori.cli import session
@@ -26,8 +26,8 @@ from tokimori.config.contexts import Context, Contexts, write_contexts
 from tokimori.engine.overdue import Overdue
 from tokimori.model.ids import NodeId
 from tokimori.model.outcome import Failed, Succeeded
-from tokimori.service.audited import audited
-from tokimori.service.job_writer import schedule_for
+from tokimori.service.doors.audited import audited
+from tokimori.service.jobs.writer import schedule_for
 from tokimori.service.notified import id_of, notifier_fields
 
 FOLDER = Path(__file__).with_name("golden")

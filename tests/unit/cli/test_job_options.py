@@ -9,7 +9,7 @@ from tokimori.cli.job_options import _NOTIFIER, fields_given, job_options
 from tokimori.model.job_fields import OF_RETRY
 from tokimori.model.notifier import Notifier
 from tokimori.model.policies import Retry
-from tokimori.service.definitions import JobFields, definition_from
+from tokimori.service.definitions.definitions import JobFields, definition_from
 
 
 def given(*line: str) -> dict[str, object]:

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.unit.cli.conftest import Called
-from tokimori.service.jobs import Jobs
-from tokimori.service.ledger import Verified
+from tokimori.service.jobs.jobs import Jobs
+from tokimori.service.jobs.ledger import Verified
 from tokimori.service.operation import Inside
 
 

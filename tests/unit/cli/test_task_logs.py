@@ -10,7 +10,7 @@ from tokimori.model.build import digest_of
 from tokimori.model.job import JobState
 from tokimori.model.task import BuildRecord, TaskRecord
 from tokimori.model.transitions import RunState
-from tokimori.service.tasks import TaskDetails, TaskState
+from tokimori.service.tasks.tasks import TaskDetails, TaskState
 
 DIGEST = digest_of(b"")
 FIELDS = [

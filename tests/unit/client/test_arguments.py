@@ -14,15 +14,15 @@ from tokimori.errors import InvalidInput
 from tokimori.model.calendar import Calendar
 from tokimori.model.dependents import Parent
 from tokimori.model.policies import Retry
-from tokimori.service.arguments import (
+from tokimori.service.definitions.arguments import (
     CalendarArguments,
     JobArguments,
     ParentArguments,
     RequestArguments,
     RetryArguments,
 )
-from tokimori.service.definitions import JobFields
-from tokimori.service.requests import Request
+from tokimori.service.definitions.definitions import JobFields
+from tokimori.service.definitions.requests import Request
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from tokimori.client.client import open as open_client
 from tokimori.errors import InvalidInput
 from tokimori.model.transitions import RunState
 from tokimori.schedules.fluent import every, on
-from tokimori.service.arguments import JobArguments, NotifierArguments, RetryArguments
-from tokimori.service.definitions import LENGTHS
+from tokimori.service.definitions.arguments import JobArguments, NotifierArguments, RetryArguments
+from tokimori.service.definitions.definitions import LENGTHS
 from tokimori.service.given import Span
 
 

@@ -18,8 +18,14 @@ from tokimori.client.client import open as open_client
 from tokimori.clock import parse_moment
 from tokimori.errors import InvalidInput, TokimoriError
 from tokimori.ports.store import RunFilter
-from tokimori.service.arguments import CalendarArguments, JobArguments, JobFilters, RequestArguments, RunFilters
-from tokimori.service.definitions import definition_from
+from tokimori.service.definitions.arguments import (
+    CalendarArguments,
+    JobArguments,
+    JobFilters,
+    RequestArguments,
+    RunFilters,
+)
+from tokimori.service.definitions.definitions import definition_from
 from tokimori.service.operation import members_in
 from tokimori.service.service import PARTS as ALL_PARTS
 

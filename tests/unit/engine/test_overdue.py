@@ -20,7 +20,7 @@ from tokimori.model.outcome import Failed, Outcome, Succeeded
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS
 from tokimori.ports.store import RunFilter
-from tokimori.service.job_writer import schedule_for
+from tokimori.service.jobs.writer import schedule_for
 
 NODE = NodeId("node")
 

@@ -7,7 +7,7 @@ import pytest
 from tokimori.clock import parse_moment
 from tokimori.errors import InvalidInput
 from tokimori.foreign.kala.stored_jobs import KeptJob, from_go, kept_job, parents_of
-from tokimori.service.definitions import fields_of
+from tokimori.service.definitions.definitions import fields_of
 
 NOW = parse_moment("2026-06-01T00:00:00Z")
 JOB: dict[str, Any] = {

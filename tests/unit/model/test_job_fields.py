@@ -25,8 +25,8 @@ from tokimori.model.job_fields import FIELDS, LONGEST, JobField
 from tokimori.model.notifier import DEFAULT_SUBJECT, Notifier
 from tokimori.model.policies import Retry
 from tokimori.model.target import METHODS
-from tokimori.service.arguments import RetryArguments
-from tokimori.service.definitions import JobFields
+from tokimori.service.definitions.arguments import RetryArguments
+from tokimori.service.definitions.definitions import JobFields
 
 KINDS: Mapping[str, Any] = {"": JobFields, "retry.": Retry, "notifier.": Notifier}
 BOUNDED = {path: each for path, each in FIELDS.items() if each.most is not None}

@@ -5,7 +5,7 @@ from tokimori.clock import MINUTE
 from tokimori.model.outcome import Outcome, Succeeded
 from tokimori.model.transitions import RunState
 from tokimori.ports.executor import AttemptTask
-from tokimori.service.definitions import fields_of
+from tokimori.service.definitions.definitions import fields_of
 from tokimori.testing.manual import ManualNode
 
 BOUND = 200 * MINUTE

@@ -18,7 +18,7 @@ from tokimori.model.transitions import RunState
 from tokimori.node.stopping import Phase
 from tokimori.ports.executor import Signal, StopReason
 from tokimori.ports.nodes import NodeRecord, Pulse
-from tokimori.service.audited import audited
+from tokimori.service.doors.audited import audited
 from tokimori.service.service import Service, service_on
 
 
@@ -411,7 +411,7 @@ async def test_all_runs_of_a_job_are_restarted_or_cancelled() -> None:
 
 async def test_many_runs_of_a_job_are_cancelled_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """One request cancels a bounded number, and says where the next one goes on; runs of others are left alone."""
-    monkeypatch.setattr("tokimori.service.requesting.MOST_CANCELLED", 2)
+    monkeypatch.setattr("tokimori.service.jobs.requesting.MOST_CANCELLED", 2)
     world = World()
     job = await world.add(schedule=None)
     await world.trigger(job, 5)

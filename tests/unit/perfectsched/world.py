@@ -13,7 +13,7 @@ from tokimori.clock import SECOND, Clock, parse_moment
 from tokimori.locks.program import Program
 from tokimori.perfectsched import Config, ScheduleCollection
 from tokimori.ports.store import Store
-from tokimori.service.claim_place import ClaimPlace
+from tokimori.service.claims.place import ClaimPlace
 from tokimori.testing.manual import VirtualClock
 
 T = TypeVar("T")

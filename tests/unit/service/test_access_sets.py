@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from tests.unit.service.test_permitted import acting
+from tests.unit.service.doors.test_permitted import acting
 from tests.unit.service.world import World
 from tokimori.errors import Forbidden, NotFound
 from tokimori.model.access_token import Role, Scope
-from tokimori.service.definitions import definition_from
+from tokimori.service.definitions.definitions import definition_from
 
 CI, QUEUE = Scope(jobs=("ci-",)), Scope(queues=("q",))
 NOOP: Any = {"noop": True, "queue": "q"}

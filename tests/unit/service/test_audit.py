@@ -16,9 +16,9 @@ from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import Job
 from tokimori.model.run import Run
 from tokimori.service.audit import Audit, record
-from tokimori.service.audited import audited
+from tokimori.service.doors.audited import audited
+from tokimori.service.doors.permitted import permitted
 from tokimori.service.operation import Inside
-from tokimori.service.permitted import permitted
 from tokimori.service.service import table
 from tokimori.service.sight import Access
 

@@ -12,8 +12,8 @@ from tokimori.model.access_token import Role, Scope
 from tokimori.model.job import JobState
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.transitions import RunState
-from tokimori.service.audited import audited
-from tokimori.service.permitted import permitted
+from tokimori.service.doors.audited import audited
+from tokimori.service.doors.permitted import permitted
 from tokimori.service.sight import Access
 
 

@@ -12,7 +12,7 @@ from tokimori.errors import AlreadyExists, InvalidInput, InvalidSchedule, NotFou
 from tokimori.model.calendar import Calendar, encode_calendar
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import SkipReason
-from tokimori.service.arguments import CalendarArguments
+from tokimori.service.definitions.arguments import CalendarArguments
 
 WEEKEND: CalendarArguments = {"weekdays": ["sat", "sun"], "dates": ["2030-01-01"]}
 

@@ -9,8 +9,8 @@ from tokimori.clock import SECOND
 from tokimori.errors import Forbidden, InvalidInput, NotFound, Refused
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.expectation import Alarm, AlarmKind
+from tokimori.service.doors.permitted import permitted
 from tokimori.service.expectations import MOST_LOG
-from tokimori.service.permitted import permitted
 from tokimori.service.sight import Access
 
 

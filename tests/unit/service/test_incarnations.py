@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from tests.unit.service.test_tasks import build
+from tests.unit.service.tasks.test_tasks import build
 from tests.unit.service.world import World
 from tokimori.errors import Forbidden, NotFound
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.audit import KIND, decode_entry
 from tokimori.model.outcome import Failed
 from tokimori.model.run import Run
-from tokimori.service.arguments import RunFilters
-from tokimori.service.audited import audited
-from tokimori.service.permitted import permitted
+from tokimori.service.definitions.arguments import RunFilters
+from tokimori.service.doors.audited import audited
+from tokimori.service.doors.permitted import permitted
 from tokimori.service.service import Service
 from tokimori.service.sight import Access
 

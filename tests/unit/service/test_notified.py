@@ -7,9 +7,9 @@ from tokimori.errors import Conflict, InvalidInput, NotFound, Refused
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.notifier import NotifyOn
 from tokimori.model.notifying import KIND, SUCCESSES
-from tokimori.service.definitions import definition_from, fields_of
+from tokimori.service.definitions.definitions import definition_from, fields_of
+from tokimori.service.doors.permitted import permitted
 from tokimori.service.notified import id_of, notifier_fields, trial_payload
-from tokimori.service.permitted import permitted
 from tokimori.service.sight import Access
 
 HOOK = {"url": "https://example.org/hook"}

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.unit.service.world import World
-from tokimori.service.audited import audited
-from tokimori.service.jobs import Jobs
+from tokimori.service.doors.audited import audited
+from tokimori.service.jobs.jobs import Jobs
 from tokimori.service.operation import Member, Operation, members_in, through
 from tokimori.service.service import PARTS, table
 

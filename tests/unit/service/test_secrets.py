@@ -11,9 +11,9 @@ from tests.unit.service.world import World
 from tokimori.config.secrets import Keyring
 from tokimori.errors import Forbidden, InvalidInput, NotFound, Refused
 from tokimori.model.access_token import Role, Scope
-from tokimori.service.audited import audited
+from tokimori.service.doors.audited import audited
+from tokimori.service.doors.permitted import permitted
 from tokimori.service.operation import Inside, members_in
-from tokimori.service.permitted import permitted
 from tokimori.service.secrets import Secrets, Vault
 from tokimori.service.service import Service, service_on
 from tokimori.service.sight import Access

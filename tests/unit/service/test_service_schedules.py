@@ -10,7 +10,7 @@ from tokimori.clock import DAY, SECOND, format_moment
 from tokimori.errors import InvalidInput, InvalidSchedule
 from tokimori.model.job import Job
 from tokimori.schedules.schedule import Fold, Gap, Schedule
-from tokimori.service.job_writer import schedule_for
+from tokimori.service.jobs.writer import schedule_for
 from tokimori.service.views.schedules import ExplanationView
 
 
@@ -109,7 +109,7 @@ async def test_what_comes_next_of_all_is_reckoned_aside(world: World, monkeypatc
         threads.add(threading.get_ident())
         return schedule_for(job)
 
-    monkeypatch.setattr("tokimori.service.job_reads.schedule_for", reckoned)
+    monkeypatch.setattr("tokimori.service.jobs.reads.schedule_for", reckoned)
     assert len(await world.service.schedules.upcoming(2)) == 2
     assert threads
     assert threading.get_ident() not in threads

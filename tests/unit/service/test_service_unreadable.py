@@ -10,7 +10,7 @@ from tests.unit.service.world import ON_DEMAND, World
 from tokimori.errors import Refused
 from tokimori.model.encoding import stored_definition
 from tokimori.model.target import Unreadable
-from tokimori.service.reboot import trigger_reboot
+from tokimori.service.doors.reboot import trigger_reboot
 from tokimori.service.service import Service
 from tokimori.service.views.jobs import JobView
 

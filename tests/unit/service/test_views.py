@@ -20,9 +20,9 @@ from tokimori.schedules.business_days import Shift
 from tokimori.schedules.days_off import parse_days_off
 from tokimori.schedules.explain import explain
 from tokimori.schedules.schedule import Fold, Gap
-from tokimori.service.definitions import JobFields, definition_from
-from tokimori.service.edits import new_job
-from tokimori.service.runs import RunDetails
+from tokimori.service.definitions.definitions import JobFields, definition_from
+from tokimori.service.definitions.edits import new_job
+from tokimori.service.runs.runs import RunDetails
 from tokimori.service.views.errors import error_view
 from tokimori.service.views.jobs import JobView, SkipView
 from tokimori.service.views.nodes import NodeView

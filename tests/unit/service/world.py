@@ -20,8 +20,8 @@ from tokimori.model.target import Noop
 from tokimori.ports.nodes import NodeRecord, NodeState
 from tokimori.ports.semaphores import Grant, UnitWish
 from tokimori.ports.working import Claim, Claimed
-from tokimori.service.claim_place import ClaimPlace
-from tokimori.service.definitions import definition_from, fields_of
+from tokimori.service.claims.place import ClaimPlace
+from tokimori.service.definitions.definitions import definition_from, fields_of
 from tokimori.service.service import service_on
 from tokimori.stores.memory.store import MemoryStore
 

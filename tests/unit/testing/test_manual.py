@@ -8,7 +8,7 @@ from tokimori.model.outcome import Failed, Outcome, Succeeded
 from tokimori.model.policies import Retry
 from tokimori.model.transitions import RunState
 from tokimori.ports.executor import AttemptTask
-from tokimori.service.definitions import fields_of
+from tokimori.service.definitions.definitions import fields_of
 from tokimori.testing.manual import NEW_YEAR, ManualNode
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from tokimori.service.definitions import fields_of
+from tokimori.service.definitions.definitions import fields_of
 from tokimori.translators.entries import Entry, LeftOut, Moved, Refused
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tokimori.errors import InvalidInput
 from tokimori.model.ids import JobId
-from tokimori.service.definitions import JobFields
+from tokimori.service.definitions.definitions import JobFields
 from tokimori.translators.job_document import HINTS, changes, document, marked, read_document, unmarked
 
 FIELDS = {

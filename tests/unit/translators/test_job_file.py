@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict
 
 from tests.laws import examples
-from tests.unit.service.test_definitions import definitions
+from tests.unit.service.definitions.test_definitions import definitions
 from tests.unit.service.world import World
 from tokimori.errors import InvalidFile
 from tokimori.model.job import Definition
 from tokimori.model.words import DOTS
-from tokimori.service.definitions import fields_of, job_fields_of
-from tokimori.service.set_work import changes_in
+from tokimori.service.definitions.definitions import fields_of, job_fields_of
+from tokimori.service.sets.work import changes_in
 from tokimori.translators.job_document import write_toml
 from tokimori.translators.job_file import format_of, read_job_file
 

@@ -12,7 +12,7 @@ from tokimori.model.policies import Misfire, Overlap, Retry
 from tokimori.model.target import Command
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Fold, Gap, next_moments
-from tokimori.service.imports import Start
+from tokimori.service.definitions.imports import Start
 from tokimori.translators.entries import AT_ONCE, Entry, LeftOut, Moved, Refused
 from tokimori.translators.kubernetes import read_manifest, read_schedule
 

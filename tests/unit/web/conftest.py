@@ -11,7 +11,7 @@ import pytest
 from tests.programs.compiled import compile_once
 from tests.unit.api.asgi import SECRET, Answer, Asker
 from tests.unit.examples import NEW_YEAR
-from tests.unit.service.test_tasks import build
+from tests.unit.service.tasks.test_tasks import build
 from tests.unit.service.world import World
 from tokimori.api.acting import Acting
 from tokimori.api.app import Health, create_app

@@ -7,7 +7,7 @@ from tests.unit.api.asgi import Answer
 from tests.unit.service.world import World
 from tests.unit.web.conftest import EVIL, Elements, Tab, add, elements
 from tokimori.errors import InvalidInput
-from tokimori.service.definitions import job_fields_of
+from tokimori.service.definitions.definitions import job_fields_of
 from tokimori.web.job_form import fields_in, texts_of
 
 HERE = (("content-type", "application/x-www-form-urlencoded"), ("origin", "http://localhost"))

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.unit.service.test_tasks import build
+from tests.unit.service.tasks.test_tasks import build
 from tests.unit.service.world import World
 from tests.unit.web.conftest import EVIL, NAMED, Tab, add, elements, fill_nouns
 from tokimori.model.outcome import Failed

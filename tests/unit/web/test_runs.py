@@ -10,7 +10,7 @@ from tokimori.model.access_token import Role
 from tokimori.model.outcome import Failed, Hold, RetryIn, Succeeded
 from tokimori.model.policies import Approval, Approver
 from tokimori.model.run import Output
-from tokimori.service import runs
+from tokimori.service.runs import runs
 from tokimori.web.screens import runs as screen
 
 
@@ -217,8 +217,8 @@ async def test_a_search_for_a_text_goes_on_to_older_runs(
     world: World, tab: Tab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It says in how many runs it has looked, and where to go on."""
-    monkeypatch.setattr("tokimori.service.finding_runs.PAGE", 2)
-    monkeypatch.setattr("tokimori.service.finding_runs.MOST_SEARCHED", 4)
+    monkeypatch.setattr("tokimori.service.search.runs.PAGE", 2)
+    monkeypatch.setattr("tokimori.service.search.runs.MOST_SEARCHED", 4)
     await add(world)
     first = await world.trigger("hello")
     await world.service.runs.cancel(first.id, "a needle")
@@ -234,8 +234,8 @@ async def test_a_rare_cause_is_looked_for_in_so_many_runs(
     world: World, tab: Tab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page looks at a bounded number, says at how many, and leads to the older ones."""
-    monkeypatch.setattr("tokimori.service.finding_runs.PAGE", 2)
-    monkeypatch.setattr("tokimori.service.finding_runs.MOST_LOOKED_AT", 2)
+    monkeypatch.setattr("tokimori.service.search.runs.PAGE", 2)
+    monkeypatch.setattr("tokimori.service.search.runs.MOST_LOOKED_AT", 2)
     await add(world)
     rare = await world.trigger("hello")
     await world.work(Failed(error="rare"))

@@ -25,7 +25,7 @@ from tokimori.model.retention import DailyCount
 from tokimori.model.run import Run
 from tokimori.model.target import Command, Http
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.service.definitions import target_fields
+from tokimori.service.definitions.definitions import target_fields
 
 STOPPED = frozenset({JobState.PAUSED, JobState.PARKED})
 """The states in which Kala calls a job disabled."""

@@ -21,8 +21,8 @@ from tokimori.model.job import Job, JobState
 from tokimori.model.retention import DailyCount
 from tokimori.model.run import Run
 from tokimori.service.asking import MOST_LISTED
-from tokimori.service.deleting import CONFIRMED
-from tokimori.service.finding import every_job
+from tokimori.service.jobs.deleting import CONFIRMED
+from tokimori.service.search.jobs import every_job
 from tokimori.service.service import Service
 
 log = logging.getLogger(__name__)

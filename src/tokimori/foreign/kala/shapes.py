@@ -15,7 +15,7 @@ from tokimori.clock import DAY, SECOND, Moment
 from tokimori.errors import InvalidSchedule
 from tokimori.schedules.duration import Duration, parse_duration
 from tokimori.schedules.stamp import parse_stamp
-from tokimori.service.definitions import MOST_RUNS
+from tokimori.service.definitions.definitions import MOST_RUNS
 
 PREFIX = "/api/v1/"
 """Where the API is."""

@@ -18,7 +18,7 @@ from tokimori.model.encoding import invalid_json
 from tokimori.model.job import Definition
 from tokimori.model.sizes import check_depth
 from tokimori.model.words import LONGEST_WORD, json_fault
-from tokimori.service.definitions import definition_from
+from tokimori.service.definitions.definitions import definition_from
 
 
 def filled(field: str, text: str, told: JobRequest, job_id: str) -> str:

@@ -18,7 +18,7 @@ from tokimori.model.job import Job
 from tokimori.ports.ends import LATEST, EndPlace
 from tokimori.service.events.position import Position, position_at
 from tokimori.service.events.tail import JUMP, Tail, Told, Told_co
-from tokimori.service.finding import JobOf
+from tokimori.service.search.jobs import JobOf
 from tokimori.service.store_time import Now
 
 log = logging.getLogger(__name__)

@@ -17,9 +17,9 @@ from tokimori.model.run import SkipReason
 from tokimori.model.statistics import Sizes
 from tokimori.model.target import Unreadable
 from tokimori.model.transitions import RunState
-from tokimori.service.definitions import JobFields, target_fields
-from tokimori.service.finding import Paged
+from tokimori.service.definitions.definitions import JobFields, target_fields
 from tokimori.service.reasons import Reason
+from tokimori.service.search.jobs import Paged
 from tokimori.service.views.outside import Length, Outside, Sources
 from tokimori.service.views.queues import PauseView
 from tokimori.service.views.runs import RunView

@@ -14,9 +14,9 @@ from tokimori.model.dependents import On
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.run import Run, Step, short_id, shown_due
 from tokimori.model.transitions import RunState
-from tokimori.service.finding import Paged
+from tokimori.service.definitions.requests import Became
 from tokimori.service.reasons import Reason, waits_for
-from tokimori.service.requests import Became
+from tokimori.service.search.jobs import Paged
 from tokimori.service.views.outside import Length, Outside, Sources, maybe
 
 _OF_AN_ATTEMPT = ("number", "outcome", "node_id", "pid", "started", "ended", "exit_code", "signal", "error")

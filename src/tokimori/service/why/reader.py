@@ -26,9 +26,9 @@ from tokimori.ports.planning import Pausing
 from tokimori.ports.pruning import Pruning
 from tokimori.ports.semaphores import Permit, Semaphore, SemaphoreTable
 from tokimori.ports.store import Jobs, RunFilter, Runs
-from tokimori.service.finding_runs import parent_runs
 from tokimori.service.nodes import nodes_of
 from tokimori.service.reasons import HeldBy
+from tokimori.service.search.runs import parent_runs
 from tokimori.service.why.reading import Units, WhyReading
 from tokimori.service.why.run import NAMED
 

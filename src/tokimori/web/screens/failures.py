@@ -12,8 +12,8 @@ from tokimori.model.cause import ID, last_line
 from tokimori.model.ids import JobId
 from tokimori.model.mute import Mute
 from tokimori.service.asking import MOST_LISTED
-from tokimori.service.failures import FailureCause
-from tokimori.service.mutes import USUAL
+from tokimori.service.runs.failures import FailureCause
+from tokimori.service.runs.mutes import USUAL
 from tokimori.service.service import Service
 from tokimori.web.addresses import address, path
 from tokimori.web.doing import MOST_CHOSEN

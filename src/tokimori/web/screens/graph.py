@@ -13,8 +13,8 @@ from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.service.family_reading import MOST_RUNS, FamilyMember
-from tokimori.service.graph import around, how
+from tokimori.service.jobs.graph import around, how
+from tokimori.service.runs.family_reading import MOST_RUNS, FamilyMember
 from tokimori.web.addresses import path
 from tokimori.web.families import Node, families, layers, picture
 from tokimori.web.filters import words

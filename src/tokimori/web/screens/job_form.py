@@ -9,8 +9,8 @@ from msgspec import DecodeError, json
 from tokimori.errors import Bug, InvalidInput, Outdated, TokimoriError
 from tokimori.model.job import Job
 from tokimori.model.job_fields import FIELDS
-from tokimori.service.definitions import check_readable, definition_from, job_fields_of
-from tokimori.service.edits import tag_of
+from tokimori.service.definitions.definitions import check_readable, definition_from, job_fields_of
+from tokimori.service.definitions.edits import tag_of
 from tokimori.web.addresses import path
 from tokimori.web.job_form import Texts, diff, fields_in, place_of, sections, texts_of
 from tokimori.web.job_rows import Preview, preview, unread

@@ -14,7 +14,7 @@ from tokimori.model.job import Job, JobState
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.schedules.schedule import next_moments
-from tokimori.service.job_writer import schedule_for
+from tokimori.service.jobs.writer import schedule_for
 from tokimori.web import plan
 from tokimori.web.addresses import address, path
 from tokimori.web.filters import chips, typed, words

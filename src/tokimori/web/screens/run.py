@@ -13,7 +13,7 @@ from tokimori.model.parents import ParentRun
 from tokimori.model.run import Run, asked_by, parents_of, shown_due
 from tokimori.model.statistics import cost
 from tokimori.model.transitions import BEFORE_START, ENDS, STANDING_STILL, RunState
-from tokimori.service.runs import AttemptDetails, RunDetails
+from tokimori.service.runs.runs import AttemptDetails, RunDetails
 from tokimori.web.addresses import path
 from tokimori.web.log_view import log_view
 from tokimori.web.pictures import Lane, Span, waterfall

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from tokimori.model.transitions import RunState
-from tokimori.service.run_family import BY_HAND, all_cancelled
+from tokimori.service.runs.family import BY_HAND, all_cancelled
 from tokimori.service.service import Service
 from tokimori.web.addresses import path
 from tokimori.web.filters import chips, typed

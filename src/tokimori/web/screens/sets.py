@@ -6,7 +6,7 @@ from typing import Final
 from tokimori.model.job import set_of
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.service import Service
-from tokimori.service.set_turns import SetState
+from tokimori.service.sets.turns import SetState
 from tokimori.web.addresses import path
 from tokimori.web.nouns import (
     MOST_ASKED,

@@ -6,7 +6,7 @@ from typing import Final
 from tokimori.errors import NotFound
 from tokimori.model.cause import ANSI
 from tokimori.service.service import Service
-from tokimori.service.tasks import TaskDetails
+from tokimori.service.tasks.tasks import TaskDetails
 from tokimori.web.addresses import path
 from tokimori.web.nouns import (
     Cell,

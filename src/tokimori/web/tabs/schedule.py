@@ -18,8 +18,8 @@ from tokimori.model.transitions import RunState
 from tokimori.schedules.counting import count_until, jumps
 from tokimori.schedules.schedule import Schedule
 from tokimori.schedules.zones import on_clocks, zone_info
-from tokimori.service.graph import tree
-from tokimori.service.job_writer import schedule_for
+from tokimori.service.jobs.graph import tree
+from tokimori.service.jobs.writer import schedule_for
 from tokimori.web.job_rows import Preview, after, preview, unread
 from tokimori.web.visit import Visit
 

@@ -9,10 +9,10 @@ from tokimori.errors import StoreUnavailable
 from tokimori.model.ids import NodeId, PermitId
 from tokimori.ports.nodes import Beat
 from tokimori.ports.semaphores import UnitWish
+from tokimori.service.definitions.imports import Start
 from tokimori.service.doctor.finding import Finding, Level
 from tokimori.service.doctor.reader import LISTEN, DoctorReader
 from tokimori.service.doctor.rules import findings
-from tokimori.service.imports import Start
 from tokimori.service.notified import id_of, notifier_fields
 from tokimori.service.schema import prepare_schema
 

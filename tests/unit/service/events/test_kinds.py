@@ -9,10 +9,10 @@ from tests.unit.turns import turns_of_others
 from tokimori.errors import Forbidden, InvalidInput
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.outcome import Succeeded
-from tokimori.service.audited import audited
+from tokimori.service.doors.audited import audited
+from tokimori.service.doors.permitted import permitted
 from tokimori.service.events import feed
 from tokimori.service.events.position import position_from
-from tokimori.service.permitted import permitted
 from tokimori.service.service import Service
 from tokimori.service.sight import Access
 

@@ -1,0 +1,1 @@
+"""Claims of workers outside of nodes."""

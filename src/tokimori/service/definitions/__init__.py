@@ -1,0 +1,1 @@
+"""Definitions of jobs and requests as texts and values: checks and conversions. Pure."""

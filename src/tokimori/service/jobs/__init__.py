@@ -1,0 +1,1 @@
+"""Jobs: they are added, read, triggered, edited and deleted."""

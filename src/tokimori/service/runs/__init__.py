@@ -1,0 +1,1 @@
+"""Runs: they are read, cancelled, repeated and approved, alone and as families."""

@@ -1,0 +1,1 @@
+"""Search for jobs and runs by filters."""

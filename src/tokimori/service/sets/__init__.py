@@ -1,0 +1,1 @@
+"""Sets: jobs and resources that files and apps declare together."""

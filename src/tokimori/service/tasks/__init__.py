@@ -1,0 +1,1 @@
+"""Tasks: jobs that run builds of code."""
