@@ -27,8 +27,8 @@ from tokimori.model.run import manual_origin
 from tokimori.ports.store import Store
 from tokimori.randomness import Randomness
 from tokimori.service.definitions.requests import read_request, requested_run
-from tokimori.service.views.jobs import JobView
-from tokimori.service.views.runs import RunView
+from tokimori.service.views.jobs import Job as JobView
+from tokimori.service.views.runs import Run
 from tokimori.stores.open import open_store
 
 CLOCK, RANDOM = SystemClock(), Randomness()
@@ -56,7 +56,7 @@ def creates_runs(store: Store, example: Job) -> Create:
     """Its job is read; a run at the moment that the body of the first request says, and an entry of the log."""
     request = read_request(None, None, {"at": "2099-01-01T00:00:00Z"})
     wanted = requested_run(example, request, _run_id(), CLOCK.now(), None)
-    answered, entry = json.encode(RunView.made(wanted)), _entry("ask", {"run": wanted.id, "became": "made"})
+    answered, entry = json.encode(Run.made(wanted)), _entry("ask", {"run": wanted.id, "became": "made"})
 
     async def create(request: Request) -> Response:
         body = json.decode(await request.body())

@@ -11,7 +11,7 @@ from tests.cluster.fleet import Fleet
 from tests.servers import mariadb, postgres, redis
 from tokimori.client.client import Client
 from tokimori.model.transitions import RunState
-from tokimori.service.views.runs import RunView
+from tokimori.service.views.runs import Run
 
 GRACE = 2.0
 STUBBORN = """
@@ -105,7 +105,7 @@ def gone(fleet: Fleet) -> float:
     return time.monotonic()
 
 
-def states(client: Client, state: RunState, count: int) -> Sequence[RunView]:
+def states(client: Client, state: RunState, count: int) -> Sequence[Run]:
     """So many runs, once they are in this state."""
     end = time.monotonic() + PATIENCE
     while len(runs := client.runs.list(state=state).runs) < count:

@@ -17,7 +17,7 @@ from tests.cluster.shifted_node import JUMP, JUMPED
 from tests.programs.forked import BARE
 from tests.servers import mariadb, postgres, redis
 from tests.servers.wrong_clock import WrongClock
-from tokimori.service.views.runs import RunView
+from tokimori.service.views.runs import Run
 
 DAY = 24 * 3600
 JOBS = {
@@ -83,7 +83,7 @@ def until(holds: Callable[[], object], patience: float) -> float:
     return time.monotonic() - began
 
 
-def runs_of(client: tokimori.Client, name: str, most: int) -> Sequence[RunView]:
+def runs_of(client: tokimori.Client, name: str, most: int) -> Sequence[Run]:
     """The newest runs of the job."""
     return client.runs.list(job_id=name, limit=most).runs
 

@@ -11,7 +11,7 @@ from tokimori.api.answers import answer, page_of
 from tokimori.api.operation import Operation, Routes
 from tokimori.api.requests import NamedDeleted
 from tokimori.service.asking import MOST_LISTED
-from tokimori.service.views.alarms import AlarmView, ExpectationView
+from tokimori.service.views.alarms import Alarm, Expectation
 
 
 class NamesQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,13 +43,13 @@ class Alarms(Routes):
         every, one = "/api/v2/expectations", "/api/v2/expectations/{name}"
         example = {"within": 90000, "description": "the nightly backup of the office"}
         return [
-            Operation("expectation_alarms", "GET", "/api/v2/alarms", self.alarms, list[AlarmView]),
-            Operation("expectation_list", "GET", every, self.list, list[ExpectationView]),
-            Operation("expectation_show", "GET", one, self.show, ExpectationView),
-            Operation("expectation_set", "PUT", one, self.set, ExpectationView, example=example),
+            Operation("expectation_alarms", "GET", "/api/v2/alarms", self.alarms, list[Alarm]),
+            Operation("expectation_list", "GET", every, self.list, list[Expectation]),
+            Operation("expectation_show", "GET", one, self.show, Expectation),
+            Operation("expectation_set", "PUT", one, self.set, Expectation, example=example),
             Operation("expectation_delete", "DELETE", one, self.delete, NamedDeleted),
             Operation(
-                "expectation_ping", "POST", "/api/v2/pings/{name}", self.ping, ExpectationView, example={"report": "ok"}
+                "expectation_ping", "POST", "/api/v2/pings/{name}", self.ping, Expectation, example={"report": "ok"}
             ),
         ]
 
@@ -57,19 +57,17 @@ class Alarms(Routes):
         """Return the alarms of expectations that are not met, by name."""
         found = await self._service(request).expectations.alarms(query.after, query.limit)
         last = found[-1].name if found else None
-        return page_of(request, [AlarmView.made(each) for each in found], more=len(found) == query.limit, after=last)
+        return page_of(request, [Alarm.made(each) for each in found], more=len(found) == query.limit, after=last)
 
     async def list(self, request: Request, query: NamesQuery) -> Response:
         """Return the expectations of jobs and of things elsewhere, by name."""
         found = await self._service(request).expectations.list(query.after, query.limit)
         last = found[-1].name if found else None
-        return page_of(
-            request, [ExpectationView.made(each) for each in found], more=len(found) == query.limit, after=last
-        )
+        return page_of(request, [Expectation.made(each) for each in found], more=len(found) == query.limit, after=last)
 
     async def show(self, request: Request, name: str) -> Response:
         """Return the expectation of this name."""
-        return answer(ExpectationView.made(await self._service(request).expectations.get(name)))
+        return answer(Expectation.made(await self._service(request).expectations.get(name)))
 
     async def set(self, request: Request, name: str, body: Expected) -> Response:
         """Expect something elsewhere to report a good end at least every `within` seconds.
@@ -78,7 +76,7 @@ class Alarms(Routes):
         """
         service = self._service(request)
         found = await service.expectations.set(name, body.within, description=body.description)
-        return answer(ExpectationView.made(found))
+        return answer(Expectation.made(found))
 
     async def delete(self, request: Request, name: str) -> Response:
         """Expect nothing of it any more; its alarm goes too."""
@@ -90,4 +88,4 @@ class Alarms(Routes):
 
         A good end takes back its alarm; a failure raises one within seconds.
         """
-        return answer(ExpectationView.made(await self._service(request).expectations.ping(name, body.report, body.log)))
+        return answer(Expectation.made(await self._service(request).expectations.ping(name, body.report, body.log)))

@@ -18,7 +18,7 @@ from tokimori.model.transitions import RunState
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.bulk import MOST_AT_ONCE, Bulk, JobVerb, RunVerb
 from tokimori.service.definitions.arguments import JobFilters, RunFilters
-from tokimori.service.views.runs import RunView
+from tokimori.service.views.runs import Run
 
 
 class Order(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,7 +89,7 @@ class BulkRoutes(Routes):
         why = {"reason": "wrong data"}
         return [
             Operation("job_cancel", "POST", f"{job}/cancel", self.cancel, RunsCancelled, example=why),
-            Operation("job_restart", "POST", f"{job}/restart", self.restart, list[RunView], example={}),
+            Operation("job_restart", "POST", f"{job}/restart", self.restart, list[Run], example={}),
             Operation("job_bulk", "POST", "/api/v2/bulk/jobs", self.jobs, Bulk, large=True, example=jobs),
             Operation("run_bulk", "POST", "/api/v2/bulk/runs", self.runs, Bulk, large=True, example=runs),
         ]
@@ -127,7 +127,7 @@ class BulkRoutes(Routes):
     async def restart(self, request: Request, job_id: str, body: NoRequest) -> Response:
         """End the running attempts of a job, at most 1,000; their runs begin anew. Those runs."""
         found = await self._service(request).jobs.restart(job_id)
-        return answer(await in_steps(RunView.made, found))
+        return answer(await in_steps(Run.made, found))
 
 
 def _order_fields(body: Order) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from tokimori.api.answers import answer
 from tokimori.api.operation import Operation, Routes
 from tokimori.model.stream import LARGEST_NUMBER
 from tokimori.service.channels import LONGEST_WAIT, MOST_READ
-from tokimori.service.views.channels import MessagesView, MessageView, SubscriberView
+from tokimori.service.views.channels import FoundMessages, Message, SubscriberView
 
 Number = Annotated[int, Meta(ge=0, le=LARGEST_NUMBER)]
 
@@ -58,8 +58,8 @@ class ChannelRoutes(Routes):
         subscriber = "/api/v2/topics/{topic}/subscribers/{name}"
         published = {"data": {"order": 17, "state": "paid"}}
         return [
-            Operation("channel_read", "GET", messages, self.list, MessagesView, asked={"name": "billing", "wait": 20}),
-            Operation("channel_publish", "POST", messages, self.publish, MessageView, status=201, example=published),
+            Operation("channel_read", "GET", messages, self.list, FoundMessages, asked={"name": "billing", "wait": 20}),
+            Operation("channel_publish", "POST", messages, self.publish, Message, status=201, example=published),
             Operation(
                 "channel_acknowledge",
                 "POST",
@@ -75,12 +75,12 @@ class ChannelRoutes(Routes):
         """Return the messages of a topic in order, at most 50; `after` in the answer is where the next ones begin."""
         channels = self._service(request).channels
         found = await channels.read(topic, query.after, query.name, query.wait, query.limit)
-        return answer(MessagesView.made(found))
+        return answer(FoundMessages.made(found))
 
     async def publish(self, request: Request, topic: str, body: PublishRequest) -> Response:
         """Publish a message to a topic. It is kept once this is answered, behind all that was published before."""
         message = await self._service(request).channels.publish(topic, body.data, body.key)
-        return answer(MessageView.made(message), 201)
+        return answer(Message.made(message), 201)
 
     async def acknowledge(self, request: Request, topic: str, name: str, body: AcknowledgeRequest) -> Response:
         """Acknowledge messages: the subscriber gets those behind them from now on."""

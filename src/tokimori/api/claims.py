@@ -13,7 +13,7 @@ from tokimori.api.acting import ClaimsFor
 from tokimori.api.answers import answer
 from tokimori.api.operation import Operation
 from tokimori.errors import TokimoriError
-from tokimori.service.claims.claimed import ClaimedRun, Heard
+from tokimori.service.claims.claimed import ClaimedRun, HeartbeatAnswer
 from tokimori.service.claims.claims import Claims
 from tokimori.service.claims.worker_arguments import ALIVE_TIME
 from tokimori.service.operation import Inside
@@ -114,7 +114,7 @@ class ClaimPaths:
                     "POST",
                     f"/api/v2/claims/{{run_id}}/{end.__name__}",
                     end,
-                    Heard if end == self.heartbeat else ToldView,
+                    HeartbeatAnswer if end == self.heartbeat else ToldView,
                     example=said[end.__name__],
                 )
                 for end in ends

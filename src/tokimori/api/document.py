@@ -61,7 +61,7 @@ _AGAIN: Final = {"Retry-After": {"schema": {"type": "integer"}, "description": "
 _WITH_NULLS, _PATCHES = frozenset({"NewJob", "WholeJob"}), frozenset({"JobChanges"})
 """Types of which each field may be null, which stands for its default; and those where fields of fields may, too."""
 _OF_JOBS: Final = {
-    **dict.fromkeys(("NewJob", "WholeJob", "JobChanges", "JobView"), ""),
+    **dict.fromkeys(("NewJob", "WholeJob", "JobChanges", "Job"), ""),
     "Retry": "retry.",
     "Notifier": "notifier.",
 }

@@ -30,9 +30,9 @@ from tokimori.service.jobs.deleting import MOST_DELETED
 from tokimori.service.search.runs import LONGEST, all_whole
 from tokimori.service.service import Service
 from tokimori.service.shown import MOST_KEPT, Shown
-from tokimori.service.views.jobs import JobView
+from tokimori.service.views.jobs import Job as JobView
 from tokimori.service.views.outside import as_json
-from tokimori.service.views.runs import RunView
+from tokimori.service.views.runs import Run as RunView
 
 SHOWN_TIMES = 5
 """How many next moments are shown with a job."""

@@ -15,7 +15,7 @@ from tokimori.ports.nodes import NodeRecord
 from tokimori.ports.store import SchemaStatus
 from tokimori.service.doctor.finding import Diagnosis
 from tokimori.service.service import Service
-from tokimori.service.views.nodes import NodeView
+from tokimori.service.views.nodes import NodeRecord as NodeView
 
 MOST_COUNTED = 100
 """Live runs of a state are counted up to here: all of them would be read, one by one, for one number."""

@@ -13,8 +13,8 @@ from tokimori.model.ids import JobId
 from tokimori.model.notifier import PREFIX, name_of
 from tokimori.service.definitions.definitions import JobFields
 from tokimori.service.notified import id_of, notifier_fields, trial_payload
-from tokimori.service.views.jobs import JobView
-from tokimori.service.views.runs import RunView
+from tokimori.service.views.jobs import Job
+from tokimori.service.views.runs import Run
 
 
 class NewNotifier(JobFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,26 +36,26 @@ class Notifiers(Routes):
         """Return the operations of this part."""
         every, one = "/api/v2/notifiers", "/api/v2/notifiers/{name}"
         return [
-            Operation("notifier_list", "GET", every, self.list, list[JobView]),
+            Operation("notifier_list", "GET", every, self.list, list[Job]),
             Operation(
                 "notifier_add",
                 "POST",
                 every,
                 self.add,
-                JobView,
+                Job,
                 sent=NewNotifier,
                 status=201,
                 answered=("Location",),
                 example={"name": "ops", "url": "https://example.org/hook", "notifier": {"bundle": 60}},
             ),
-            Operation("notifier_show", "GET", one, self.show, JobView),
+            Operation("notifier_show", "GET", one, self.show, Job),
             Operation("notifier_delete", "DELETE", one, self.delete, NamedDeleted),
             Operation(
                 "notifier_test",
                 "POST",
                 f"{one}/test",
                 self.test,
-                RunView,
+                Run,
                 status=201,
                 answered=("Location",),
                 example={},
@@ -65,17 +65,17 @@ class Notifiers(Routes):
     async def list(self, request: Request) -> Response:
         """List notifiers by id, at most 1,000."""
         found = await self._service(request).jobs.list(prefix=PREFIX)
-        return answer([JobView.made(each) for each in found])
+        return answer([Job.made(each) for each in found])
 
     async def add(self, request: Request, body: Fields) -> Response:
         """Add a notifier: its `name`, its target (`url`, `email`, `command`, `function`), and `notifier`."""
         job_id = id_of(body.pop("name", None))
         added = await self._service(request).jobs.add(job_id, **notifier_fields(body))
-        return answer(JobView.made(added), 201, location=f"/api/v2/notifiers/{name_of(job_id)}")
+        return answer(Job.made(added), 201, location=f"/api/v2/notifiers/{name_of(job_id)}")
 
     async def show(self, request: Request) -> Response:
         """Return a notifier, as the job that it is."""
-        return answer(JobView.made(await self._service(request).jobs.get(_id(request))))
+        return answer(Job.made(await self._service(request).jobs.get(_id(request))))
 
     async def delete(self, request: Request, query: DeleteNotifierQuery) -> Response:
         """Delete a notifier that no job names, or any with `force`: jobs that name it then no longer notify by it."""

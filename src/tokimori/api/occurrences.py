@@ -13,9 +13,9 @@ from tokimori.clock import Moment, parse_moment, to_datetime
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.reasons import Why
 from tokimori.service.shown import Durations
-from tokimori.service.views.jobs import CountView, EdgeView, LedgerView, SkipView, StatisticsView, VerifiedView
-from tokimori.service.views.runs import BackfillView
-from tokimori.service.views.schedules import ExplanationView, NextView
+from tokimori.service.views.jobs import DailyCount, EdgeView, LedgerPage, Skip, Statistics, Verified
+from tokimori.service.views.runs import Backfill
+from tokimori.service.views.schedules import Explanation, Next
 
 _SPAN = {"from": "2030-01-01T00:00:00Z", "to": "2030-01-03T00:00:00Z"}
 
@@ -77,12 +77,12 @@ class Occurrences(Routes):
         """Return the operations of this part."""
         job, graph = "/api/v2/jobs/{job_id}", "/api/v2/graph"
         kinds = (
-            ("job_next", f"{job}/next", self.next_times, list[NextView]),
-            ("job_explain", f"{job}/explain", self.explain, ExplanationView),
+            ("job_next", f"{job}/next", self.next_times, list[Next]),
+            ("job_explain", f"{job}/explain", self.explain, Explanation),
             ("job_why", f"{job}/why", self.why, Why),
-            ("job_skips", f"{job}/skips", self.skips, list[SkipView]),
-            ("job_counts", f"{job}/counts", self.counts, list[CountView]),
-            ("job_stats", f"{job}/stats", self.stats, StatisticsView),
+            ("job_skips", f"{job}/skips", self.skips, list[Skip]),
+            ("job_counts", f"{job}/counts", self.counts, list[DailyCount]),
+            ("job_stats", f"{job}/stats", self.stats, Statistics),
             ("job_graph", f"{job}/graph", self.graph, list[EdgeView]),
             ("job_durations", "/api/v2/durations", self.durations, dict[str, Durations]),
             ("graph", graph, self.graph, list[EdgeView]),
@@ -90,22 +90,22 @@ class Occurrences(Routes):
         backfill, dry = f"{job}/backfill", {**_SPAN, "dry_run": True}
         return [
             *(Operation(name, "GET", path, handler, answers) for name, path, handler, answers in kinds),
-            Operation("job_ledger", "GET", f"{job}/ledger", self.ledger, LedgerView, large=True),
-            Operation("job_verify", "GET", f"{job}/verify", self.verify, VerifiedView, large=True),
-            Operation("job_backfill", "POST", backfill, self.backfill, BackfillView, example=dry),
-            Operation("job_cancel_backfill", "POST", f"{backfill}/cancel", self.cancel, BackfillView, example=_SPAN),
+            Operation("job_ledger", "GET", f"{job}/ledger", self.ledger, LedgerPage, large=True),
+            Operation("job_verify", "GET", f"{job}/verify", self.verify, Verified, large=True),
+            Operation("job_backfill", "POST", backfill, self.backfill, Backfill, example=dry),
+            Operation("job_cancel_backfill", "POST", f"{backfill}/cancel", self.cancel, Backfill, example=_SPAN),
         ]
 
     async def next_times(self, request: Request, job_id: str, query: NextQuery) -> Response:
         """Return the next moments of the job's schedule."""
         after = _moment("after", query.after)
         moments = await self._service(request).jobs.next(job_id, query.n, after)
-        return answer([NextView(job_id=job_id, time=to_datetime(moment)) for moment in moments])
+        return answer([Next(job_id=job_id, time=to_datetime(moment)) for moment in moments])
 
     async def explain(self, request: Request, job_id: str, query: NextQuery) -> Response:
         """Explain the schedule of the job."""
         after = _moment("after", query.after)
-        return answer(ExplanationView.made(await self._service(request).jobs.explain(job_id, query.n, after)))
+        return answer(Explanation.made(await self._service(request).jobs.explain(job_id, query.n, after)))
 
     async def why(self, request: Request, job_id: str) -> Response:
         """Return the reasons that keep the runs of a job from starting, their end if it is known, and the commands that
@@ -115,15 +115,15 @@ class Occurrences(Routes):
 
     async def skips(self, request: Request, job_id: str, query: SkipQuery) -> Response:
         """Return the skips of the job, newest first."""
-        return answer([SkipView.made(skip) for skip in await self._service(request).jobs.skips(job_id, query.limit)])
+        return answer([Skip.made(skip) for skip in await self._service(request).jobs.skips(job_id, query.limit)])
 
     async def counts(self, request: Request, job_id: str) -> Response:
         """Return the number of ended runs and skipped occurrences, by day and outcome, pruned ones too."""
-        return answer([CountView.made(count) for count in await self._service(request).jobs.counts(job_id)])
+        return answer([DailyCount.made(count) for count in await self._service(request).jobs.counts(job_id)])
 
     async def stats(self, request: Request, job_id: str) -> Response:
         """Return the job's statistics: its success rate, how long its runs take and how late they start."""
-        return answer(StatisticsView.made(await self._service(request).jobs.stats(job_id)))
+        return answer(Statistics.made(await self._service(request).jobs.stats(job_id)))
 
     async def durations(self, request: Request, query: DurationsQuery) -> Response:
         """Return how long runs of these jobs take, by job: half of the newest good ones took `p50` seconds at most."""
@@ -137,11 +137,11 @@ class Occurrences(Routes):
     async def ledger(self, request: Request, job_id: str, query: LedgerQuery) -> Response:
         """Return the fate of each occurrence of the job's schedule, oldest first; go on with `next` as `from`."""
         found = await self._service(request).jobs.ledger(job_id, *_range(query), query.limit)
-        return answer(LedgerView.made(found))
+        return answer(LedgerPage.made(found))
 
     async def verify(self, request: Request, job_id: str, query: RangeQuery) -> Response:
         """Check that each occurrence is a run, a skip or pruned: at most 10,000 of them; go on with `next`."""
-        return answer(VerifiedView.made(await self._service(request).jobs.verify(job_id, *_range(query))))
+        return answer(Verified.made(await self._service(request).jobs.verify(job_id, *_range(query))))
 
     async def backfill(self, request: Request, job_id: str, body: BackfillRequest) -> Response:
         """Make runs for occurrences that have none; with `max_running`, ask again until none is missing."""
@@ -149,12 +149,12 @@ class Occurrences(Routes):
         done = await self._service(request).jobs.backfill(
             job_id, first, last, max_running=body.max_running, dry_run=body.dry_run
         )
-        return answer(BackfillView.made(done))
+        return answer(Backfill.made(done))
 
     async def cancel(self, request: Request, job_id: str, body: Range) -> Response:
         """Cancel a backfill: its runs that have not ended, and the making of more."""
         first, last = body.moments()
-        return answer(BackfillView.made(await self._service(request).jobs.cancel_backfill(job_id, first, last)))
+        return answer(Backfill.made(await self._service(request).jobs.cancel_backfill(job_id, first, last)))
 
 
 def _range(query: RangeQuery) -> tuple[Moment | None, Moment | None]:

@@ -9,10 +9,10 @@ from starlette.responses import Response
 from tokimori.api.acting import principal_of
 from tokimori.api.answers import answer
 from tokimori.model.cause import HEADER, traceparent_in
-from tokimori.service.definitions.requests import Asked, Became
+from tokimori.service.definitions.requests import Became, RequestedRun
 from tokimori.service.doors.idempotency import made_under
 from tokimori.service.service import Service
-from tokimori.service.views.runs import RequestedRunView
+from tokimori.service.views.runs import RequestedRun as RequestedRunView
 
 IDEMPOTENCY_KEY = "idempotency-key"
 """The header by which a request that is sent again is known."""
@@ -85,7 +85,7 @@ async def ask(request: Request, service: Service, job_id: str, wanted: TriggerRe
     return requested(await service.jobs.request(job_id, **fields))
 
 
-def requested(asked: Asked) -> Response:
+def requested(asked: RequestedRun) -> Response:
     """Return the response to a request for a run."""
     status = 201 if asked.became is Became.MADE else 200
     return answer(RequestedRunView.made(asked), status, location=f"/api/v2/runs/{asked.run.id}")

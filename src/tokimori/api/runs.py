@@ -23,14 +23,14 @@ from tokimori.service.runs.family_reading import MOST_ORDERED, MOST_RUNS
 from tokimori.service.runs.mutes import USUAL
 from tokimori.service.runs.runs import MOST_ATTEMPTS
 from tokimori.service.views.runs import (
-    AttemptView,
-    FailuresView,
-    FamilyMemberView,
-    MuteView,
+    AttemptDetails,
+    FamilyMember,
+    FoundFailures,
+    Mute,
     OutputView,
-    ParentRunView,
-    RunDetailsView,
-    RunView,
+    ParentRun,
+    Run,
+    RunDetails,
 )
 from tokimori.service.waits import LONGEST_WAIT
 
@@ -162,54 +162,52 @@ class RunRoutes(Routes):
         every, run, cause = "/api/v2/runs", "/api/v2/runs/{run_id}", "/api/v2/failures/{cause:path}"
         whole = f"{run}/family"
         return [
-            Operation("run_list", "GET", every, self.list, list[RunView], answered=(_LOOKED,), asked=_ASKED),
+            Operation("run_list", "GET", every, self.list, list[Run], answered=(_LOOKED,), asked=_ASKED),
             Operation(
                 "run_add",
                 "POST",
                 every,
                 self.add,
-                RunView,
+                Run,
                 status=201,
                 others={200: "a run that was there already answers"},
                 headers=("Idempotency-Key",),
                 answered=("Location",),
                 example={"job_id": "nightly-report", "key": "order-17"},
             ),
-            Operation("run_failures", "GET", "/api/v2/failures", self.failures, FailuresView, large=True),
-            Operation("run_mutes", "GET", "/api/v2/failures/mutes", self.mutes, list[MuteView]),
-            Operation(
-                "run_mute", "POST", f"{cause}/mute", self.mute, MuteView, example={"lasts": "7d", "reason": "known"}
-            ),
-            Operation("run_unmute", "POST", f"{cause}/unmute", self.unmute, MuteView | None, example={}),
-            Operation("run_show", "GET", run, self.show, RunView),
+            Operation("run_failures", "GET", "/api/v2/failures", self.failures, FoundFailures, large=True),
+            Operation("run_mutes", "GET", "/api/v2/failures/mutes", self.mutes, list[Mute]),
+            Operation("run_mute", "POST", f"{cause}/mute", self.mute, Mute, example={"lasts": "7d", "reason": "known"}),
+            Operation("run_unmute", "POST", f"{cause}/unmute", self.unmute, Mute | None, example={}),
+            Operation("run_show", "GET", run, self.show, Run),
             Operation("run_why", "GET", f"{run}/why", self.why, Why),
-            Operation("run_parents", "GET", f"{run}/parents", self.parents, list[ParentRunView]),
-            Operation("run_family", "GET", whole, self.family, list[FamilyMemberView]),
-            Operation("run_cancel_family", "POST", f"{whole}/cancel", self.cancel_family, list[RunView], example={}),
-            Operation("run_retry_family", "POST", f"{whole}/retry", self.retry_family, list[RunView], example={}),
-            Operation("run_attempts", "GET", f"{run}/attempts", self.attempts, list[AttemptView]),
-            Operation("run_attempt", "GET", f"{run}/attempts/{{attempt:int}}", self.attempt, AttemptView),
+            Operation("run_parents", "GET", f"{run}/parents", self.parents, list[ParentRun]),
+            Operation("run_family", "GET", whole, self.family, list[FamilyMember]),
+            Operation("run_cancel_family", "POST", f"{whole}/cancel", self.cancel_family, list[Run], example={}),
+            Operation("run_retry_family", "POST", f"{whole}/retry", self.retry_family, list[Run], example={}),
+            Operation("run_attempts", "GET", f"{run}/attempts", self.attempts, list[AttemptDetails]),
+            Operation("run_attempt", "GET", f"{run}/attempts/{{attempt:int}}", self.attempt, AttemptDetails),
             Operation("run_output", "GET", f"{run}/output", self.output, OutputView | None),
-            Operation("run_cancel", "POST", f"{run}/cancel", self.cancel, RunView, example={"reason": "not needed"}),
-            Operation("run_restart", "POST", f"{run}/restart", self.restart, RunView, example={}),
+            Operation("run_cancel", "POST", f"{run}/cancel", self.cancel, Run, example={"reason": "not needed"}),
+            Operation("run_restart", "POST", f"{run}/restart", self.restart, Run, example={}),
             Operation(
                 "run_signal",
                 "POST",
                 f"{run}/signal",
                 self.signal,
-                RunView,
+                Run,
                 example={"name": "reload", "data": {"level": "debug"}},
             ),
-            Operation("run_hold", "POST", f"{run}/hold", self.hold, RunView, example={"reason": "to be looked at"}),
-            Operation("run_approve", "POST", f"{run}/approve", self.approve, RunView, example={"reason": "checked"}),
-            Operation("run_refuse", "POST", f"{run}/refuse", self.refuse, RunView, example={"reason": "not today"}),
-            Operation("run_resume", "POST", f"{run}/resume", self.resume, RunView, example={}),
+            Operation("run_hold", "POST", f"{run}/hold", self.hold, Run, example={"reason": "to be looked at"}),
+            Operation("run_approve", "POST", f"{run}/approve", self.approve, Run, example={"reason": "checked"}),
+            Operation("run_refuse", "POST", f"{run}/refuse", self.refuse, Run, example={"reason": "not today"}),
+            Operation("run_resume", "POST", f"{run}/resume", self.resume, Run, example={}),
             Operation(
                 "run_retry",
                 "POST",
                 f"{run}/retry",
                 self.retry,
-                RunView,
+                Run,
                 status=201,
                 others={200: "a run that was there already answers"},
                 headers=("Idempotency-Key",),
@@ -224,7 +222,7 @@ class RunRoutes(Routes):
         """
         service = self._service(request)
         found = await service.runs.list(**filters_of(query, RunFilters))
-        views = members_of(await in_steps(RunView.made, found.runs), RunDetailsView, query.fields)
+        views = members_of(await in_steps(Run.made, found.runs), RunDetails, query.fields)
         response = page_of(request, views, more=found.next is not None, before=found.next)
         response.headers[_LOOKED] = str(found.looked)
         return response
@@ -235,21 +233,21 @@ class RunRoutes(Routes):
         At most 3,000 failed runs are looked at, the newest first: go on with `next` as `before`.
         """
         found = await self._service(request).runs.failures(**filters_of(query, FailureFilters))
-        return answer(FailuresView.made(found))
+        return answer(FoundFailures.made(found))
 
     async def mutes(self, request: Request) -> Response:
         """Return the causes of failures that are muted."""
-        return answer([MuteView.made(each) for each in await self._service(request).runs.mutes()])
+        return answer([Mute.made(each) for each in await self._service(request).runs.mutes()])
 
     async def mute(self, request: Request, cause: str, body: MuteRequest) -> Response:
         """Mute a cause of failures, by its id, for everybody and for a while."""
         runs = self._service(request).runs
-        return answer(MuteView.made(await runs.mute(cause, body.lasts, body.reason)))
+        return answer(Mute.made(await runs.mute(cause, body.lasts, body.reason)))
 
     async def unmute(self, request: Request, cause: str, body: NoRequest) -> Response:
         """Mute a cause no longer; what was muted, or null."""
         found = await self._service(request).runs.unmute(cause)
-        return answer(None if found is None else MuteView.made(found))
+        return answer(None if found is None else Mute.made(found))
 
     async def add(self, request: Request, body: RunRequest) -> Response:
         """Ask for a run of a job, now or at a moment."""
@@ -262,7 +260,7 @@ class RunRoutes(Routes):
             await service.runs.await_end(run_id, query.wait)
         details = await service.runs.get(run_id, query.before)
         why = await service.runs.why(run_id) if details.run.state in STANDING_STILL else None
-        return answer(RunDetailsView.made(details, why=() if why is None else why.reasons))
+        return answer(RunDetails.made(details, why=() if why is None else why.reasons))
 
     async def why(self, request: Request) -> Response:
         """Return the reasons that keep a run from starting or retrying, with the commands that mend them."""
@@ -271,34 +269,34 @@ class RunRoutes(Routes):
     async def parents(self, request: Request) -> Response:
         """Return the runs after whose ends a run was made, with their results: at most 1 MiB of them."""
         found = await self._service(request).runs.parents(await self._id(request))
-        return answer([ParentRunView.made(each) for each in found])
+        return answer([ParentRun.made(each) for each in found])
 
     async def family(self, request: Request, query: FamilyQuery) -> Response:
         """Return all runs before and after a run, and those to come, parents first."""
         found = await self._service(request).runs.family(await self._id(request), query.limit)
-        return answer([FamilyMemberView.made(each) for each in found])
+        return answer([FamilyMember.made(each) for each in found])
 
     async def cancel_family(self, request: Request, body: CancelRequest) -> Response:
         """Cancel the runs of a family that have not ended, and return them."""
         runs = self._service(request).runs
-        return answer([RunView.made(run) for run in await runs.cancel_family(await self._id(request), body.reason)])
+        return answer([Run.made(run) for run in await runs.cancel_family(await self._id(request), body.reason)])
 
     async def retry_family(self, request: Request, body: RetryFamilyRequest) -> Response:
         """Ask for a family once more, when all its runs have ended; return the runs with which it begins."""
         runs = self._service(request).runs
         made = await runs.retry_family(await self._id(request), force=body.force)
-        return answer([RunView.made(asked.run) for asked in made])
+        return answer([Run.made(asked.run) for asked in made])
 
     async def attempts(self, request: Request, query: AttemptsQuery) -> Response:
         """Return the attempts of a run by number, the newest hundred at most; a `Link` names the earlier page."""
-        view = RunDetailsView.made(await self._service(request).runs.get(await self._id(request), query.before))
+        view = RunDetails.made(await self._service(request).runs.get(await self._id(request), query.before))
         attempts = view.attempts
         earlier = bool(view.attempts_left_out)
         return page_of(request, attempts, more=earlier, before=str(attempts[0].number) if earlier else None)
 
     async def attempt(self, request: Request, attempt: int) -> Response:
         """Return one attempt of a run."""
-        view = RunDetailsView.made(await self._service(request).runs.get(await self._id(request), attempt + 1))
+        view = RunDetails.made(await self._service(request).runs.get(await self._id(request), attempt + 1))
         for each in view.attempts:
             if each.number == attempt:
                 return answer(each)
@@ -311,32 +309,32 @@ class RunRoutes(Routes):
 
     async def cancel(self, request: Request, body: CancelRequest) -> Response:
         """Cancel a run; if it runs, its node ends it."""
-        return answer(RunView.made(await self._service(request).runs.cancel(await self._id(request), body.reason)))
+        return answer(Run.made(await self._service(request).runs.cancel(await self._id(request), body.reason)))
 
     async def restart(self, request: Request, body: NoRequest) -> Response:
         """End the running attempt of a run, so that it begins anew. Its node receives the order within a second."""
-        return answer(RunView.made(await self._service(request).runs.restart(await self._id(request))))
+        return answer(Run.made(await self._service(request).runs.restart(await self._id(request))))
 
     async def signal(self, request: Request, body: SignalRequest) -> Response:
         """Send a signal to the function of a running run. Its node receives it within a second."""
         run = await self._service(request).runs.signal(await self._id(request), body.name, body.data)
-        return answer(RunView.made(run))
+        return answer(Run.made(run))
 
     async def hold(self, request: Request, body: HoldRequest) -> Response:
         """Hold a run that has not started."""
-        return answer(RunView.made(await self._service(request).runs.hold(await self._id(request), body.reason)))
+        return answer(Run.made(await self._service(request).runs.hold(await self._id(request), body.reason)))
 
     async def approve(self, request: Request, body: AnswerRequest) -> Response:
         """Let a run begin that waits for an approval."""
-        return answer(RunView.made(await self._service(request).runs.approve(await self._id(request), body.reason)))
+        return answer(Run.made(await self._service(request).runs.approve(await self._id(request), body.reason)))
 
     async def refuse(self, request: Request, body: AnswerRequest) -> Response:
         """Refuse a run that waits for an approval: it ends as failed."""
-        return answer(RunView.made(await self._service(request).runs.refuse(await self._id(request), body.reason)))
+        return answer(Run.made(await self._service(request).runs.refuse(await self._id(request), body.reason)))
 
     async def resume(self, request: Request, body: NoRequest) -> Response:
         """Resume a held run."""
-        return answer(RunView.made(await self._service(request).runs.resume(await self._id(request))))
+        return answer(Run.made(await self._service(request).runs.resume(await self._id(request))))
 
     async def retry(self, request: Request, body: RetryRunRequest) -> Response:
         """Ask for a run with what one that has ended was given; it names that as `retry_of`."""

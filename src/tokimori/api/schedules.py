@@ -13,7 +13,7 @@ from tokimori.clock import parse_moment
 from tokimori.schedules.business_days import Shift
 from tokimori.schedules.schedule import Fold, Gap
 from tokimori.service.asking import MOST_LISTED
-from tokimori.service.views.schedules import ExplanationView, NextView
+from tokimori.service.views.schedules import Explanation, Next
 
 
 class TextQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,7 +50,7 @@ class ScheduleRoutes(Routes):
                 "GET",
                 "/api/v2/schedules/explain",
                 self.explain,
-                ExplanationView,
+                Explanation,
                 asked={"text": "0 9 * * mon-fri", "time_zone": "Europe/Paris"},
             ),
             Operation(
@@ -58,7 +58,7 @@ class ScheduleRoutes(Routes):
                 "GET",
                 "/api/v2/schedules/upcoming",
                 self.upcoming,
-                list[NextView],
+                list[Next],
                 asked={"n": 3},
             ),
         ]
@@ -75,10 +75,10 @@ class ScheduleRoutes(Routes):
             calendars=query.calendars,
             shift=query.shift,
         )
-        return answer(ExplanationView.made(explanation))
+        return answer(Explanation.made(explanation))
 
     async def upcoming(self, request: Request, query: UpcomingQuery) -> Response:
         """Return the next moments of all enabled jobs together, soonest first."""
         after = None if query.after is None else parse_moment(query.after, field="after")
         found = await self._service(request).schedules.upcoming(query.n, after)
-        return answer([NextView.made(each) for each in found])
+        return answer([Next.made(each) for each in found])

@@ -11,7 +11,7 @@ from tokimori.api.answers import answer, page_of
 from tokimori.api.operation import Operation, Routes
 from tokimori.api.requests import NamedDeleted
 from tokimori.service.asking import MOST_LISTED
-from tokimori.service.views.semaphores import SemaphoreView
+from tokimori.service.views.semaphores import SemaphoreDetails
 
 
 class SemaphoreQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -35,26 +35,26 @@ class SemaphoreRoutes(Routes):
         """Return the operations of this part."""
         every, one = "/api/v2/semaphores", "/api/v2/semaphores/{name}"
         return [
-            Operation("semaphore_list", "GET", every, self.list, list[SemaphoreView]),
-            Operation("semaphore_show", "GET", one, self.show, SemaphoreView),
-            Operation("semaphore_set", "PUT", one, self.put, SemaphoreView, example={"limit": 3, "rate": "100/1m"}),
+            Operation("semaphore_list", "GET", every, self.list, list[SemaphoreDetails]),
+            Operation("semaphore_show", "GET", one, self.show, SemaphoreDetails),
+            Operation("semaphore_set", "PUT", one, self.put, SemaphoreDetails, example={"limit": 3, "rate": "100/1m"}),
             Operation("semaphore_delete", "DELETE", one, self.delete, NamedDeleted),
         ]
 
     async def list(self, request: Request, query: SemaphoreQuery) -> Response:
         """List semaphores by name, with their holders, a page at a time."""
         found = await self._service(request).semaphores.list(query.after, query.limit)
-        views = [SemaphoreView.made(each) for each in found]
+        views = [SemaphoreDetails.made(each) for each in found]
         return page_of(request, views, more=len(found) == query.limit, after=found[-1].name if found else None)
 
     async def show(self, request: Request, name: str) -> Response:
         """Return one semaphore."""
-        return answer(SemaphoreView.made(await self._service(request).semaphores.get(name)))
+        return answer(SemaphoreDetails.made(await self._service(request).semaphores.get(name)))
 
     async def put(self, request: Request, name: str, body: LimitRequest) -> Response:
         """Make a semaphore, or change its limit and its rate."""
         found = await self._service(request).semaphores.set(name, body.limit, body.rate)
-        return answer(SemaphoreView.made(found))
+        return answer(SemaphoreDetails.made(found))
 
     async def delete(self, request: Request, name: str) -> Response:
         """Delete a semaphore without holders and waiters."""

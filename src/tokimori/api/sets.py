@@ -15,7 +15,7 @@ from tokimori.api.semaphores import LimitRequest
 from tokimori.errors import InvalidInput
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.sets.work import Applied
-from tokimori.service.views.sets import SetView
+from tokimori.service.views.sets import SetState
 
 _Said = Annotated[dict[str, dict[str, Any]], Meta(max_length=MOST_LISTED)]
 
@@ -64,19 +64,19 @@ class Sets(Routes):
         example = {"semaphores": {"printer": {"limit": 2}}, "jobs": [EXAMPLE], "dry_run": True}
         path, one = "/api/v2/sets", "/api/v2/sets/{name}"
         return [
-            Operation("set_list", "GET", path, self.list, list[SetView]),
-            Operation("set_show", "GET", one, self.show, SetView),
+            Operation("set_list", "GET", path, self.list, list[SetState]),
+            Operation("set_show", "GET", one, self.show, SetState),
             Operation("set_apply", "PUT", one, self.apply, Applied, sent=WholeSet, example=example),
         ]
 
     async def list(self, request: Request) -> Response:
         """Return the sets and the apps that declare jobs, with the author of the last apply and if it was finished."""
-        return answer([SetView.made(each) for each in await self._service(request).sets.list()])
+        return answer([SetState.made(each) for each in await self._service(request).sets.list()])
 
     async def show(self, request: Request, name: str) -> Response:
         """Return one set."""
         (found,) = await self._service(request).sets.list(name)
-        return answer(SetView.made(found))
+        return answer(SetState.made(found))
 
     async def apply(self, request: Request, name: str, body: SetRequest) -> Response:
         """Make a set equal to the body: jobs, calendars, pauses, limits. All is checked before the first change."""

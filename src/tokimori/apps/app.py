@@ -50,7 +50,7 @@ from tokimori.service.definitions.declaring import AppVersion, app_version
 from tokimori.service.definitions.definitions import definition_from, fields_of, no_such_term, term_meant
 from tokimori.service.given import Ahead, Span, job_fields
 from tokimori.service.sets.declared import check_vanished
-from tokimori.service.views.runs import RunView
+from tokimori.service.views.runs import Run
 
 if TYPE_CHECKING:
     from tokimori.apps.running import Running
@@ -164,7 +164,7 @@ class App(AppFunctions):
         """Return a handle of the run of this id. Nothing is read before the handle is asked."""
         return Handle(self.ways, run, self._result_of)
 
-    def _result_of(self, run: RunView) -> Any:
+    def _result_of(self, run: Run) -> Any:
         """Return the result of a run, of the type that its function says if this app declares it."""
         made = self._functions.get(run.job_id)
         if made is not None:

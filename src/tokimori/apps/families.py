@@ -20,7 +20,7 @@ from tokimori.model.ids import JobId, RunId, uuid7
 from tokimori.model.outcome import spawns_of
 from tokimori.model.run import Step
 from tokimori.service.given import payload_of
-from tokimori.service.views.runs import RunView
+from tokimori.service.views.runs import Run
 
 _T = TypeVar("_T")
 _U = TypeVar("_U")
@@ -39,7 +39,7 @@ class Requested(Protocol):
         """Return the ways to the client of its app."""
         ...
 
-    def result_of(self, run: RunView) -> Any:
+    def result_of(self, run: Run) -> Any:
         """Return the result of a run."""
         ...
 
@@ -190,9 +190,9 @@ class RunFamily(Member[_T]):
             handles[each] = StepHandle(self._ways, ids[each], self._requests[each].function.result_of, before)
         return Handles([handles[each] for each in range(self._size)], [handles[each] for each in self._last])
 
-    async def _request(self, way: Way, first: Sequence[int], ids: Mapping[int, RunId]) -> dict[int, RunView]:
+    async def _request(self, way: Way, first: Sequence[int], ids: Mapping[int, RunId]) -> dict[int, Run]:
         """Request the runs that begin the family; those of one job together. If some are refused there are none."""
-        made: dict[int, RunView] = {}
+        made: dict[int, Run] = {}
         for job_id, group in groupby(first, key=lambda each: self._requests[each].function.job_id):
             numbers = list(group)
             wanted = [{**self._requests[each], "then": self._steps(ids, each)} for each in numbers]
@@ -204,7 +204,7 @@ class RunFamily(Member[_T]):
                 raise
         return made
 
-    async def _trigger(self, way: Way, job_id: JobId, wanted: Sequence[Any]) -> Sequence[RunView]:
+    async def _trigger(self, way: Way, job_id: JobId, wanted: Sequence[Any]) -> Sequence[Run]:
         task = task_in_hand()
         parent = None if task is None else task.run_id
         jobs = {str(request.function.job_id): request.function for request in self._requests}
@@ -218,7 +218,7 @@ class RunFamily(Member[_T]):
         raise NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
 
 
-def _cancel(run: RunView) -> Act[RunView]:
+def _cancel(run: Run) -> Act[Run]:
     return lambda client: client.runs.cancel(run.id, "not all of its family could be requested")
 
 

@@ -14,7 +14,7 @@ from tokimori.errors import NotFound, RunFailed
 from tokimori.model.ids import RunId
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.service.given import Span, seconds_of
-from tokimori.service.views.runs import RunView
+from tokimori.service.views.runs import Run
 
 _T = TypeVar("_T")
 
@@ -85,7 +85,7 @@ class StepHandle(Handle[_T]):
         return _following, (function, *given, self._before)
 
     @property
-    def run(self) -> RunView:
+    def run(self) -> Run:
         """Return the run as it was seen last. Raises `NotFound` if it is not made yet."""
         if not self._is_made():
             message = f"the run {self.id} is not made: it is {self._known()}"

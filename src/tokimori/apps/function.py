@@ -25,7 +25,7 @@ from tokimori.service.definitions.arguments import Payload, PlainRequest, Reques
 from tokimori.service.definitions.requests import check_names
 from tokimori.service.given import Ahead, Span, moment_ahead, payload_of, seconds_of
 from tokimori.service.jobs.requesting import numbered
-from tokimori.service.views.runs import RunView
+from tokimori.service.views.runs import Run
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -160,16 +160,16 @@ class Requestable(Generic[_P, _R, _T]):
 
         return await self._asks._ask(way, self.job_id, ask, connection)
 
-    async def _within(self, way: Way, connection: object, said: PlainRequest) -> RunView:
+    async def _within(self, way: Way, connection: object, said: PlainRequest) -> Run:
         rest = {name: value for name, value in said.items() if name not in ("key", "payload")}
         wanted = wants(self.job_id, said.get("key"), said.get("payload"), cast("RequestArguments", rest))
         return await trigger_within(way, connection, wanted)
 
-    def handle(self, run: RunView | str) -> Handle[_T]:
+    def handle(self, run: Run | str) -> Handle[_T]:
         """Return a handle of a run of this function, or of this id. Nothing is read before the handle is asked."""
         return Handle(self._asks.ways, run, self.result_of)
 
-    def result_of(self, run: RunView) -> Any:
+    def result_of(self, run: Run) -> Any:
         """Return the result of a run, of the type that the function's annotation says. Raises `InvalidInput`."""
         return self._arguments.result_of(run.result)
 
@@ -280,7 +280,7 @@ class Asking(Generic[_P, _T]):
         job_id, key, connection = self._of.job_id, terms.get("key"), terms.get("connection")
         connection = self._asks._transaction() if connection is None else connection
 
-        async def ask(way: Way) -> RunView:
+        async def ask(way: Way) -> Run:
             if connection is None and merge is not None and self._of.unique.merges(terms):
                 known = {**rest, "key": key}
                 return await ask_merged(way, job_id, payload, terms=known, merge=merge, arguments=self._arguments)

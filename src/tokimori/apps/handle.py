@@ -18,7 +18,7 @@ from tokimori.model.run import Output
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.service.given import Span, seconds_of
 from tokimori.service.runs.family import all_cancelled
-from tokimori.service.views.runs import RunView
+from tokimori.service.views.runs import Run
 
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
@@ -26,7 +26,7 @@ _TRACEBACK = re.compile(r"^(?:  \+ Exception Group )?Traceback \(most recent cal
 _CHAIN = re.compile(r"\n\n(The above exception was the direct|During handling of the above) [^\n]*:\n\n\Z")
 """What Python writes between an exception and the one that followed it."""
 _TYPE = re.compile(r"[A-Za-z_][\w.<>]*")
-Decode = Callable[[RunView], _T]
+Decode = Callable[[Run], _T]
 """How the result of a run becomes a value of the function's type."""
 
 
@@ -41,7 +41,7 @@ class RunError(str):
     traceback: str
 
 
-def error_in(run: RunView, output: Output | None) -> RunError | None:
+def error_in(run: Run, output: Output | None) -> RunError | None:
     """Return the error of the run's newest attempt, which has this output."""
     if run.error is None:
         return None
@@ -67,14 +67,14 @@ class Handle(Generic[_T_co]):
     `a` before its name is the same for programs on an event loop.
     """
 
-    def __init__(self, ways: Ways, run: RunView | str, decode: Decode[_T_co]) -> None:
+    def __init__(self, ways: Ways, run: Run | str, decode: Decode[_T_co]) -> None:
         self._ways, self._decode = ways, decode
-        self._seen = run if isinstance(run, RunView) else None
-        self.id = run.id if isinstance(run, RunView) else RunId(check_uuid(run, field="run"))
+        self._seen = run if isinstance(run, Run) else None
+        self.id = run.id if isinstance(run, Run) else RunId(check_uuid(run, field="run"))
         self._error: RunError | None = None
 
     @property
-    def run(self) -> RunView:
+    def run(self) -> Run:
         """Return the run as it was seen last. That of `app.handle(id)` is read first; on a loop call `arefresh`."""
         return self._seen or self.refresh().run
 
@@ -151,7 +151,7 @@ class Handle(Generic[_T_co]):
         with self._ways.waiting(self.id):
             self._see(*await way(self._waited(timeout)))
 
-    def _waited(self, timeout: Span | None) -> Act[tuple[RunView, Output | None]]:
+    def _waited(self, timeout: Span | None) -> Act[tuple[Run, Output | None]]:
         return partial(_waited, run_id=self.id, timeout=timeout, pass_time=self._ways.pass_time)
 
     def refresh(self) -> Self:
@@ -195,7 +195,7 @@ class Handle(Generic[_T_co]):
         output = await way(lambda client: client.runs.output(self.id))
         return "" if output is None else text_in(output)
 
-    def _see(self, run: RunView, output: Output | None) -> Self:
+    def _see(self, run: Run, output: Output | None) -> Self:
         self._seen, self._error = run, error_in(run, output)
         return self
 
@@ -232,7 +232,7 @@ async def _waited(
     run_id: RunId,
     timeout: Span | None,
     pass_time: Callable[[str, float | None], None] | None,
-) -> tuple[RunView, Output | None]:
+) -> tuple[Run, Output | None]:
     """Return the run when it has ended, with the output of an attempt that failed."""
     if pass_time is not None:
         await asyncio.to_thread(pass_time, run_id, None if timeout is None else seconds_of("timeout", timeout))
@@ -241,12 +241,12 @@ async def _waited(
     return run, None if run.state is RunState.SUCCEEDED else await client.runs.output(run_id)
 
 
-async def _read(client: AsyncClient, *, run_id: RunId) -> tuple[RunView, Output | None]:
+async def _read(client: AsyncClient, *, run_id: RunId) -> tuple[Run, Output | None]:
     run = await client.runs.get(run_id)
     return run, None if run.error is None else await client.runs.output(run_id)
 
 
-def failed(run: RunView, error: RunError | None) -> RunFailed:
+def failed(run: Run, error: RunError | None) -> RunFailed:
     """Return the exception that says how a run has ended."""
     text = error or ""
     message = f"the run {run.id} of {run.job_id} has not succeeded, but is {run.state}{text and f': {text}'}"
@@ -305,7 +305,7 @@ class Completed(Generic[_T]):
                 yield each
 
     async def _aended(self) -> AsyncIterator[Handle[_T]]:
-        ended: asyncio.Queue[asyncio.Task[tuple[RunView, Output | None]]] = asyncio.Queue()
+        ended: asyncio.Queue[asyncio.Task[tuple[Run, Output | None]]] = asyncio.Queue()
         begun = {
             asyncio.ensure_future(each._ways.awaiting(each._waited(self._timeout))): each for each in self._handles
         }

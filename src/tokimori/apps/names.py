@@ -77,39 +77,29 @@ from tokimori.service.reasons import Why
 from tokimori.service.sets.resource_kinds import Resources
 from tokimori.service.sets.work import Applied
 from tokimori.service.shown import Durations
-from tokimori.service.views.alarms import AlarmView as Alarm
-from tokimori.service.views.alarms import ExpectationView as Expectation
-from tokimori.service.views.channels import MessagesView as FoundMessages
-from tokimori.service.views.channels import MessageView as Message
-from tokimori.service.views.claims import ClaimedRunView as ClaimedRun
-from tokimori.service.views.claims import HeardView as Heard
-from tokimori.service.views.jobs import CountView as DailyCount
-from tokimori.service.views.jobs import DeletedJobsView as DeletedJobs
-from tokimori.service.views.jobs import FoundJobsView as FoundJobs
-from tokimori.service.views.jobs import JobView as Job
-from tokimori.service.views.jobs import LedgerView as LedgerPage
-from tokimori.service.views.jobs import SkipView as Skip
-from tokimori.service.views.jobs import StatisticsView as Statistics
-from tokimori.service.views.jobs import VerifiedView as Verified
-from tokimori.service.views.nodes import NodeView as NodeRecord
-from tokimori.service.views.queues import PauseView as Pause
-from tokimori.service.views.queues import QueueView as Queue
-from tokimori.service.views.runs import AttemptView as AttemptDetails
-from tokimori.service.views.runs import BackfillView as Backfill
-from tokimori.service.views.runs import FailureCauseView as FailureCause
-from tokimori.service.views.runs import FailuresView as FoundFailures
-from tokimori.service.views.runs import FamilyMemberView as FamilyMember
-from tokimori.service.views.runs import FoundRunsView as FoundRuns
-from tokimori.service.views.runs import MuteView as Mute
-from tokimori.service.views.runs import ParentRunView as ParentRun
-from tokimori.service.views.runs import RequestedRunView as Asked
-from tokimori.service.views.runs import RunDetailsView as RunDetails
-from tokimori.service.views.runs import RunSummaryView as RunSummary
-from tokimori.service.views.runs import RunView as Run
-from tokimori.service.views.schedules import ExplanationView as Explanation
-from tokimori.service.views.schedules import NextView as Next
-from tokimori.service.views.semaphores import SemaphoreView as SemaphoreDetails
-from tokimori.service.views.sets import SetView as SetState
+from tokimori.service.views.alarms import Alarm, Expectation
+from tokimori.service.views.channels import FoundMessages, Message
+from tokimori.service.views.claims import ClaimedRun, HeartbeatAnswer
+from tokimori.service.views.jobs import DailyCount, DeletedJobs, FoundJobs, Job, LedgerPage, Skip, Statistics, Verified
+from tokimori.service.views.nodes import NodeRecord
+from tokimori.service.views.queues import Pause, Queue
+from tokimori.service.views.runs import (
+    AttemptDetails,
+    Backfill,
+    FailureCause,
+    FamilyMember,
+    FoundFailures,
+    FoundRuns,
+    Mute,
+    ParentRun,
+    RequestedRun,
+    Run,
+    RunDetails,
+    RunSummary,
+)
+from tokimori.service.views.schedules import Explanation, Next
+from tokimori.service.views.semaphores import SemaphoreDetails
+from tokimori.service.views.sets import SetState
 
 __all__ = [
     "Alarm",
@@ -118,7 +108,6 @@ __all__ = [
     "App",
     "Applied",
     "AskArguments",
-    "Asked",
     "AsyncClient",
     "AsyncJobFunction",
     "AttemptDetails",
@@ -159,7 +148,7 @@ __all__ = [
     "FunctionRequest",
     "Handle",
     "Handles",
-    "Heard",
+    "HeartbeatAnswer",
     "Held",
     "Http",
     "Imported",
@@ -199,6 +188,7 @@ __all__ = [
     "QueueArguments",
     "Refused",
     "RequestArguments",
+    "RequestedRun",
     "Resources",
     "Run",
     "RunDetails",

@@ -17,7 +17,7 @@ from tokimori.model.transitions import RunState
 from tokimori.service.asking import MOST_TRIES
 from tokimori.service.definitions.arguments import RequestArguments
 from tokimori.service.definitions.requests import Became, OnDuplicate, read_request
-from tokimori.service.views.runs import RequestedRunView
+from tokimori.service.views.runs import RequestedRun
 
 
 class ByFirst(Protocol):
@@ -97,7 +97,7 @@ def _check_called(name: str, given: object, called: Any, *, is_unique: bool) -> 
 
 async def ask_merged(
     way: Way, job_id: JobId, payload: str | None, *, terms: Mapping[str, Any], merge: Merge, arguments: Arguments
-) -> RequestedRunView:
+) -> RequestedRun:
     """Request a run; one of the same key that has not begun takes this request over, with what `merge` makes of both.
 
     Another one's change in between is seen: then all begins anew. Raises `Conflict` if that never ends.
@@ -105,11 +105,11 @@ async def ask_merged(
     key = terms.get("key") or key_of_payload(payload)
     rest = {name: value for name, value in terms.items() if name != "key"}
 
-    async def ask(content: str | None, **more: Any) -> RequestedRunView:
+    async def ask(content: str | None, **more: Any) -> RequestedRun:
         async def act(client: AsyncClient) -> Any:
             return await client.jobs.request(job_id, key, content, **cast("RequestArguments", {**rest, **more}))
 
-        return cast(RequestedRunView, await way(act))
+        return cast(RequestedRun, await way(act))
 
     for left in reversed(range(MOST_TRIES)):
         found = await ask(payload, on_duplicate=OnDuplicate.SAME)

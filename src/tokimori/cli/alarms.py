@@ -31,7 +31,7 @@ _COLUMNS = ("ALARM", "OF", "NAME", "SINCE", "EXPECTED BY", "LAST GOOD END", "LOG
 @listing(_COLUMNS)
 def alarms() -> None:
     """List overdue good ends: of jobs with --expect-within, and of things that run elsewhere."""
-    from tokimori.service.views.alarms import AlarmView
+    from tokimori.service.views.alarms import Alarm as AlarmView
 
     async def act(service: "Service") -> "tuple[str, Sequence[Alarm]]":
         found: list[Alarm] = []
@@ -80,7 +80,7 @@ def expect(name: str | None, within: float | None, description: str | None, neve
 
 
 def _list() -> None:
-    from tokimori.service.views.alarms import ExpectationView
+    from tokimori.service.views.alarms import Expectation as ExpectationView
 
     async def act(service: "Service") -> "tuple[str, Sequence[Expectation]]":
         found: list[Expectation] = []
@@ -159,7 +159,7 @@ def _end_of(stream: BinaryIO) -> str:
 
 def _print_expectation(known: "Expectation") -> None:
     from tokimori.cli.output import local
-    from tokimori.service.views.alarms import ExpectationView
+    from tokimori.service.views.alarms import Expectation as ExpectationView
 
     if options().as_json:
         print_json(ExpectationView.made(known))

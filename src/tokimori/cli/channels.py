@@ -31,7 +31,7 @@ def publish(topic: str, message: str, key: str | None) -> None:
 
     It is kept when this ends with 0, behind all that was published to the topic before.
     """
-    from tokimori.service.views.channels import MessageView
+    from tokimori.service.views.channels import Message as MessageView
 
     data = json_in("message", sys.stdin.read() if message == "-" else message)
     found = in_service(lambda service: service.channels.publish(topic, data, key))
@@ -113,7 +113,7 @@ def _print(found: "FoundMessages", zone: str) -> None:
 def _print_line(message: "Message", zone: str) -> None:
     from msgspec import json
 
-    from tokimori.service.views.channels import MessageView
+    from tokimori.service.views.channels import Message as MessageView
 
     if options().as_json:
         print_lines(json.encode(MessageView.made(message)).decode())

@@ -106,7 +106,7 @@ def _succeeded(done: "Backfill") -> bool:
 
 
 def _print(done: "Backfill", *, dry_run: bool) -> None:
-    from tokimori.service.views.runs import BackfillView
+    from tokimori.service.views.runs import Backfill as BackfillView
 
     if options().as_json:
         print_json(BackfillView.made(done))

@@ -58,7 +58,7 @@ def stats(job_id: str) -> None:
 
     Counts are those of all days, pruned ones too; times are those of its newest 1,000 ended runs.
     """
-    from tokimori.service.views.jobs import StatisticsView
+    from tokimori.service.views.jobs import Statistics as StatisticsView
 
     async def act(service: "Service") -> "tuple[Statistics, Moment]":
         return await service.jobs.stats(job_id), await service.db.now()
@@ -137,7 +137,7 @@ _COLUMNS = ("ID", "STATE", "SCHEDULE", "NEXT", "COMMAND")
 def list_jobs(**filters: Any) -> None:
     """List jobs by id: all of them, or those that have all that is said."""
     from tokimori.service.search.jobs import every_job
-    from tokimori.service.views.jobs import JobView
+    from tokimori.service.views.jobs import Job as JobView
 
     async def act(service: "Service") -> "list[Job]":
         return [job async for job in every_job(service.jobs.list, **filters)]

@@ -63,7 +63,7 @@ def explain(
     shift: str | None,
 ) -> None:
     """Explain a schedule: in English, with its next moments and warnings."""
-    from tokimori.service.views.schedules import ExplanationView
+    from tokimori.service.views.schedules import Explanation as ExplanationView
 
     start = None if after is None else told_ahead("after", after, SystemClock().now())
     if calendars or options().server is not None or options().context is not None:

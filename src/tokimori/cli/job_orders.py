@@ -209,11 +209,11 @@ def cancel_job(job_id: str, reason: str) -> None:
 @_job
 def restart_job(job_id: str) -> None:
     """Restart all running runs of a job: their attempts are ended, and the runs begin anew."""
-    from tokimori.service.views.runs import RunView
+    from tokimori.service.views.runs import Run
 
     runs = in_service(lambda service: service.jobs.restart(job_id))
     if options().as_json:
-        print_json([RunView.made(run) for run in runs])
+        print_json([Run.made(run) for run in runs])
     else:
         print_lines(*(f"run {run.id}: its node begins it anew" for run in runs))
         print_lines(f"{len(runs)} run{'' if len(runs) == 1 else 's'} of {job_id} restarted")

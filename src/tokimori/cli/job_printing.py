@@ -46,7 +46,7 @@ def next_cell(job: "Job | None") -> At | str:
 
 def print_job(done: str, changed: "Job", moments: Sequence[Moment] | None = None) -> None:
     """Print the change, the job's new state, and warnings about its definition."""
-    from tokimori.service.views.jobs import JobView
+    from tokimori.service.views.jobs import Job as JobView
     from tokimori.service.why.job import what_is_lost
 
     if moments is not None and (lost := what_is_lost(changed.definition)) is not None:

@@ -34,7 +34,7 @@ def print_shown(job_id: str) -> None:
     from tokimori.service.definitions.definitions import job_fields_of
     from tokimori.service.jobs.graph import direct, how
     from tokimori.service.reasons import AT_REST, told
-    from tokimori.service.views.jobs import JobView
+    from tokimori.service.views.jobs import Job as JobView
     from tokimori.service.why.stops import stopped
 
     async def act(service: "Service") -> "tuple[Job, Sequence[Moment], Sequence[Skip], Sequence[Edge], Why]":
@@ -86,7 +86,7 @@ def explain(job_id: str, count: int) -> None:
 
     from tokimori.cli.job_next import print_explanation
     from tokimori.service.reasons import AT_REST, told
-    from tokimori.service.views.schedules import ExplanationView
+    from tokimori.service.views.schedules import Explanation as ExplanationView
 
     async def act(service: "Service") -> "tuple[Explanation, Why]":
         return await service.jobs.explain(job_id, count), await service.jobs.why(job_id)
@@ -104,7 +104,7 @@ def explain(job_id: str, count: int) -> None:
 def skips(job_id: str) -> None:
     """List a job's skipped occurrences, and why they were skipped."""
 
-    from tokimori.service.views.jobs import SkipView
+    from tokimori.service.views.jobs import Skip as SkipView
 
     async def act(service: "Service") -> "tuple[Job, Sequence[Skip]]":
         return await service.jobs.get(job_id), await service.jobs.skips(job_id)
@@ -126,9 +126,9 @@ def counts(job_id: str) -> None:
     """Count a job's runs and skips by day (UTC) and outcome, also those whose retention is over."""
 
     from tokimori.model.retention import MOST_COUNTED
-    from tokimori.service.views.jobs import CountView
+    from tokimori.service.views.jobs import DailyCount
 
-    views = [CountView.made(each) for each in in_service(lambda service: service.jobs.counts(job_id))]
+    views = [DailyCount.made(each) for each in in_service(lambda service: service.jobs.counts(job_id))]
     if options().as_json:
         print_json(views)
         return

@@ -19,7 +19,7 @@ from tokimori.schedules.stamp import told_ahead
 
 if TYPE_CHECKING:
     from tokimori.model.run import Run
-    from tokimori.service.definitions.requests import Asked
+    from tokimori.service.definitions.requests import RequestedRun
     from tokimori.service.reasons import Reason
     from tokimori.service.service import Service
 
@@ -134,7 +134,7 @@ def _check_waiting(job_id: str, *, wait: bool, timeout: float | None) -> None:
         raise InvalidInput("wait: it waits for one run", field="wait", value=wait, allowed="the ID of one job")
 
 
-async def _ask(service: "Service", job_id: str, asked: Mapping[str, Any]) -> "Asked":
+async def _ask(service: "Service", job_id: str, asked: Mapping[str, Any]) -> "RequestedRun":
     at = asked["at"]
     moment = None if at is None else told_ahead("at", at, await service.db.now())
     return await service.jobs.request(job_id, **{**asked, "at": moment})
@@ -142,14 +142,14 @@ async def _ask(service: "Service", job_id: str, asked: Mapping[str, Any]) -> "As
 
 def _one(job_id: str, asked: Mapping[str, Any], *, wait: bool, timeout: float | None) -> int:
     from tokimori.model.transitions import RunState
-    from tokimori.service.definitions.requests import Asked, Became
-    from tokimori.service.views.runs import RequestedRunView
+    from tokimori.service.definitions.requests import Became, RequestedRun
+    from tokimori.service.views.runs import RequestedRun as RequestedRunView
 
-    async def act(service: "Service") -> "Asked":
+    async def act(service: "Service") -> "RequestedRun":
         answer = await _ask(service, job_id, asked)
         if not wait:
             return answer
-        return Asked(run=await end_of(service, answer.run.id, timeout), became=answer.became)
+        return RequestedRun(run=await end_of(service, answer.run.id, timeout), became=answer.became)
 
     asked_for = in_service(act)
     run, became = asked_for.run, asked_for.became

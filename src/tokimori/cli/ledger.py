@@ -84,7 +84,7 @@ def verify(job_ids: tuple[str, ...], first: str | None, last: str | None) -> int
     Others are listed, and the exit code is then 1. Occurrences before a job's last change can't be checked, as its old
     schedule is not stored.
     """
-    from tokimori.service.views.jobs import VerifiedView
+    from tokimori.service.views.jobs import Verified as VerifiedView
 
     async def act(service: "Service") -> "list[Verified]":
         since, until = await _range(service, first, last)

@@ -43,7 +43,7 @@ _STATES = (*(state.value for state in NodeState), _DRAINED)
 def list_nodes(state: str | None) -> None:
     """List nodes, living ones first, and the programs that hold or wait for permits."""
 
-    from tokimori.service.views.nodes import NodeView
+    from tokimori.service.views.nodes import NodeRecord as NodeView
 
     zone, nodes = in_service(_nodes)
     listed = [(each, [_row(each, zone)]) for each in nodes if state in {None, _state(each)}]
@@ -131,7 +131,7 @@ def _order(
     *,
     all_nodes: bool,
 ) -> None:
-    from tokimori.service.views.nodes import NodeView
+    from tokimori.service.views.nodes import NodeRecord as NodeView
 
     if (node_id is None) is not all_nodes:
         message = "node: say which one: its ID, or --all"

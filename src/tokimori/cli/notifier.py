@@ -50,7 +50,7 @@ def add(notifier_name: str, **values: Any) -> None:
 @listing(_COLUMNS)
 def list_notifiers() -> None:
     """List all notifiers."""
-    from tokimori.service.views.jobs import JobView
+    from tokimori.service.views.jobs import Job as JobView
 
     print_list(_COLUMNS, [(each, [_row(each)]) for each in in_service(_all)], JobView.made)
 
@@ -105,7 +105,7 @@ def test(name: str, timeout: float | None) -> int:
     from tokimori.cli.job_trigger import end_of
     from tokimori.model.transitions import RunState
     from tokimori.service.notified import id_of, trial_payload
-    from tokimori.service.views.runs import RunView
+    from tokimori.service.views.runs import Run as RunView
 
     async def act(service: "Service") -> "Run":
         job, now = await service.jobs.get(id_of(name)), await service.db.now()
@@ -121,7 +121,7 @@ def test(name: str, timeout: float | None) -> int:
 
 
 def _print(what: str, name: str, found: "Job") -> None:
-    from tokimori.service.views.jobs import JobView
+    from tokimori.service.views.jobs import Job as JobView
 
     if options().as_json:
         print_json(JobView.made(found))

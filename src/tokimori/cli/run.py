@@ -16,7 +16,7 @@ from tokimori.model.transitions import ENDS, RunState
 
 if TYPE_CHECKING:
     from tokimori.model.run import Run
-    from tokimori.service.definitions.requests import Asked
+    from tokimori.service.definitions.requests import RequestedRun
     from tokimori.service.reasons import Reason, Why
     from tokimori.service.runs.runs import RunDetails
     from tokimori.service.service import Service
@@ -67,7 +67,7 @@ def show(run_id: str, before: int | None) -> None:
     """Show a run and its newest attempts, at most 100: host, pid, node, start and end."""
 
     from tokimori.model.transitions import STANDING_STILL
-    from tokimori.service.views.runs import RunDetailsView
+    from tokimori.service.views.runs import RunDetails as RunDetailsView
 
     async def act(service: "Service", whole: str) -> "tuple[RunDetails, Why | None]":
         found = await service.runs.get(whole, before)
@@ -84,11 +84,11 @@ def show(run_id: str, before: int | None) -> None:
 @click.argument("run_id", metavar="ID", shell_complete=run_ids)
 def parents(run_id: str) -> None:
     """List the runs after whose ends a run was made, with their results."""
-    from tokimori.service.views.runs import ParentRunView
+    from tokimori.service.views.runs import ParentRun
 
     found = with_run(run_id, lambda service, whole: service.runs.parents(whole))
     if options().as_json:
-        print_json([ParentRunView.made(each) for each in found])
+        print_json([ParentRun.made(each) for each in found])
         return
     rows = [(Id(each.id), each.job_id, State(each.state), At(each.ended, "UTC"), each.result) for each in found]
     print_table(("ID", "JOB", "STATE", "ENDED", "RESULT"), rows, spare=("ENDED",))
@@ -103,11 +103,11 @@ def family(run_id: str, limit: int) -> None:
     from tokimori.model.ids import JobId
     from tokimori.model.run import short_id
     from tokimori.service.jobs.graph import tree
-    from tokimori.service.views.runs import FamilyMemberView
+    from tokimori.service.views.runs import FamilyMember
 
     found = with_run(run_id, lambda service, whole: service.runs.family(whole, limit))
     if options().as_json:
-        print_json([FamilyMemberView.made(each) for each in found])
+        print_json([FamilyMember.made(each) for each in found])
         return
     words = {RunState.WAITING: "to come", RunState.SKIPPED: "not made"}
     ids = {each.name: "" if each.name == each.job_id else f" {short_id(each.name)}" for each in found}
@@ -133,7 +133,7 @@ def cancel(run_id: str, reason: str, *, family: bool) -> None:
     """Cancel a run; if it is running, its node ends its processes."""
 
     from tokimori.service.runs.family import all_cancelled
-    from tokimori.service.views.runs import RunView
+    from tokimori.service.views.runs import Run as RunView
 
     if family:
         ended = with_run(run_id, lambda service, whole: all_cancelled(service.runs.cancel_family, whole, reason))
@@ -192,7 +192,7 @@ def refuse(run_id: str, reason: str | None) -> None:
 @_FAMILY
 def retry(run_id: str, *, key: str | None, force: bool, family: bool) -> None:
     """Ask for a run that has ended once more, with the same payload: a new run, which names the old one."""
-    from tokimori.service.views.runs import RequestedRunView
+    from tokimori.service.views.runs import RequestedRun as RequestedRunView
 
     if family and key is not None:
         raise InvalidInput("key: a family has none", field="key", value=key, allowed="no key beside --family")
@@ -207,7 +207,7 @@ def retry(run_id: str, *, key: str | None, force: bool, family: bool) -> None:
         _print_retry(asked)
 
 
-def _print_retry(asked: "Asked") -> None:
+def _print_retry(asked: "RequestedRun") -> None:
     from tokimori.service.definitions.requests import Became
 
     how = "" if asked.became is Became.MADE else f" ({asked.became})"
@@ -216,7 +216,7 @@ def _print_retry(asked: "Asked") -> None:
 
 def _print_run(changed: "Run", how: str = "") -> None:
 
-    from tokimori.service.views.runs import RunView
+    from tokimori.service.views.runs import Run as RunView
 
     if options().as_json:
         print_json(RunView.made(changed))
@@ -319,7 +319,7 @@ def signal_run(run_id: str, name: str, data: str | None) -> None:
 
 
 def _print_order(run: "Run", what: str) -> None:
-    from tokimori.service.views.runs import RunView
+    from tokimori.service.views.runs import Run as RunView
 
     if options().as_json:
         print_json(RunView.made(run))

@@ -41,7 +41,7 @@ _BARS = " ▁▂▃▄▅▆▇█"
 @click.option("--before", metavar="RUN", help="Only runs older than this one.")
 def failures(*, since: str | None, until: str | None, before: str | None, **traits: Any) -> None:
     """Show failed runs by cause: their number, jobs, times, and the newest run of each cause."""
-    from tokimori.service.views.runs import FailuresView
+    from tokimori.service.views.runs import FoundFailures as FailuresView
 
     async def act(service: "Service") -> "tuple[str, FoundFailures]":
         found = await service.runs.failures(
@@ -103,7 +103,7 @@ def unmute(cause: str) -> None:
 @click.command("mutes", cls=Command)
 def mutes() -> None:
     """List the causes of failures that are muted: until when, by whom and why."""
-    from tokimori.service.views.runs import MuteView
+    from tokimori.service.views.runs import Mute as MuteView
 
     async def act(service: "Service") -> "tuple[str, Sequence[Mute]]":
         return service.time_zone, await service.runs.mutes()
@@ -117,7 +117,7 @@ def mutes() -> None:
 
 
 def _print_mute(found: "Mute | None", text: str) -> None:
-    from tokimori.service.views.runs import MuteView
+    from tokimori.service.views.runs import Mute as MuteView
 
     if options().as_json:
         print_json(None if found is None else MuteView.made(found))

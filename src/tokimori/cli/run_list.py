@@ -83,7 +83,7 @@ def list_runs(
     `--text` and `--sort` apply to the listed runs, at most -n of them. For `--contains` the newest 10,000 are searched;
     the last line says how to go on.
     """
-    from tokimori.service.views.runs import RunView
+    from tokimori.service.views.runs import Run as RunView
 
     wanted = {**traits, "text": contains, "job_id": None if job_id is None else check_job_id(job_id), "state": states}
 

@@ -46,7 +46,7 @@ def _sentence(state: "SetState") -> str:
 
 
 def _print(name: str | None) -> None:
-    from tokimori.service.views.sets import SetView
+    from tokimori.service.views.sets import SetState as SetView
 
     async def act(service: "Service") -> "tuple[Sequence[SetState], str]":
         return await service.sets.list(name), service.time_zone

@@ -39,7 +39,7 @@ from tokimori.service.jobs.requesting import RunRequests
 from tokimori.service.operation import Async, Inside, Member, Part, Stream, through
 from tokimori.service.schema import open_whole
 from tokimori.service.service import Service, Serving, service_for
-from tokimori.service.views.runs import RunView
+from tokimori.service.views.runs import Run as RunView
 from tokimori.stores.open import open_store
 from tokimori.traces.ambient import ambient, run_in_hand
 

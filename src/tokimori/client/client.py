@@ -27,7 +27,7 @@ from tokimori.service.definitions.arguments import Payload, RequestArguments
 from tokimori.service.given import check_author
 from tokimori.service.operation import Part, Sync, through
 from tokimori.service.service import Parts
-from tokimori.service.views.runs import RunView
+from tokimori.service.views.runs import Run
 
 log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -113,7 +113,7 @@ class Within:
 
     def trigger(
         self, job_id: str, key: str | None = None, payload: Payload | None = None, **fields: Unpack[RequestArguments]
-    ) -> RunView:
+    ) -> Run:
         """Request a run of a job as `jobs.trigger` does, in the transaction."""
 
         async def way(act: Act[_T], /) -> _T:

@@ -32,7 +32,7 @@ from tokimori.model.ids import JobId, check_job_id
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.service.definitions.definitions import definition_from
 from tokimori.service.given import job_fields
-from tokimori.service.views.runs import RunView
+from tokimori.service.views.runs import Run
 
 _LATE = "django_tasks" in settings.INSTALLED_APPS or find_spec("django.tasks") is None  # it came with Django 6
 _LIBRARY = "django_tasks" if _LATE else "django.tasks"
@@ -62,7 +62,7 @@ class TokimoriBackend(_backends.BaseTaskBackend):  # type: ignore[misc,name-defi
         given = {"args": _normalized(list(args)), "kwargs": _normalized(dict(kwargs))}
         payload, connection = json.dumps({"path": task.module_path, **given, "terms": terms}), app._transaction()
 
-        async def ask(way: Way) -> RunView:
+        async def ask(way: Way) -> Run:
             if connection is not None:
                 return await trigger_within(way, connection, wants(job_id, None, payload, cast("Any", asked)))
             return await way(lambda client: client.jobs.trigger(job_id, None, payload, **cast("Any", asked)))
@@ -118,7 +118,7 @@ async def _declare(client: AsyncClient, *, declared: Declared) -> None:
             await client.jobs.update(declared.id, **cast("Any", declared.fields))
 
 
-async def _read(client: AsyncClient, *, run_id: str) -> tuple[RunView, RunError | None]:
+async def _read(client: AsyncClient, *, run_id: str) -> tuple[Run, RunError | None]:
     try:
         run = await client.runs.get(run_id)
     except (NotFound, InvalidInput) as fault:
@@ -128,7 +128,7 @@ async def _read(client: AsyncClient, *, run_id: str) -> tuple[RunView, RunError 
     return run, None if run.error is None else error_in(run, await client.runs.output(run.id))
 
 
-def _said_in(run: RunView) -> dict[str, Any]:
+def _said_in(run: Run) -> dict[str, Any]:
     found = json.loads(run.payload or "{}")
     return found if isinstance(found, dict) else {}
 
@@ -138,7 +138,7 @@ def _aware(given: datetime | None) -> datetime | None:
     return given if given is None or given.tzinfo is not None else given.astimezone()
 
 
-def _result_of(run: RunView, error: RunError | None, task: Any = None) -> Any:
+def _result_of(run: Run, error: RunError | None, task: Any = None) -> Any:
     """Return the run as the result of a task."""
     text = _said_in(run)
     ended = run.state in ENDS
@@ -162,7 +162,7 @@ def _result_of(run: RunView, error: RunError | None, task: Any = None) -> Any:
     return result
 
 
-def _error_of(run: RunView, error: RunError | None) -> Any:
+def _error_of(run: Run, error: RunError | None) -> Any:
     """Return the error of a task. The whole name of its class stands in the last lines of its traceback."""
     if error is None or not error.traceback:
         return _base.TaskError(exception_class_path="tokimori.RunFailed", traceback=run.error or str(run.state))

@@ -10,7 +10,8 @@ print(kala.get_job(job_id).next_run_at)
 from tokimori.errors import InvalidInput as JobCreationError
 from tokimori.errors import NotFound as JobNotFound
 from tokimori.errors import Refused as GenericError
-from tokimori.foreign.kala.shapes import Job, JobStat, KalaStats, Metadata, Remote
+from tokimori.foreign.kala.shapes import JobStat, KalaStats, Metadata, Remote
+from tokimori.foreign.kala.shapes import KalaJob as Job
 from tokimori.kala.client import KalaClient
 
 __all__ = [

@@ -14,11 +14,11 @@ from tokimori.errors import Refused as GenericError
 from tokimori.foreign.kala.shapes import (
     PREFIX,
     Created,
-    Job,
     JobAnswer,
     JobsAnswer,
     JobStat,
     KalaFault,
+    KalaJob,
     KalaStats,
     KalaStatsAnswer,
     StatsAnswer,
@@ -51,11 +51,11 @@ class KalaClient:
             raise JobCreationError(_why(status, body), allowed="a job as docs/coming-from/kala.md describes it")
         return _read(body, Created).id
 
-    def get_job(self, job_id: str) -> Job:
+    def get_job(self, job_id: str) -> KalaJob:
         """Return the job. Raises `JobNotFound`."""
         return _read(self._ask("GET", f"job/{quote(job_id, safe='')}/", 200, job_id), JobAnswer).job
 
-    def get_all_jobs(self) -> Mapping[str, Job]:
+    def get_all_jobs(self) -> Mapping[str, KalaJob]:
         """Return all jobs, by id."""
         return _read(self._ask("GET", "job/", 200), JobsAnswer).jobs
 

@@ -9,7 +9,7 @@ DEAF = 0.5
 """Seconds after a failure of the store in which its notices are ignored: failed tries of others send notices, too."""
 
 
-class Alarm:
+class Bell:
     """Interruptible sleep; a ring before the sleep is not lost."""
 
     def __init__(self) -> None:

@@ -27,7 +27,7 @@ from tokimori.model.lease import TICK_IDLE
 from tokimori.model.run import Run
 from tokimori.node.checkup import Patience
 from tokimori.node.duties import duties_of
-from tokimori.node.flow import LONGEST_FLOW, Alarm
+from tokimori.node.flow import LONGEST_FLOW, Bell
 from tokimori.node.load_cap import LoadCap, load_average
 from tokimori.node.membership import BeatAnswer, Identity, Membership
 from tokimori.node.obeying import Hearer, obey_heard, obey_missed
@@ -77,7 +77,7 @@ class Node:
         self.identity = identity
         self._rhythm = rhythm
         self._load_cap = LoadCap(identity.max_load, load)
-        self._alarm = Alarm()
+        self._alarm = Bell()
         self._schedules = Schedules()
         self._meter = meter
         self._timed = Stopwatch(meter, clock)

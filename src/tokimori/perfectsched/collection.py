@@ -26,7 +26,7 @@ from tokimori.service.given import Span
 from tokimori.service.jobs.jobs import Jobs
 from tokimori.service.jobs.writer import schedule_for
 from tokimori.service.operation import Inside
-from tokimori.service.views.claims import ClaimedRunView
+from tokimori.service.views.claims import ClaimedRun
 
 _T = TypeVar("_T")
 log = logging.getLogger("tokimori.perfectsched")
@@ -113,7 +113,7 @@ class Task(ScheduleWithMetadata):
     attempt: int
 
     @classmethod
-    def of_run(cls, collection: "ScheduleCollection", run: ClaimedRunView) -> Self:
+    def of_run(cls, collection: "ScheduleCollection", run: ClaimedRun) -> Self:
         """Return the task of a claimed run."""
         task = cls(collection, run.job_id)
         task.type, task.data = run.type, data_of(run.payload)
@@ -125,7 +125,7 @@ class Task(ScheduleWithMetadata):
         task._finished = False
         return task
 
-    _of: ClaimedRunView
+    _of: ClaimedRun
     _finished: bool
 
     def heartbeat(self, alive_time: Span | None = None) -> str | None:

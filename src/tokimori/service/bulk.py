@@ -15,7 +15,7 @@ from tokimori.model.sizes import check_reason
 from tokimori.model.transitions import BEFORE_START, ENDS, RunState
 from tokimori.service.asking import MOST_LISTED, checked, chosen
 from tokimori.service.definitions.arguments import JobFilters, Payload, RunFilters
-from tokimori.service.definitions.requests import Asked, Became
+from tokimori.service.definitions.requests import Became, RequestedRun
 from tokimori.service.given import flag_of, many
 from tokimori.service.operation import M, Part, composed
 
@@ -182,7 +182,7 @@ def _any(part: object) -> Any:
     return part
 
 
-def _made(asked: Asked) -> object:
+def _made(asked: RequestedRun) -> object:
     return asked.run if asked.became is Became.MADE else None
 
 

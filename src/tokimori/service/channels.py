@@ -34,7 +34,8 @@ from tokimori.service.given import Span, json_of, seconds_of
 from tokimori.service.operation import M, Part, operation, stream
 from tokimori.service.sight import WHOLE
 from tokimori.service.store_time import Now
-from tokimori.service.views.channels import MessagesView, MessageView
+from tokimori.service.views.channels import FoundMessages as MessagesView
+from tokimori.service.views.channels import Message as MessageView
 
 EVERY = 0.25
 """Seconds between two looks for the message for which somebody waits."""

@@ -35,7 +35,8 @@ from tokimori.service.given import Span, seconds_of
 from tokimori.service.operation import MADE, STATE, M, Part, operation
 from tokimori.service.sight import EXPECTATION, OPEN, Sight, by_id
 from tokimori.service.store_time import Now
-from tokimori.service.views.alarms import AlarmView, ExpectationView
+from tokimori.service.views.alarms import Alarm as AlarmView
+from tokimori.service.views.alarms import Expectation as ExpectationView
 from tokimori.service.views.outside import list_of
 
 EXPECTATIONS = DocumentKind(KIND, encode_expectation, decode_expectation)

@@ -26,7 +26,7 @@ from tokimori.service.ground import Caller, Ground
 from tokimori.service.operation import ITSELF, Inside, M, Part, operation
 from tokimori.service.orders import Orders
 from tokimori.service.sight import OPEN, WHOLE
-from tokimori.service.views.nodes import NodeView
+from tokimori.service.views.nodes import NodeRecord as NodeView
 from tokimori.service.views.outside import list_of
 
 LOOK = 0.25

@@ -26,7 +26,8 @@ from tokimori.service.operation import OUTCOME, STATE, M, Part, operation
 from tokimori.service.sight import OPEN, QUEUE, Sight
 from tokimori.service.store_time import Now
 from tokimori.service.views.outside import list_of, maybe
-from tokimori.service.views.queues import PauseView, QueueView
+from tokimori.service.views.queues import Pause as PauseView
+from tokimori.service.views.queues import Queue as QueueView
 
 _BEHIND = "!"
 """Less than all that is in words: a word and this stand before whatever else begins with the word."""

@@ -26,7 +26,8 @@ from tokimori.service.jobs.reads import moments_of
 from tokimori.service.operation import M, Part, operation
 from tokimori.service.sight import OPEN, Sight
 from tokimori.service.views.outside import list_of
-from tokimori.service.views.schedules import ExplanationView, NextView
+from tokimori.service.views.schedules import Explanation as ExplanationView
+from tokimori.service.views.schedules import Next
 
 _EVER = parse_moment("9999-12-31T23:59:59Z")
 
@@ -41,7 +42,7 @@ class Schedules(Part[M]):
         self._calendars = Documents(ground.store, CALENDARS, ground.random)
         self._caller = caller
 
-    @operation(Role.READ, OPEN, gives=list_of(NextView.made))
+    @operation(Role.READ, OPEN, gives=list_of(Next.made))
     async def upcoming(self, n: int = 20, after: When | None = None) -> Sequence[tuple[Job, Moment]]:
         """Return the next moments of all enabled jobs together, soonest first.
 

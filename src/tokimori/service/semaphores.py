@@ -25,7 +25,7 @@ from tokimori.service.operation import MADE, STATE, M, Part, operation
 from tokimori.service.reasons import Reason
 from tokimori.service.sight import OPEN, WHOLE, Sight
 from tokimori.service.views.outside import list_of
-from tokimori.service.views.semaphores import SemaphoreView
+from tokimori.service.views.semaphores import SemaphoreDetails as SemaphoreView
 from tokimori.service.why import stops
 
 LONGEST_LANE = 2048

@@ -10,7 +10,7 @@ from tests.integration.cli.conftest import Program, stop
 from tests.programs.forked import PROGRAM
 from tokimori.client.client import Client
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.service.views.runs import RunView
+from tokimori.service.views.runs import Run
 
 PATIENCE = 40
 LIVE = frozenset(RunState) - ENDS
@@ -24,11 +24,11 @@ class Workplace:
         self.environment = {"TOKIMORI_STORE": program.environment["TOKIMORI_STORE"]}
         """What a command needs to ask for runs itself."""
 
-    def run(self, job_id: str, **asked: object) -> RunView:
+    def run(self, job_id: str, **asked: object) -> Run:
         """A run that was asked for, when it has ended."""
         return self.client.runs.wait(self.client.jobs.trigger(job_id, **asked).id, PATIENCE)  # type: ignore[arg-type]
 
-    def runs(self, job_id: str) -> Sequence[RunView]:
+    def runs(self, job_id: str) -> Sequence[Run]:
         """The job's runs, the oldest first."""
         return list(self.client.runs.list(job_id=job_id))[::-1]
 
@@ -40,7 +40,7 @@ class Workplace:
             time.sleep(0.05)
         return [[run.state.value for run in self.runs(job_id)] for job_id in job_ids]
 
-    def until(self, run: RunView, state: RunState) -> RunView:
+    def until(self, run: Run, state: RunState) -> Run:
         """The run, once it is in this state."""
         end = time.monotonic() + PATIENCE
         while (found := self.client.runs.get(run.id)).state is not state:

@@ -16,13 +16,13 @@ from tokimori.errors import Refused, StoreError
 from tokimori.model.job import JobState
 from tokimori.model.run import SkipReason
 from tokimori.model.transitions import RunState
-from tokimori.service.views.runs import RunView
+from tokimori.service.views.runs import Run
 
 LIMIT_FULL = 7
 SHORT = "sleep 0.5"
 
 
-def most_at_once(runs: Sequence[RunView]) -> int:
+def most_at_once(runs: Sequence[Run]) -> int:
     """How many of the runs were at work at the same time, at most."""
     moments = [(run.started or 0, 1) for run in runs] + [(run.ended or 0, -1) for run in runs]
     most = now = 0

@@ -57,6 +57,12 @@ def test_what_methods_take_and_return_is_there() -> None:
     assert wanted <= {getattr(tokimori, name) for name in names.__all__}
 
 
+def test_a_class_is_printed_under_its_name() -> None:
+    """Who prints a value sees the name by which the manual calls its class."""
+    found = {name: getattr(tokimori, name) for name in names.__all__}
+    assert not [name for name, each in found.items() if isinstance(each, type) and each.__name__ != name]
+
+
 def test_names_are_listed() -> None:
     """In `dir`, for people at a prompt, with the version; nothing else is."""
     assert {name for name in dir(tokimori) if not name.startswith("_")} == set(names.__all__)

@@ -206,7 +206,7 @@ def test_the_api_shows_every_field() -> None:
     kinds = document(ALL, "1")["components"]["schemas"]
     for path, each in FIELDS.items():
         within, dot, name = path.rpartition(".")
-        for kind in {"retry": ["Retry"], "notifier": ["Notifier"]}.get(within, ["NewJob", "WholeJob", "JobView"]):
+        for kind in {"retry": ["Retry"], "notifier": ["Notifier"]}.get(within, ["NewJob", "WholeJob", "Job"]):
             schema = kinds[kind]["properties"][name]
             assert schema["description"] == f"{each.meaning} ({each.terms})", path
             assert "default" in schema, path

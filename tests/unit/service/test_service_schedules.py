@@ -11,7 +11,7 @@ from tokimori.errors import InvalidInput, InvalidSchedule
 from tokimori.model.job import Job
 from tokimori.schedules.schedule import Fold, Gap, Schedule
 from tokimori.service.jobs.writer import schedule_for
-from tokimori.service.views.schedules import ExplanationView
+from tokimori.service.views.schedules import Explanation
 
 
 async def test_an_explanation_needs_no_job(world: World) -> None:
@@ -61,7 +61,7 @@ async def test_a_bad_schedule_is_refused(world: World) -> None:
 
 async def test_json_shows_moments_on_both_clocks(world: World) -> None:
     """In UTC, and on the clocks of the zone with their offset and its name."""
-    view = ExplanationView.made(await world.service.schedules.explain("0 3 1 1,7 *", n=2))
+    view = Explanation.made(await world.service.schedules.explain("0 3 1 1,7 *", n=2))
     assert [(each.time.isoformat(), each.local, each.zone) for each in view.moments] == [
         ("2030-01-01T02:00:00+00:00", "2030-01-01T03:00:00+01:00", "CET"),
         ("2030-07-01T01:00:00+00:00", "2030-07-01T03:00:00+02:00", "CEST"),

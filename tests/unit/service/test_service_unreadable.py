@@ -12,7 +12,7 @@ from tokimori.model.encoding import stored_definition
 from tokimori.model.target import Unreadable
 from tokimori.service.doors.reboot import trigger_reboot
 from tokimori.service.service import Service
-from tokimori.service.views.jobs import JobView
+from tokimori.service.views.jobs import Job
 
 ROCKET = '{"target":{"type":"rocket"},"schedule":"* * * * *"}'
 
@@ -28,7 +28,7 @@ async def test_it_is_shown_with_the_reason(world: World) -> None:
     """Alone and in the list, with the moments of the other jobs."""
     await a_newer_job(world)
     assert [job.id for job in await world.service.jobs.list()] == ["newer", "plain"]
-    view = JobView.made(await world.service.jobs.get("newer"))
+    view = Job.made(await world.service.jobs.get("newer"))
     assert view.unreadable is not None
     assert "rocket" in view.unreadable
     assert await world.service.jobs.next("newer") == []

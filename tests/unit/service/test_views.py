@@ -24,10 +24,12 @@ from tokimori.service.definitions.definitions import JobFields, definition_from
 from tokimori.service.definitions.edits import new_job
 from tokimori.service.runs.runs import RunDetails
 from tokimori.service.views.errors import error_view
-from tokimori.service.views.jobs import JobView, SkipView
-from tokimori.service.views.nodes import NodeView
-from tokimori.service.views.runs import OutputView, RunDetailsView, RunView
-from tokimori.service.views.schedules import ExplanationView, MomentView
+from tokimori.service.views.jobs import Job
+from tokimori.service.views.jobs import Skip as SkipView
+from tokimori.service.views.nodes import NodeRecord as NodeView
+from tokimori.service.views.runs import OutputView, Run
+from tokimori.service.views.runs import RunDetails as RunDetailsView
+from tokimori.service.views.schedules import Explanation, MomentView
 
 
 def printed(view: msgspec.Struct) -> dict[str, object]:
@@ -40,7 +42,7 @@ def test_what_a_job_shows_can_be_sent_back() -> None:
     """The fields of a shown job are those that a door accepts, defaults included."""
     definition = definition_from({"command": ["make", "report"], "schedule": "0 3 * * *", "env": {"A": "1"}})
     job = new_job(JobId("j"), definition, new_incarnation(os.urandom), NEW_YEAR)
-    shown = printed(JobView.made(job, next_times=[seconds(60)]))
+    shown = printed(Job.made(job, next_times=[seconds(60)]))
     assert definition_from({name: shown[name] for name in JobFields.__struct_fields__}) == definition
     assert (shown["id"], shown["state"], shown["created"]) == ("j", "enabled", "2030-01-01T00:00:00Z")
     assert shown["next_due"] == "2030-01-01T03:00:00Z"
@@ -50,16 +52,16 @@ def test_what_a_job_shows_can_be_sent_back() -> None:
 def test_next_times_and_attempts_are_only_where_they_were_asked_for() -> None:
     """An absent list is not an empty one."""
     job = new_job(JobId("j"), ON_DEMAND, new_incarnation(os.urandom), NEW_YEAR)
-    assert "next_times" not in printed(JobView.made(job))
-    assert printed(JobView.made(job, next_times=[]))["next_times"] == []
-    assert "attempts" not in printed(RunView.made(a_run()))
+    assert "next_times" not in printed(Job.made(job))
+    assert printed(Job.made(job, next_times=[]))["next_times"] == []
+    assert "attempts" not in printed(Run.made(a_run()))
     details = RunDetails(run=a_run(), attempts=(), time_zone="UTC")
     assert printed(RunDetailsView.made(details))["attempts"] == []
 
 
 def test_moments_are_rfc_3339_and_states_are_words() -> None:
     """In runs, skips and nodes alike."""
-    run = printed(RunView.made(a_run(started=seconds(0.5))))
+    run = printed(Run.made(a_run(started=seconds(0.5))))
     assert (run["state"], run["started"], run["ended"]) == ("running", "2030-01-01T00:00:00.500000Z", None)
     skip = Skip(first=NEW_YEAR, last=seconds(60), count=2, reason=SkipReason.MISFIRE)
     assert printed(SkipView.made(skip)) == {
@@ -117,8 +119,8 @@ def test_a_wrong_text_of_a_megabyte_is_not_told_whole() -> None:
 def test_a_blocked_run_says_what_it_waits_for(blocked_on: str | None, words: str) -> None:
     """In words, with the name of the semaphore or the key; any other run waits for nothing."""
     blocked = a_run(state=RunState.BLOCKED, blocked_on=blocked_on, concurrency_key="tenant")
-    assert words in str(printed(RunView.made(blocked))["waits_for"])
-    assert printed(RunView.made(a_run()))["waits_for"] is None
+    assert words in str(printed(Run.made(blocked))["waits_for"])
+    assert printed(Run.made(a_run()))["waits_for"] is None
 
 
 @given(coarse, zones, modes, edges, st.sampled_from([None, *Shift]))
@@ -131,7 +133,7 @@ def test_the_first_and_last_moments_of_time_are_shown(
         found = explain(text, zone=zone, after=after, n=3, gap=mode[0], fold=mode[1], days_off=days_off, shift=shift)
     except InvalidSchedule:
         return
-    shown = printed(ExplanationView.made(found))["moments"]
+    shown = printed(Explanation.made(found))["moments"]
     assert isinstance(shown, list)
     assert [moment["time"] for moment in shown] == [format_moment(moment) for moment in found.moments]
 

@@ -12,13 +12,13 @@ from tokimori.foreign.kala.shapes import (
     ZERO_TIME,
     JobRequest,
     JobStat,
+    KalaJob,
     KalaStats,
     Metadata,
     Remote,
     epsilon_seconds,
     read_schedule,
 )
-from tokimori.foreign.kala.shapes import Job as KalaJob
 from tokimori.foreign.kala.translator import target_of, told_of
 from tokimori.model.job import Definition, Job, JobState
 from tokimori.model.retention import DailyCount

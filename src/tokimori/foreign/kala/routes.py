@@ -13,8 +13,16 @@ from starlette.routing import BaseRoute, Route
 
 from tokimori.errors import Forbidden, InvalidInput, NotFound, Refused, StoreError, TokimoriError
 from tokimori.foreign.kala.answers import STOPPED, KnownJob, job_stats, kala_job, kala_stats
-from tokimori.foreign.kala.shapes import PREFIX, Created, JobAnswer, JobsAnswer, KalaFault, KalaStatsAnswer, StatsAnswer
-from tokimori.foreign.kala.shapes import Job as KalaJob
+from tokimori.foreign.kala.shapes import (
+    PREFIX,
+    Created,
+    JobAnswer,
+    JobsAnswer,
+    KalaFault,
+    KalaJob,
+    KalaStatsAnswer,
+    StatsAnswer,
+)
 from tokimori.foreign.kala.translator import line_of_children, makes_up, new_job, read_told
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState

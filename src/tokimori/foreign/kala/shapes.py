@@ -86,7 +86,7 @@ class Metadata(Struct, frozen=True, kw_only=True):
     number_of_finished_runs: int = 0
 
 
-class Job(Struct, frozen=True, kw_only=True):
+class KalaJob(Struct, frozen=True, kw_only=True):
     """A job."""
 
     name: str
@@ -118,13 +118,13 @@ class Job(Struct, frozen=True, kw_only=True):
 class JobAnswer(Struct, frozen=True, kw_only=True):
     """The answer with one job."""
 
-    job: Job
+    job: KalaJob
 
 
 class JobsAnswer(Struct, frozen=True, kw_only=True):
     """The answer with all jobs, by id."""
 
-    jobs: dict[str, Job]
+    jobs: dict[str, KalaJob]
 
 
 class StatsAnswer(Struct, frozen=True, kw_only=True):

@@ -9,8 +9,7 @@ import msgspec
 
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
-from tokimori.foreign.kala.shapes import Job as KalaJob
-from tokimori.foreign.kala.shapes import Remote, Repeats, read_schedule
+from tokimori.foreign.kala.shapes import KalaJob, Remote, Repeats, read_schedule
 from tokimori.foreign.kala.translator import definition_of, told_in
 from tokimori.model.job import Definition
 

@@ -37,7 +37,7 @@ class ClaimedRun(Struct, frozen=True, kw_only=True):
     deadline: Moment | None
 
 
-class Heard(Struct, frozen=True, kw_only=True):
+class HeartbeatAnswer(Struct, frozen=True, kw_only=True):
     """The answer to a heartbeat: for how long the run stays, and whether it is to end (`cancel`: the reason)."""
 
     run_id: RunId

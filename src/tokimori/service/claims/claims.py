@@ -8,7 +8,7 @@ from tokimori.model.access_token import Role
 from tokimori.model.ids import ClaimId, RandomBytes
 from tokimori.model.outcome import Failed, Hold, Released, Succeeded
 from tokimori.model.transitions import RunState
-from tokimori.service.claims.claimed import ClaimedRun, Heard
+from tokimori.service.claims.claimed import ClaimedRun, HeartbeatAnswer
 from tokimori.service.claims.place import ClaimPlace
 from tokimori.service.claims.worker_arguments import (
     ALIVE_TIME,
@@ -23,7 +23,8 @@ from tokimori.service.claims.worker_arguments import (
 from tokimori.service.given import Span, When
 from tokimori.service.operation import M, Part, operation
 from tokimori.service.sight import Given, Reach, Sight, no_run, out_of_scope
-from tokimori.service.views.claims import ClaimedRunView, HeardView
+from tokimori.service.views.claims import ClaimedRun as ClaimedRunView
+from tokimori.service.views.claims import HeartbeatAnswer as HeartbeatAnswerView
 from tokimori.service.views.outside import list_of
 
 
@@ -95,8 +96,8 @@ class Claims(Part[M]):
         )
         return await self._place.take(wish)
 
-    @operation(Role.OPERATE, CLAIM, gives=HeardView.made)
-    async def heartbeat(self, run_id: str, token: int, *, alive_time: Span | None = None) -> Heard:
+    @operation(Role.OPERATE, CLAIM, gives=HeartbeatAnswerView.made)
+    async def heartbeat(self, run_id: str, token: int, *, alive_time: Span | None = None) -> HeartbeatAnswer:
         """Say that the worker still works on the run: it stays for another `alive_time`. Raises `ClaimLost`."""
         seconds = None if alive_time is None else alive_time_of(alive_time)
         return await self._place.keep(key_of(run_id, token), seconds)

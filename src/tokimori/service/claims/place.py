@@ -35,7 +35,7 @@ from tokimori.ports.nodes import Pulse
 from tokimori.ports.work_source import WorkSource
 from tokimori.ports.working import Change, Claim, Claimed, Verdict, is_cut
 from tokimori.service.asking import retried
-from tokimori.service.claims.claimed import ClaimedRun, Heard, view_of
+from tokimori.service.claims.claimed import ClaimedRun, HeartbeatAnswer, view_of
 from tokimori.service.claims.held import Hands, InHand, Key, OpenLanes, Over, claim_lost, how_it_is
 from tokimori.service.claims.timekeeping import Timekeeper
 from tokimori.service.claims.worker_arguments import WorkerWish, output_of
@@ -119,13 +119,13 @@ class ClaimPlace:
             self._bells.discard(bell)
             self._waiting -= waits
 
-    async def keep(self, key: Key, alive_time: float | None) -> Heard:
+    async def keep(self, key: Key, alive_time: float | None) -> HeartbeatAnswer:
         """See `Claims.heartbeat`."""
         held = await self._held(key)
         if alive_time is not None:
             held.alive_time = alive_time
         held.alive_until = self._clock.monotonic() + held.alive_time
-        return Heard(run_id=key[0], alive_time=held.alive_time, cancel=held.claimed.run.cancel)
+        return HeartbeatAnswer(run_id=key[0], alive_time=held.alive_time, cancel=held.claimed.run.cancel)
 
     async def end(self, key: Key, said: str, outcome: Outcome, output: str | None = None) -> RunState:
         """See `Claims.finish`: `said` is the word."""

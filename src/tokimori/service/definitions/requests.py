@@ -90,7 +90,7 @@ class Became(StrEnum):
     """A run that was asked for shortly before answered."""
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class RequestedRun(Struct, frozen=True, kw_only=True):
     """The run that answers a request, and what happened to the request."""
 
     run: Run

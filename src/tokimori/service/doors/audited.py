@@ -15,7 +15,7 @@ from tokimori.model.mute import Mute
 from tokimori.model.run import Run
 from tokimori.service.audit import Audit, record
 from tokimori.service.definitions.imports import Imported
-from tokimori.service.definitions.requests import Asked
+from tokimori.service.definitions.requests import RequestedRun
 from tokimori.service.jobs.deleting import DeletedJobs
 from tokimori.service.jobs.jobs import Jobs
 from tokimori.service.operation import ITSELF, MADE, REQUEST, STATE, Inside, Member, Operation, Part, through
@@ -135,7 +135,7 @@ async def _queues(jobs: Jobs[Inside], kind: str, subject: object, *found: object
 
 def _told_queues(kind: str, subject: object, found: object) -> Iterator[tuple[str, str]]:
     match found:
-        case Asked():
+        case RequestedRun():
             yield from _told_queues(kind, subject, found.run)
         case Job():
             yield found.id, found.definition.queue
@@ -235,7 +235,7 @@ def _outcome(result: object, kwargs: Mapping[str, object]) -> object:
     match result:
         case Run():
             return {"run": result.id}
-        case Asked():
+        case RequestedRun():
             return {"run": result.run.id, "became": result.became}
         case Job():
             return {"job": result.id}

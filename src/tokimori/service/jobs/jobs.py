@@ -18,7 +18,7 @@ from tokimori.service.definitions.arguments import JobArguments, Payload, PlainR
 from tokimori.service.definitions.definitions import check_readable, replacing
 from tokimori.service.definitions.edits import check_tag, kept_since
 from tokimori.service.definitions.imports import Imported, Start
-from tokimori.service.definitions.requests import Asked
+from tokimori.service.definitions.requests import RequestedRun
 from tokimori.service.given import When, flag_of, job_fields, many, mapping_of, moment_of
 from tokimori.service.ground import Caller, Ground
 from tokimori.service.jobs.backfill import Backfills
@@ -31,9 +31,12 @@ from tokimori.service.notified import without_names
 from tokimori.service.operation import OUTCOME, REQUEST, STATE, Inside, M, composed, operation
 from tokimori.service.orders import Orders
 from tokimori.service.sight import JOB, OPEN, WHOLE, Sight, gone_alone, out_of_scope
-from tokimori.service.views.jobs import DeletedJobsView, JobView
+from tokimori.service.views.jobs import DeletedJobs as DeletedJobsView
+from tokimori.service.views.jobs import Job as JobView
 from tokimori.service.views.outside import list_of
-from tokimori.service.views.runs import BackfillView, RequestedRunView, RunView
+from tokimori.service.views.runs import Backfill as BackfillView
+from tokimori.service.views.runs import RequestedRun as RequestedRunView
+from tokimori.service.views.runs import Run as RunView
 
 
 class Jobs(JobReads[M]):
@@ -293,7 +296,7 @@ class Jobs(JobReads[M]):
     @operation(Role.OPERATE, JOB, audit=REQUEST, doing="Running a job", gives=RequestedRunView.made)
     async def request(
         self, job_id: str, key: str | None = None, payload: Payload | None = None, **fields: Unpack[RequestArguments]
-    ) -> Asked:
+    ) -> RequestedRun:
         """Trigger a run as `trigger` does, and return the outcome of the request too."""
         return await self._request(job_id, key, payload, fields)
 
@@ -305,13 +308,15 @@ class Jobs(JobReads[M]):
         key: str | None = None,
         payload: Payload | None = None,
         **fields: Unpack[RequestArguments],
-    ) -> Asked:
+    ) -> RequestedRun:
         await sight.check_parents([fields])
         answer = await self.request(job_id, key, payload, **fields)
         await sight.check_answers(job_id, [answer.run])
         return answer
 
-    async def _request(self, job_id: str, key: str | None, payload: Payload | None, fields: RequestArguments) -> Asked:
+    async def _request(
+        self, job_id: str, key: str | None, payload: Payload | None, fields: RequestArguments
+    ) -> RequestedRun:
         request, _, run = await self._requests.wanted(job_id, key, payload, fields)
         return await self._requests.keep(request, run)
 

@@ -38,17 +38,29 @@ from tokimori.service.search.jobs import EVERY_ID, MOST_PAGES, FoundJobs, find_j
 from tokimori.service.shown import Facts, Shown
 from tokimori.service.sight import JOB, OPEN, Sight, no_job
 from tokimori.service.views.jobs import (
-    CountView,
-    FoundJobsView,
-    JobView,
-    LedgerView,
-    SkipView,
-    StatisticsView,
-    VerifiedView,
+    DailyCount as CountView,
+)
+from tokimori.service.views.jobs import (
+    FoundJobs as FoundJobsView,
+)
+from tokimori.service.views.jobs import (
+    Job as JobView,
+)
+from tokimori.service.views.jobs import (
+    LedgerPage as LedgerView,
+)
+from tokimori.service.views.jobs import (
+    Skip as SkipView,
+)
+from tokimori.service.views.jobs import (
+    Statistics as StatisticsView,
+)
+from tokimori.service.views.jobs import (
+    Verified as VerifiedView,
 )
 from tokimori.service.views.outside import list_of
-from tokimori.service.views.queues import PauseView
-from tokimori.service.views.schedules import ExplanationView
+from tokimori.service.views.queues import Pause as PauseView
+from tokimori.service.views.schedules import Explanation as ExplanationView
 from tokimori.service.why.job import overdue, what_is_lost, why_job
 from tokimori.service.why.reader import WhyReader
 from tokimori.service.why.reading import WhyReading

@@ -19,7 +19,15 @@ from tokimori.ports.store import RunFilter, Store
 from tokimori.service.asking import cancel_all, cancel_run, retried
 from tokimori.service.definitions.arguments import Payload, PlainRequest, RequestArguments
 from tokimori.service.definitions.definitions import check_readable
-from tokimori.service.definitions.requests import Asked, Became, Request, became, manner_of, read_request, requested_run
+from tokimori.service.definitions.requests import (
+    Became,
+    Request,
+    RequestedRun,
+    became,
+    manner_of,
+    read_request,
+    requested_run,
+)
 from tokimori.service.definitions.steps import all_in, check_moment
 from tokimori.service.given import many
 from tokimori.service.ground import Caller, Ground
@@ -156,14 +164,14 @@ class RunRequests:
         for job_id in sorted({step.job for step in steps}):
             await self._store.get_job(job_id)
 
-    async def keep(self, request: Request, run: Run) -> Asked:
+    async def keep(self, request: Request, run: Run) -> RequestedRun:
         """Store the run, and return the outcome of the request."""
         await check_inherited(self._store, run.job_id, [run.payload])
         manner = manner_of(request, run.created)
         found = await retried(lambda: self._store.add_run(run, run.created, manner), StoreUnavailable)
-        return Asked(run=found, became=became(request, run.id, found))
+        return RequestedRun(run=found, became=became(request, run.id, found))
 
-    async def keep_again(self, request: Request, run: Run, old: Run) -> Asked:
+    async def keep_again(self, request: Request, run: Run, old: Run) -> RequestedRun:
         """Keep a run that repeats another one. If a third one holds their key both go on, and that is noted."""
         if old.details.unique is None or request.key is not None:
             return await self.keep(request, run)

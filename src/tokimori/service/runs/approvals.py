@@ -15,7 +15,7 @@ from tokimori.service.ground import Caller
 from tokimori.service.operation import STATE, M, Part, operation
 from tokimori.service.sight import RUN
 from tokimori.service.store_time import Now
-from tokimori.service.views.runs import RunView
+from tokimori.service.views.runs import Run as RunView
 
 
 def check_no_question(run: Run) -> None:

@@ -26,7 +26,7 @@ from tokimori.service.runs.mutes import RunMutes
 from tokimori.service.search.jobs import MOST_JOBS, JobOf, JobsOfRuns, SeesRun, Traits, search_of
 from tokimori.service.search.runs import whole
 from tokimori.service.sight import OPEN, Sight, jobs_within
-from tokimori.service.views.runs import FailuresView
+from tokimori.service.views.runs import FoundFailures as FailuresView
 
 MOST_FAILURES = 3_000
 """So many failed runs are looked at for one answer."""

@@ -19,7 +19,7 @@ from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import Store
 from tokimori.service.asking import cancel_run, checked
 from tokimori.service.definitions.arguments import RequestArguments
-from tokimori.service.definitions.requests import Asked
+from tokimori.service.definitions.requests import RequestedRun
 from tokimori.service.definitions.steps import anew
 from tokimori.service.given import flag_of
 from tokimori.service.jobs.requesting import RunRequests
@@ -29,7 +29,18 @@ from tokimori.service.search.runs import parent_runs
 from tokimori.service.sight import OPEN, RUN, Sight, no_run, out_of_scope
 from tokimori.service.store_time import Now
 from tokimori.service.views.outside import list_of
-from tokimori.service.views.runs import FamilyMemberView, ParentRunView, RequestedRunView, RunView
+from tokimori.service.views.runs import (
+    FamilyMember as FamilyMemberView,
+)
+from tokimori.service.views.runs import (
+    ParentRun as ParentRunView,
+)
+from tokimori.service.views.runs import (
+    RequestedRun as RequestedRunView,
+)
+from tokimori.service.views.runs import (
+    Run as RunView,
+)
 
 _T = TypeVar("_T")
 
@@ -109,7 +120,7 @@ class RunFamilies(Part[M]):
         return await self.cancel_family(run_id, reason)
 
     @operation(Role.OPERATE, RUN, audit=REQUEST, doing="Running a run again", gives=RequestedRunView.made)
-    async def retry(self, run_id: str, key: str | None = None, *, force: bool = False) -> Asked:
+    async def retry(self, run_id: str, key: str | None = None, *, force: bool = False) -> RequestedRun:
         """Ask for a run now with the payload, the priority and the concurrency key of one that has ended.
 
         It is a new run, whose `details.retry_of` names the old one. `key` and `force` are those of `trigger`, as are
@@ -118,13 +129,15 @@ class RunFamilies(Part[M]):
         return await self._again(await self._store.get_run(RunId(check_uuid(run_id, field="run"))), key, force=force)
 
     @retry.within
-    async def _retry_within(self, sight: Sight, run_id: str, key: str | None = None, *, force: bool = False) -> Asked:
+    async def _retry_within(
+        self, sight: Sight, run_id: str, key: str | None = None, *, force: bool = False
+    ) -> RequestedRun:
         """Check that a new run may be requested of the job that has the id now, and of those of the steps behind it."""
         await _check_again(sight, await sight.run_of(run_id))
         return await self.retry(run_id, key, force=force)
 
     @operation(Role.OPERATE, RUN, audit=REQUEST, doing="Running a family again", gives=list_of(RequestedRunView.made))
-    async def retry_family(self, run_id: str, *, force: bool = False) -> list[Asked]:
+    async def retry_family(self, run_id: str, *, force: bool = False) -> list[RequestedRun]:
         """Ask for a whole family once more: for its first runs anew, and so for new ones of all that follow them.
 
         Return the new first runs. Raises the errors of `retry`, and `Refused` while one of its runs has not ended. If a
@@ -137,7 +150,7 @@ class RunFamilies(Part[M]):
             raise Refused(
                 message, field="run", value=live.id, allowed=f"`tokimori run cancel {run_id} --family` before"
             )
-        generation, roots, made = dict[RunId, RunId](), dict[str, str](), list[Asked]()
+        generation, roots, made = dict[RunId, RunId](), dict[str, str](), list[RequestedRun]()
         for old in _first(runs):
             try:
                 made.append(await self._again(old, None, force=forced, generation=generation, roots=roots))
@@ -148,7 +161,7 @@ class RunFamilies(Part[M]):
         return made
 
     @retry_family.within
-    async def _retry_family_within(self, sight: Sight, run_id: str, *, force: bool = False) -> list[Asked]:
+    async def _retry_family_within(self, sight: Sight, run_id: str, *, force: bool = False) -> list[RequestedRun]:
         """Check that all these runs may be requested."""
         for old in _first([each.run for each in await _whole(self.family, run_id) if each.run is not None]):
             await _check_again(sight, old)
@@ -162,7 +175,7 @@ class RunFamilies(Part[M]):
         force: bool,
         generation: dict[RunId, RunId] | None = None,
         roots: dict[str, str] | None = None,
-    ) -> Asked:
+    ) -> RequestedRun:
         """Ask for a run once more; with a `generation` and the `roots` of its family all of that is made anew."""
         fields = RequestArguments(
             priority=old.priority, concurrency_key=old.concurrency_key, force=flag_of("force", force)

@@ -20,7 +20,7 @@ from tokimori.service.ground import Caller, Ground
 from tokimori.service.operation import OUTCOME, M, operation
 from tokimori.service.sight import OPEN, WHOLE, Sight
 from tokimori.service.views.outside import list_of, maybe
-from tokimori.service.views.runs import MuteView
+from tokimori.service.views.runs import Mute as MuteView
 
 USUAL, LONGEST = "7d", 90 * DAY
 

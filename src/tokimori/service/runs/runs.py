@@ -43,7 +43,18 @@ from tokimori.service.search.runs import (
 )
 from tokimori.service.sight import OPEN, RUN, Sight, jobs_within, no_job, no_run, out_of_scope
 from tokimori.service.views.outside import list_of, lists_of
-from tokimori.service.views.runs import FoundRunsView, RunDetailsView, RunSummaryView, RunView
+from tokimori.service.views.runs import (
+    FoundRuns as FoundRunsView,
+)
+from tokimori.service.views.runs import (
+    Run as RunView,
+)
+from tokimori.service.views.runs import (
+    RunDetails as RunDetailsView,
+)
+from tokimori.service.views.runs import (
+    RunSummary as RunSummaryView,
+)
 from tokimori.service.waits import LONGEST_WAIT, wait_for_end
 from tokimori.service.why.run import is_gone, why_run
 

@@ -28,7 +28,7 @@ from tokimori.service.sets.turns import SETS, SetState, no_set, state_of_set, tu
 from tokimori.service.sets.work import Applied, SetWork, check_applicable
 from tokimori.service.sight import OPEN, Sight, out_of_scope
 from tokimori.service.views.outside import list_of
-from tokimori.service.views.sets import SetView
+from tokimori.service.views.sets import SetState as SetView
 
 _DECLARED = ('"declared":',)
 """A text in the definition of each job that a set declares."""

@@ -4,11 +4,12 @@ from datetime import datetime
 from typing import ClassVar
 
 from tokimori.clock import Moment, format_moment
-from tokimori.model.expectation import Alarm, AlarmKind
+from tokimori.model.expectation import Alarm as InnerAlarm
+from tokimori.model.expectation import AlarmKind
 from tokimori.service.views.outside import Length, Outside, Sources
 
 
-def sentence(alarm: Alarm) -> str:
+def sentence(alarm: InnerAlarm) -> str:
     """Return the alarm in words, without a full stop."""
     what = f"job {alarm.name}" if alarm.of_job else alarm.name
     if alarm.kind is AlarmKind.FAILED:
@@ -21,7 +22,7 @@ def _last(good: Moment | None, before: str) -> str:
     return "" if good is None else before + format_moment(good)
 
 
-class AlarmView(Outside, frozen=True, kw_only=True):
+class Alarm(Outside, frozen=True, kw_only=True):
     """Alarm: `overdue`, or `failed` after a reported failure.
 
     `name` is the id of a job (`of_job`), or the name of something elsewhere. `within` is in seconds.
@@ -40,7 +41,7 @@ class AlarmView(Outside, frozen=True, kw_only=True):
     text: str
 
 
-class ExpectationView(Outside, frozen=True, kw_only=True):
+class Expectation(Outside, frozen=True, kw_only=True):
     """Expectation of a good end within so many seconds after the last one, or after `since` if that is later.
 
     `started`, `failed` and `log` are the last reports. Expectations of jobs stand in their definitions.

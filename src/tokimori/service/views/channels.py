@@ -9,7 +9,7 @@ from msgspec import Struct
 from tokimori.service.views.outside import Outside, Sources
 
 
-class MessageView(Outside, frozen=True, kw_only=True):
+class Message(Outside, frozen=True, kw_only=True):
     """A message: `number` grows in its topic; `key` is that of no other one, unless its publisher gave it twice."""
 
     SOURCES: ClassVar[Sources] = {"published": "at"}
@@ -22,10 +22,10 @@ class MessageView(Outside, frozen=True, kw_only=True):
     data: Any
 
 
-class MessagesView(Outside, frozen=True, kw_only=True):
+class FoundMessages(Outside, frozen=True, kw_only=True):
     """Messages in order, and the number after which to go on. `gap`: some earlier messages are no longer stored."""
 
-    messages: Sequence[MessageView]
+    messages: Sequence[Message]
     after: int
     gap: bool
 

@@ -27,14 +27,14 @@ class ClaimView(Outside, frozen=True, kw_only=True):
     deadline: datetime | None
 
 
-class ClaimedRunView(ClaimView, frozen=True, kw_only=True):
+class ClaimedRun(ClaimView, frozen=True, kw_only=True):
     """A run that a worker has, with the `schedule` and the `delay` of its job when it was claimed."""
 
     schedule: str | None
     delay: Length
 
 
-class HeardView(Outside, frozen=True, kw_only=True):
+class HeartbeatAnswer(Outside, frozen=True, kw_only=True):
     """The answer to a heartbeat: for how long the run stays, and whether it is to end (`cancel`: the reason)."""
 
     run_id: str

@@ -21,8 +21,8 @@ from tokimori.service.definitions.definitions import JobFields, target_fields
 from tokimori.service.reasons import Reason
 from tokimori.service.search.jobs import Paged
 from tokimori.service.views.outside import Length, Outside, Sources
-from tokimori.service.views.queues import PauseView
-from tokimori.service.views.runs import RunView
+from tokimori.service.views.queues import Pause
+from tokimori.service.views.runs import Run
 
 _TERMS = Terms.__struct_fields__
 _terms_of: Callable[[Definition], tuple[Any, ...]] = attrgetter(*_TERMS)
@@ -42,7 +42,7 @@ class EdgeView(Outside, frozen=True, kw_only=True):
     declared_by: str
 
 
-class JobView(JobFields, Outside, frozen=True, kw_only=True, omit_defaults=False):
+class Job(JobFields, Outside, frozen=True, kw_only=True, omit_defaults=False):
     """A job: its fields as typed, and its state.
 
     `set` is present only if one declares the job. `next_times`, `edges` (from and to it), `pauses` (of its queue and of
@@ -69,9 +69,9 @@ class JobView(JobFields, Outside, frozen=True, kw_only=True, omit_defaults=False
     set: str | UnsetType = UNSET
     next_times: tuple[datetime, ...] | UnsetType = UNSET
     edges: tuple[EdgeView, ...] | UnsetType = UNSET
-    pauses: tuple[PauseView, ...] | UnsetType = UNSET
+    pauses: tuple[Pause, ...] | UnsetType = UNSET
     too_heavy: tuple[str, ...] | UnsetType = UNSET
-    last_runs: tuple[RunView, ...] | UnsetType = UNSET
+    last_runs: tuple[Run, ...] | UnsetType = UNSET
     why: tuple[Reason, ...] | UnsetType = UNSET
 
     @classmethod
@@ -92,27 +92,27 @@ class JobView(JobFields, Outside, frozen=True, kw_only=True, omit_defaults=False
         )
 
 
-class FoundJobsView(Paged[JobView], Outside, frozen=True, kw_only=True):
+class FoundJobs(Paged[Job], Outside, frozen=True, kw_only=True):
     """Jobs by id. `next`: there may be more behind this id (it need not be that of one of them); None: that is all."""
 
-    jobs: Sequence[JobView]
+    jobs: Sequence[Job]
     next: JobId | None
 
 
-class DeletedJobsView(Outside, frozen=True, kw_only=True):
+class DeletedJobs(Outside, frozen=True, kw_only=True):
     """The `jobs` that were deleted, as they were (on a `dry_run`: that would be), in that order.
 
     `kept` says by id why a job was not deleted. Ask again with the same `until` and with `next` as `after` to go on
     (an empty text: from the first one again); None: that was all.
     """
 
-    jobs: tuple[JobView, ...]
+    jobs: tuple[Job, ...]
     kept: dict[str, str]
     until: datetime
     next: str | None
 
 
-class SkipView(Outside, frozen=True, kw_only=True):
+class Skip(Outside, frozen=True, kw_only=True):
     """A range of occurrences that became no run."""
 
     first: datetime
@@ -121,7 +121,7 @@ class SkipView(Outside, frozen=True, kw_only=True):
     reason: SkipReason
 
 
-class CountView(Outside, frozen=True, kw_only=True):
+class DailyCount(Outside, frozen=True, kw_only=True):
     """Number of a job's runs with this outcome on a day (UTC), or of skips; `pruned`: how many rows are gone.
 
     `more`: the job has more rows than are counted, so that there may be more.
@@ -159,7 +159,7 @@ class DayView(Outside, frozen=True, kw_only=True):
     skipped: int
 
 
-class StatisticsView(Outside, frozen=True, kw_only=True):
+class Statistics(Outside, frozen=True, kw_only=True):
     """Statistics of a job. `duration` and `lateness` are seconds of its newest `measured` ended runs, as `by_hour` is.
 
     `cpu` (seconds of processors) and `memory` (bytes at the peak) are of the last attempts whose cost is known.
@@ -196,14 +196,14 @@ class LineView(Outside, frozen=True, kw_only=True):
     reason: SkipReason | None
 
 
-class LedgerView(Outside, frozen=True, kw_only=True):
+class LedgerPage(Outside, frozen=True, kw_only=True):
     """Lines, oldest first. `next` is the first occurrence of the next page; null: there are no more."""
 
     lines: tuple[LineView, ...]
     next: datetime | None
 
 
-class VerifiedView(Outside, frozen=True, kw_only=True):
+class Verified(Outside, frozen=True, kw_only=True):
     """Number of occurrences by fate (`fates`), of those that do not fit (`wrong`), and the first lines of these."""
 
     job_id: str

@@ -7,7 +7,7 @@ from tokimori.ports.nodes import NodeState
 from tokimori.service.views.outside import Outside, Sources
 
 
-class NodeView(Outside, frozen=True, kw_only=True):
+class NodeRecord(Outside, frozen=True, kw_only=True):
     """A node. Its `kind` is `program` if it runs no jobs, but holds permits or waits for them.
 
     `drained`: it takes no new runs, by order.

@@ -5,7 +5,7 @@ from datetime import datetime
 from tokimori.service.views.outside import Outside
 
 
-class PauseView(Outside, frozen=True, kw_only=True):
+class Pause(Outside, frozen=True, kw_only=True):
     """A pause of a queue, or (`*`) of everything: no run of it starts."""
 
     queue: str
@@ -14,7 +14,7 @@ class PauseView(Outside, frozen=True, kw_only=True):
     by: str | None
 
 
-class QueueView(Outside, frozen=True, kw_only=True):
+class Queue(Outside, frozen=True, kw_only=True):
     """A queue, the number of its jobs, and the pauses that apply to it: its own, and that of everything.
 
     `taken` of its runs count for its `rate` now.
@@ -22,6 +22,6 @@ class QueueView(Outside, frozen=True, kw_only=True):
 
     name: str
     jobs: int
-    pauses: tuple[PauseView, ...]
+    pauses: tuple[Pause, ...]
     rate: str | None
     taken: int | None

@@ -12,7 +12,8 @@ from tokimori.model.backfill import LeftOutReason
 from tokimori.model.cause import cause_id, cause_in
 from tokimori.model.dependents import On
 from tokimori.model.ids import JobId, RunId
-from tokimori.model.run import Run, Step, short_id, shown_due
+from tokimori.model.run import Run as InnerRun
+from tokimori.model.run import Step, short_id, shown_due
 from tokimori.model.transitions import RunState
 from tokimori.service.definitions.requests import Became
 from tokimori.service.reasons import Reason, waits_for
@@ -39,7 +40,7 @@ def cpu_of(it: Any) -> Length | None:
     return None if it.cpu is None else Length(microseconds=it.cpu)
 
 
-class AttemptView(Outside, frozen=True, kw_only=True):
+class AttemptDetails(Outside, frozen=True, kw_only=True):
     """An attempt; its `outcome` is `running` until it ends.
 
     `cpu` is the time that processors worked for it, in seconds, and `memory` the bytes that it had at its peak: a
@@ -73,20 +74,20 @@ class ProgressView(Struct, frozen=True, kw_only=True):
     text: str | None
 
 
-def _progress(run: Run) -> ProgressView | None:
+def _progress(run: InnerRun) -> ProgressView | None:
     fraction = run.details.progress
     return None if fraction is None else ProgressView(fraction=fraction, text=run.details.progress_text)
 
 
-def _spawned(run: Run) -> int | None:
+def _spawned(run: InnerRun) -> int | None:
     return None if run.details.spawned is None else run.details.spawned.count
 
 
-def _short_id(run: Run) -> str:
+def _short_id(run: InnerRun) -> str:
     return short_id(run.id)
 
 
-def _cause_id(run: Run) -> str | None:
+def _cause_id(run: InnerRun) -> str | None:
     cause = cause_in(run)
     return None if cause is None else cause_id(cause)
 
@@ -107,12 +108,12 @@ class ApprovalView(Outside, frozen=True, kw_only=True):
     reason: str | None
 
 
-def _approval(run: Run) -> ApprovalView | None:
+def _approval(run: InnerRun) -> ApprovalView | None:
     asked = run.details.approval
     return None if asked is None else ApprovalView.made(asked)
 
 
-class RunView(Outside, frozen=True, kw_only=True):
+class Run(Outside, frozen=True, kw_only=True):
     """A run. `short_id` is the end of its id, which paths take for it.
 
     `cancel` is the reason of an unfinished order to end. `waits_for` says in words why a blocked run waits. `progress`
@@ -183,7 +184,7 @@ class RunView(Outside, frozen=True, kw_only=True):
     memory: int | None
 
 
-class ParentRunView(Outside, frozen=True, kw_only=True):
+class ParentRun(Outside, frozen=True, kw_only=True):
     """A run after whose end another one was made. `left_out` is the command that shows a result that is not here."""
 
     id: RunId
@@ -194,7 +195,7 @@ class ParentRunView(Outside, frozen=True, kw_only=True):
     left_out: str | None
 
 
-class FamilyMemberView(Outside, frozen=True, kw_only=True):
+class FamilyMember(Outside, frozen=True, kw_only=True):
     """A run of a family, or one `to_come`, whose `state` is waiting, or skipped if it is never made.
 
     `id` is null for a run of a dependent job that is to come: its `name` is that of the job, and else the id. It
@@ -220,13 +221,13 @@ class FamilyMemberView(Outside, frozen=True, kw_only=True):
     joins: int
 
 
-class RunDetailsView(RunView, frozen=True, kw_only=True):
+class RunDetails(Run, frozen=True, kw_only=True):
     """A run with its newest `attempts`; `attempts_left_out` counts earlier ones, if there are any.
 
     `job_deleted`: its job is gone. `why` (the reasons that keep it from starting) is present only on request.
     """
 
-    attempts: tuple[AttemptView, ...]
+    attempts: tuple[AttemptDetails, ...]
     attempts_left_out: int | UnsetType = UNSET
     why: tuple[Reason, ...] | UnsetType = UNSET
     job_deleted: bool
@@ -239,7 +240,7 @@ class RunDetailsView(RunView, frozen=True, kw_only=True):
         return super().made(value.run, **found, **more)
 
 
-class RunSummaryView(RunView, frozen=True, kw_only=True):
+class RunSummary(Run, frozen=True, kw_only=True):
     """A run as a list shows it: with the time zone of its job, and if that is gone."""
 
     time_zone: str
@@ -251,15 +252,15 @@ class RunSummaryView(RunView, frozen=True, kw_only=True):
         return super().made(value.run, time_zone=value.time_zone, job_deleted=value.is_job_deleted, **more)
 
 
-class FoundRunsView(Paged[RunView], Outside, frozen=True, kw_only=True):
+class FoundRuns(Paged[Run], Outside, frozen=True, kw_only=True):
     """Runs, newest first. `next`: there may be more before this id; None: that is all."""
 
-    runs: Sequence[RunView]
+    runs: Sequence[Run]
     next: RunId | None
     looked: int
 
 
-class RequestedRunView(RunView, frozen=True, kw_only=True):
+class RequestedRun(Run, frozen=True, kw_only=True):
     """The run of a request, and the outcome of the request."""
 
     became: Became
@@ -284,7 +285,7 @@ class LeftOutView(Outside, frozen=True, kw_only=True):
     state: RunState | None
 
 
-class BackfillView(Outside, frozen=True, kw_only=True):
+class Backfill(Outside, frozen=True, kw_only=True):
     """The state of a backfill: `missing` runs are still to be made, `runs` counts the runs that were made, by state."""
 
     SOURCES: ClassVar[Sources] = {"job_id": "job.id", "runs": lambda found: dict(sorted(found.states.items()))}
@@ -313,7 +314,7 @@ class OutputView(Outside, frozen=True, kw_only=True):
     tail: str
 
 
-class MuteView(Outside, frozen=True, kw_only=True):
+class Mute(Outside, frozen=True, kw_only=True):
     """A cause of failures that is muted until then, by whom and why."""
 
     id: str
@@ -324,7 +325,7 @@ class MuteView(Outside, frozen=True, kw_only=True):
     reason: str | None
 
 
-class FailureCauseView(Outside, frozen=True, kw_only=True):
+class FailureCause(Outside, frozen=True, kw_only=True):
     """Failures with one cause, which `id` names. `sample` is the newest run, and `line` what its error says last.
 
     `muted` is there while the cause is muted.
@@ -340,13 +341,13 @@ class FailureCauseView(Outside, frozen=True, kw_only=True):
     histogram: tuple[int, ...]
     sample: str
     line: str
-    muted: MuteView | None
+    muted: Mute | None
 
 
-class FailuresView(Outside, frozen=True, kw_only=True):
+class FoundFailures(Outside, frozen=True, kw_only=True):
     """Failures of a period by cause. `looked`: how many failed runs were read; `next`: go on `before` this one."""
 
-    causes: tuple[FailureCauseView, ...]
+    causes: tuple[FailureCause, ...]
     since: datetime
     until: datetime
     count: int

@@ -7,7 +7,7 @@ from msgspec import UNSET, UnsetType
 
 from tokimori.clock import Moment, to_datetime
 from tokimori.model.calendar import Calendar
-from tokimori.schedules.explain import Explanation
+from tokimori.schedules.explain import Explanation as InnerExplanation
 from tokimori.schedules.zones import on_clocks
 from tokimori.service.views.outside import Outside, Sources
 
@@ -26,11 +26,11 @@ class MomentView(Outside, frozen=True, kw_only=True):
         return cls(time=to_datetime(moment), local=local.isoformat(), zone=local.tzname() or time_zone)
 
 
-def _moments(found: Explanation) -> tuple[MomentView, ...]:
+def _moments(found: InnerExplanation) -> tuple[MomentView, ...]:
     return tuple(MomentView.on(moment, found.time_zone) for moment in found.moments)
 
 
-class ExplanationView(Outside, frozen=True, kw_only=True):
+class Explanation(Outside, frozen=True, kw_only=True):
     """The meaning of a schedule: a sentence in English, the next moments, and warnings."""
 
     SOURCES: ClassVar[Sources] = {"schedule": "text", "moments": _moments}
@@ -42,7 +42,7 @@ class ExplanationView(Outside, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
 
 
-class NextView(Outside, frozen=True, kw_only=True):
+class Next(Outside, frozen=True, kw_only=True):
     """A moment that the schedule of a job names."""
 
     SOURCES: ClassVar[Sources] = {"job_id": lambda pair: pair[0].id, "time": lambda pair: to_datetime(pair[1])}

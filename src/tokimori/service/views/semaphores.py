@@ -17,7 +17,7 @@ class HolderView(Outside, frozen=True, kw_only=True):
     since: datetime
 
 
-class SemaphoreView(Outside, frozen=True, kw_only=True):
+class SemaphoreDetails(Outside, frozen=True, kw_only=True):
     """A semaphore and its first hundred holders: `used` of `limit` units are held, `waiting` runs and programs wait.
 
     `taken` units count for its `rate` now; `goes_on` is the time at which the rate lets the first in line start.

@@ -5,7 +5,7 @@ from datetime import datetime
 from tokimori.service.views.outside import Outside
 
 
-class SetView(Outside, frozen=True, kw_only=True):
+class SetState(Outside, frozen=True, kw_only=True):
     """A set: its state (`whole`, `at_work`, `half_applied`), its version, its jobs, who applied it last, and when."""
 
     name: str

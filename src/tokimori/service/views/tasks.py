@@ -3,9 +3,9 @@
 from datetime import datetime
 from typing import Any, ClassVar, Self
 
-from tokimori.service.views.jobs import JobView
+from tokimori.service.views.jobs import Job
 from tokimori.service.views.outside import Outside, Sources
-from tokimori.service.views.runs import RunView
+from tokimori.service.views.runs import Run
 
 
 class BuildView(Outside, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class TaskView(Outside, frozen=True, kw_only=True):
     name: str
     id: str
     build: str
-    job: JobView | None
+    job: Job | None
 
 
 class TaskStateView(TaskView, frozen=True, kw_only=True):
@@ -49,9 +49,9 @@ class TaskStateView(TaskView, frozen=True, kw_only=True):
 
     builds: tuple[BuildView, ...]
     is_served: bool
-    running: RunView | None
-    waiting: RunView | None
-    ended: RunView | None
+    running: Run | None
+    waiting: Run | None
+    ended: Run | None
 
     @classmethod
     def made(cls, value: Any, /, **more: Any) -> Self:

@@ -9,8 +9,9 @@ from tokimori.errors import InvalidInput
 from tokimori.model.attempt_notes import Notes, notes_row
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.run import Run
-from tokimori.service.views.jobs import JobView
-from tokimori.service.views.runs import ProgressView, RunDetailsView, RunView
+from tokimori.service.views.jobs import Job
+from tokimori.service.views.runs import ProgressView, RunDetails
+from tokimori.service.views.runs import Run as RunView
 
 
 async def seen(world: World, run: Run) -> str | None:
@@ -31,7 +32,7 @@ async def seen(world: World, run: Run) -> str | None:
 async def test_a_payload_is_kept_as_json(world: World, given: Any, kept: str | None) -> None:
     """A text stays as it was typed; a change takes the place of all of it, and null takes it away."""
     job = await world.add({"noop": True, "payload": given}, "j")
-    assert job.definition.payload == JobView.made(job).payload == kept
+    assert job.definition.payload == Job.made(job).payload == kept
     assert (await world.update("j", {"payload": {"b": None}})).definition.payload == '{"b":null}'
     assert (await world.update("j", {"payload": None})).definition.payload is None
 
@@ -96,7 +97,7 @@ async def test_what_runs_is_shown_with_what_it_got_and_tells(world: World) -> No
     notes = Notes(attempt=1, payload="1", progress=0.25, text="a quarter", checkpoint="[1]")
     await world.store.save_outputs([notes_row(run.id, notes)])
     await world.update("j", {"payload": "2"})
-    view = RunDetailsView.made(await world.service.runs.get(run.id))
+    view = RunDetails.made(await world.service.runs.get(run.id))
     assert (view.payload, view.progress, view.checkpoint) == ("1", ProgressView(fraction=0.25, text="a quarter"), "[1]")
     assert await world.service.runs.output(run.id) is None
     assert await world.service.runs.output(run.id, 0) is None

@@ -17,7 +17,7 @@ from tokimori.model.target import Noop
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import Beat
 from tokimori.service.doors.reboot import trigger_reboot
-from tokimori.service.views.runs import RunDetailsView
+from tokimori.service.views.runs import RunDetails
 
 
 async def test_a_trigger_makes_a_run_now(world: World) -> None:
@@ -147,7 +147,7 @@ async def test_attempts_are_shown_a_hundred_at_a_time(world: World) -> None:
     assert await shown() == (list(range(31, 131)), 30)
     assert await shown(31) == (list(range(1, 31)), 0)
     assert await shown(1) == ([], 0)
-    view = RunDetailsView.made(await world.service.runs.get(run.id))
+    view = RunDetails.made(await world.service.runs.get(run.id))
     assert (view.attempts_left_out, view.attempt) == (30, 130)
     with pytest.raises(InvalidInput, match="before"):
         await shown(0)
