@@ -17,9 +17,9 @@ from tokimori.model.outcome import Cancelled
 from tokimori.node.membership import Identity
 from tokimori.node.node import Node
 from tokimori.ports.executor import AttemptTask, Ended, Grew, Noted, Report, Started, StopReason
-from tokimori.service.doors.permitted import permitted
+from tokimori.service.access import owner
+from tokimori.service.doors.authorization import authorized
 from tokimori.service.service import Service, service_on
-from tokimori.service.sight import owner
 from tokimori.stores.open import open_store
 from tokimori.testing.manual import VirtualClock
 
@@ -152,7 +152,7 @@ class Company:
 
     def acting(self, author: str) -> Service:
         """Return the service for somebody, whose orders are recorded."""
-        return permitted(self.service, owner(author))
+        return authorized(self.service, owner(author))
 
     async def live(self, until: Moment = NOW) -> None:
         """Live until a moment: what was before the last morning is written down as it was."""

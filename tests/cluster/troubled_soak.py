@@ -34,7 +34,7 @@ from tokimori.model.job import Definition
 from tokimori.model.policies import Overlap, Retry
 from tokimori.model.target import Command
 from tokimori.model.transitions import RunState
-from tokimori.service.asking import MOST_LISTED
+from tokimori.service.validation import MOST_LISTED
 
 NODES = 2
 TWO_DAYS = 2 * 86_400

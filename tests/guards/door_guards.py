@@ -70,7 +70,7 @@ DOOR_GUARDS = (
     Guard(
         NOBODY_IN,
         "a method needs its role, at each door",
-        "service/doors/permitted.py",
+        "service/doors/authorization.py",
         "if not access.role.includes(member.role):",
         "if access.role is None:",
         "tests/unit/api/test_tokens.py::test_wrong_role",
@@ -78,7 +78,7 @@ DOOR_GUARDS = (
     Guard(
         NOBODY_IN,
         "a token of some jobs reaches no others, at each door",
-        "service/doors/permitted.py",
+        "service/doors/authorization.py",
         "if access.scope.is_everything and not member.by_role:",
         "if access.scope:",
         "tests/unit/api/test_tokens.py::test_wrong_scope",
@@ -102,10 +102,10 @@ DOOR_GUARDS = (
     Guard(
         NOBODY_IN,
         "who holds what a run waits for is told within the scope of a token",
-        "service/sight.py",
+        "service/access.py",
         "return holder.run_id is not None and await self.sees_run_id(holder.run_id)",
         "return True",
-        "tests/unit/service/doors/test_permitted.py::test_who_holds_units_is_told_within_the_scope",
+        "tests/unit/service/doors/test_authorization.py::test_who_holds_units_is_told_within_the_scope",
     ),
     Guard(
         NOBODY_IN,
@@ -113,7 +113,7 @@ DOOR_GUARDS = (
         "service/jobs/writer.py",
         "if self.judge is not None:",
         "if self.judge is self:",
-        "tests/unit/service/doors/test_permitted.py::test_what_is_not_within_the_scope_is_not_changed",
+        "tests/unit/service/doors/test_authorization.py::test_what_is_not_within_the_scope_is_not_changed",
     ),
     Guard(
         NOBODY_IN,
@@ -134,7 +134,7 @@ DOOR_GUARDS = (
     Guard(
         NOBODY_IN,
         "who operates makes no job of root",
-        "service/doors/allowed.py",
+        "service/doors/job_restrictions.py",
         "if role is not Role.ADMIN and",
         "if role is Role.READ and",
         "tests/unit/api/test_tokens.py::test_a_job_as_root",
@@ -142,7 +142,7 @@ DOOR_GUARDS = (
     Guard(
         NOBODY_IN,
         "jobs that come over HTTP run as no other user, unless the settings say so",
-        "service/doors/allowed.py",
+        "service/doors/job_restrictions.py",
         "if user not in (None, self.own_user, *self.users):",
         "if user is self:",
         "tests/unit/api/test_tokens.py::test_a_job_as_root",
@@ -150,10 +150,10 @@ DOOR_GUARDS = (
     Guard(
         NOBODY_IN,
         "a token orders in its own name",
-        "service/doors/permitted.py",
+        "service/doors/authorization.py",
         "author = caller.author if access.is_owner else access.author",
         "author = caller.author",
-        "tests/unit/service/doors/test_permitted.py::test_a_token_acts_in_its_own_name",
+        "tests/unit/service/doors/test_authorization.py::test_a_token_acts_in_its_own_name",
     ),
     Guard(
         NOBODY_IN,

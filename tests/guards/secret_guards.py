@@ -98,7 +98,7 @@ SECRET_GUARDS = (
     Guard(
         NOBODY_IN,
         "who names a secret has a right of his own to it",
-        "service/doors/permitted.py",
+        "service/doors/authorization.py",
         "if strange and not await _is_kept(service, sight, job_id, definition):",
         "if False:",
         "tests/unit/service/test_secrets.py::test_a_token_of_a_queue_names_no_secret_of_others",
@@ -154,7 +154,7 @@ SECRET_GUARDS = (
     Guard(
         NOBODY_IN,
         "whoever may not approve the runs of a job does not edit the approval away",
-        "service/doors/permitted.py",
+        "service/doors/authorization.py",
         "await _check_approver(service, access.role, job_id)",
         "service.jobs",
         "tests/unit/service/runs/test_approvals.py::test_who_may_not_approve_changes_no_approval",

@@ -9,13 +9,13 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from tokimori.errors import Unauthorized
+from tokimori.service.access import Access, owner
 from tokimori.service.claims.claims import Claims
-from tokimori.service.doors.allowed import NOTHING_SAID, Allowed
-from tokimori.service.doors.permitted import permitted
-from tokimori.service.given import check_author
+from tokimori.service.doors.authorization import authorized
+from tokimori.service.doors.job_restrictions import UNRESTRICTED, JobRestrictions
 from tokimori.service.operation import Inside
 from tokimori.service.service import Service
-from tokimori.service.sight import Access, owner
+from tokimori.service.validation import check_author
 
 AuthorOf = Callable[[Request], str | None]
 """Function that returns the sender of a request with the node's secret."""
@@ -90,17 +90,17 @@ class Acting:
         self,
         service: Service,
         author_of: AuthorOf = _AUTHOR_SAID,
-        allowed: Allowed = NOTHING_SAID,
+        allowed: JobRestrictions = UNRESTRICTED,
     ) -> None:
         self._service = service
         self._author_of = author_of
-        self._permitted = lru_cache(maxsize=MOST_AUTHORS)(lambda access: permitted(service, access, allowed))
-        self._of_owner = lru_cache(maxsize=MOST_AUTHORS)(lambda author: permitted(service, owner(author), allowed))
+        self._authorized = lru_cache(maxsize=MOST_AUTHORS)(lambda access: authorized(service, access, allowed))
+        self._of_owner = lru_cache(maxsize=MOST_AUTHORS)(lambda author: authorized(service, owner(author), allowed))
 
     def service(self, request: Request) -> Service:
         """Return the service for the sender."""
         access: Access = request.scope[_ACCESS]
-        service: Service = self._of_owner(self._author_of(request)) if access.is_owner else self._permitted(access)
+        service: Service = self._of_owner(self._author_of(request)) if access.is_owner else self._authorized(access)
         return service
 
     def access(self, request: Request) -> Access:

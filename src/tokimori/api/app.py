@@ -49,11 +49,11 @@ from tokimori.api.turns import MOST_LARGE
 from tokimori.clock import Clock
 from tokimori.errors import Bug, StoreError, TokimoriError
 from tokimori.model.rate import Rate
-from tokimori.service.asking import OF_A_DOOR
-from tokimori.service.doors.allowed import NOTHING_SAID, Allowed
+from tokimori.service.doors.job_restrictions import UNRESTRICTED, JobRestrictions
 from tokimori.service.doors.sessions import sessions_of
 from tokimori.service.service import Service
 from tokimori.service.tokens import Guests, holders_of, nobody
+from tokimori.service.validation import OF_A_DOOR
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ def create_app(
     formats: Formats | None = None,
     figures: Figures | None = None,
     lenient: Lenient = STRICT,
-    allowed: Allowed = NOTHING_SAID,
+    allowed: JobRestrictions = UNRESTRICTED,
     rate: Rate | None = None,
     path_prefix: str = "",
     streams: int = DEFAULT_STREAMS,
@@ -115,7 +115,7 @@ def create_app(
     many streams of events may be open.
     """
     acting = Acting(service.within_bounds(OF_A_DOOR), author_of or author_said(), allowed)
-    own = None if service._ground.place is None else acting.claims
+    own = None if service._shared.place is None else acting.claims
     offered = [*_probes(health, unready), *operations(acting.service, own, formats, streams)]
     offered += [] if figures is None else MetricsPath(acting.service, figures).operations()
     docs = Docs(offered, lambda: health().version, path_prefix)

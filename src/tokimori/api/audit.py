@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from tokimori.api.answers import page_of
 from tokimori.api.operation import Operation, Routes
-from tokimori.service.asking import MOST_LISTED
+from tokimori.service.validation import MOST_LISTED
 from tokimori.service.views.audit import EntryView
 
 

@@ -15,9 +15,9 @@ from tokimori.api.runs import CancelRequest
 from tokimori.api.turns import in_steps
 from tokimori.model.job import JobState
 from tokimori.model.transitions import RunState
-from tokimori.service.asking import MOST_LISTED
 from tokimori.service.bulk import MOST_AT_ONCE, Bulk, JobVerb, RunVerb
 from tokimori.service.definitions.arguments import JobFilters, RunFilters
+from tokimori.service.validation import MOST_LISTED
 from tokimori.service.views.runs import Run
 
 

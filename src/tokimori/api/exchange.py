@@ -17,10 +17,10 @@ from tokimori.errors import InvalidInput
 from tokimori.model.job import Definition, Job, set_of
 from tokimori.model.target import Unreadable
 from tokimori.schedules.zones import check_zone
-from tokimori.service.asking import MOST_LISTED
 from tokimori.service.definitions.definitions import definition_from, job_fields_of, runs_remaining_in
 from tokimori.service.search.jobs import FoundJobs
 from tokimori.service.service import Service
+from tokimori.service.validation import MOST_LISTED
 
 
 class BulkRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -22,7 +22,6 @@ from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter
-from tokimori.service.asking import MOST_LISTED, MOST_TRIES, checked
 from tokimori.service.definitions.arguments import JobFilters
 from tokimori.service.definitions.definitions import JobFields, is_said
 from tokimori.service.definitions.edits import check_tag, tag_of
@@ -30,6 +29,8 @@ from tokimori.service.jobs.deleting import MOST_DELETED
 from tokimori.service.search.runs import LONGEST, all_whole
 from tokimori.service.service import Service
 from tokimori.service.shown import MOST_KEPT, Shown
+from tokimori.service.store_calls import MOST_TRIES
+from tokimori.service.validation import MOST_LISTED, checked
 from tokimori.service.views.jobs import Job as JobView
 from tokimori.service.views.outside import as_json
 from tokimori.service.views.runs import Run as RunView

@@ -19,8 +19,8 @@ from tokimori.model.semaphores import RATE_OF_JOB, is_rate_alone, semaphore_of
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.semaphores import SemaphoreTable
-from tokimori.service.asking import MOST_LISTED
 from tokimori.service.service import Service
+from tokimori.service.validation import MOST_LISTED
 
 Figures = Callable[[StoreFigures], bytes]
 """A function that gives the text of all figures of a node, those of the store among them."""
@@ -70,10 +70,10 @@ async def standing_of(service: Service) -> StoreFigures:
 
 async def _rates(service: Service, blocked: Sequence[Run], now: Moment) -> dict[str, tuple[int, float]]:
     """Return the rates for which these runs wait, by the name that people know, with what is taken."""
-    ground, found = service._ground, dict[str, tuple[int, float]]()
+    shared, found = service._shared, dict[str, tuple[int, float]]()
     lines = {name: run.job_id for run in blocked if (name := semaphore_of(run.blocked_on)) is not None}
     for name, job_id in list(lines.items())[:MOST_QUEUES]:
-        store: SemaphoreTable = ground.store if is_rate_alone(name) else await ground.store_of_semaphores()
+        store: SemaphoreTable = shared.store if is_rate_alone(name) else await shared.store_of_semaphores()
         with suppress(NotFound):
             semaphore = await store.get_semaphore(name)
             if semaphore.rate is not None:

@@ -10,9 +10,9 @@ from starlette.responses import Response
 from tokimori.api.answers import answer
 from tokimori.api.operation import Operation, Routes
 from tokimori.clock import Moment, parse_moment, to_datetime
-from tokimori.service.asking import MOST_LISTED
 from tokimori.service.reasons import Why
 from tokimori.service.shown import Durations
+from tokimori.service.validation import MOST_LISTED
 from tokimori.service.views.jobs import DailyCount, EdgeView, LedgerPage, Skip, Statistics, Verified
 from tokimori.service.views.runs import Backfill
 from tokimori.service.views.schedules import Explanation, Next

@@ -14,7 +14,7 @@ from starlette.types import Scope
 from tokimori.api.answers import refusal
 from tokimori.clock import Clock
 from tokimori.model.rate import Bucket, Rate
-from tokimori.service.sight import Access
+from tokimori.service.access import Access
 
 MOST_CLIENTS: Final = 10_000
 """Tokens, and addresses, that are remembered. The one that has asked least lately is forgotten first."""

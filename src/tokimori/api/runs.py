@@ -15,13 +15,13 @@ from tokimori.api.requests import NoRequest, RunRequest, ask, key_of, requested
 from tokimori.api.turns import in_steps
 from tokimori.errors import NotFound
 from tokimori.model.transitions import STANDING_STILL, RunState
-from tokimori.service.asking import MOST_LISTED
 from tokimori.service.definitions.arguments import FailureFilters, RunFilters
 from tokimori.service.reasons import Why
 from tokimori.service.runs.failures import MOST_BUCKETS
 from tokimori.service.runs.family_reading import MOST_ORDERED, MOST_RUNS
 from tokimori.service.runs.mutes import USUAL
 from tokimori.service.runs.runs import MOST_ATTEMPTS
+from tokimori.service.validation import MOST_LISTED
 from tokimori.service.views.runs import (
     AttemptDetails,
     FamilyMember,

@@ -12,7 +12,7 @@ from tokimori.api.operation import Operation, Routes
 from tokimori.clock import parse_moment
 from tokimori.schedules.business_days import Shift
 from tokimori.schedules.schedule import Fold, Gap
-from tokimori.service.asking import MOST_LISTED
+from tokimori.service.validation import MOST_LISTED
 from tokimori.service.views.schedules import Explanation, Next
 
 

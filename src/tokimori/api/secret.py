@@ -26,10 +26,10 @@ from tokimori.clock import Clock, Moment, format_moment
 from tokimori.errors import InvalidInput, StoreError, TokimoriError, Unauthorized
 from tokimori.model.access_token import AccessToken
 from tokimori.model.words import own_address
+from tokimori.service.access import Access, access_of, owner
 from tokimori.service.doors.sessions import OWNER, Sessions
-from tokimori.service.given import check_author
-from tokimori.service.sight import Access, access_of, owner
 from tokimori.service.tokens import Holders
+from tokimori.service.validation import check_author
 
 LOGIN: Final = "/login"
 LOGOUT: Final = "/logout"

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from tokimori.api.answers import answer, page_of
 from tokimori.api.operation import Operation, Routes
 from tokimori.api.requests import NamedDeleted
-from tokimori.service.asking import MOST_LISTED
+from tokimori.service.validation import MOST_LISTED
 from tokimori.service.views.semaphores import SemaphoreDetails
 
 

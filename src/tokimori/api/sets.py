@@ -13,8 +13,8 @@ from tokimori.api.jobs import EXAMPLE, NewJob
 from tokimori.api.operation import Operation, Routes
 from tokimori.api.semaphores import LimitRequest
 from tokimori.errors import InvalidInput
-from tokimori.service.asking import MOST_LISTED
 from tokimori.service.sets.work import Applied
+from tokimori.service.validation import MOST_LISTED
 from tokimori.service.views.sets import SetState
 
 _Said = Annotated[dict[str, dict[str, Any]], Meta(max_length=MOST_LISTED)]

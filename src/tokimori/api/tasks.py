@@ -13,8 +13,8 @@ from tokimori.api.requests import NamedDeleted, NoRequest
 from tokimori.errors import InvalidInput
 from tokimori.model.build import LARGEST, MAIN, MOST_PIECES, Manifest, digest_of, frozen, pieces_of
 from tokimori.model.task import BuildRecord
-from tokimori.service.asking import MOST_LISTED
 from tokimori.service.tasks.tasks import MOST_LINES
+from tokimori.service.validation import MOST_LISTED
 from tokimori.service.views.tasks import BuildView, LogLineView, TaskStateView, TaskView
 
 

@@ -48,8 +48,8 @@ from tokimori.ports.outside import Outside
 from tokimori.service.definitions.arguments import JobArguments
 from tokimori.service.definitions.declaring import AppVersion, app_version
 from tokimori.service.definitions.definitions import definition_from, fields_of, no_such_term, term_meant
-from tokimori.service.given import Ahead, Span, job_fields
 from tokimori.service.sets.declared import check_vanished
+from tokimori.service.validation import Ahead, Span, job_fields
 from tokimori.service.views.runs import Run
 
 if TYPE_CHECKING:
@@ -365,7 +365,7 @@ class App(AppFunctions):
 
 
 async def _outside_of(client: AsyncClient) -> Outside:
-    return await outside_of(client._ground.store)
+    return await outside_of(client._shared.store)
 
 
 async def _declare(client: AsyncClient, *, each: Declared, owner: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from tokimori.apps.arguments import UnfitPayload
 from tokimori.errors import InvalidInput, Permanent
 from tokimori.model.outcome import Failed
-from tokimori.service.given import Span, seconds_of
+from tokimori.service.validation import Span, seconds_of
 
 Errors = type[BaseException] | tuple[type[BaseException], ...]
 Backoff = Callable[[int, BaseException], Span | None]

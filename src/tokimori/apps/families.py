@@ -19,7 +19,7 @@ from tokimori.errors import InvalidInput, NotFound, Refused, TokimoriError
 from tokimori.model.ids import JobId, RunId, uuid7
 from tokimori.model.outcome import spawns_of
 from tokimori.model.run import Step
-from tokimori.service.given import payload_of
+from tokimori.service.validation import payload_of
 from tokimori.service.views.runs import Run
 
 _T = TypeVar("_T")

@@ -13,7 +13,7 @@ from tokimori.client.facade import done, is_on_loop
 from tokimori.errors import NotFound, RunFailed
 from tokimori.model.ids import RunId
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.service.given import Span, seconds_of
+from tokimori.service.validation import Span, seconds_of
 from tokimori.service.views.runs import Run
 
 _T = TypeVar("_T")

@@ -23,8 +23,8 @@ from tokimori.errors import InvalidInput
 from tokimori.model.ids import JobId
 from tokimori.service.definitions.arguments import Payload, PlainRequest, RequestArguments
 from tokimori.service.definitions.requests import check_names
-from tokimori.service.given import Ahead, Span, moment_ahead, payload_of, seconds_of
 from tokimori.service.jobs.requesting import numbered
+from tokimori.service.validation import Ahead, Span, moment_ahead, payload_of, seconds_of
 from tokimori.service.views.runs import Run
 
 _P = ParamSpec("_P")

@@ -16,8 +16,8 @@ from tokimori.errors import InvalidInput, RunFailed, TokimoriError
 from tokimori.model.ids import RunId, check_uuid
 from tokimori.model.run import Output
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.service.given import Span, seconds_of
 from tokimori.service.runs.family import all_cancelled
+from tokimori.service.validation import Span, seconds_of
 from tokimori.service.views.runs import Run
 
 _T = TypeVar("_T")

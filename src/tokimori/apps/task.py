@@ -23,7 +23,7 @@ from tokimori.model.cause import VARIABLE
 from tokimori.model.ids import JobId
 from tokimori.model.outcome import Failed, Hold, Released, RetryAt, RetryIn, Spawns
 from tokimori.model.words import check_text, check_word
-from tokimori.service.given import Span, seconds_of
+from tokimori.service.validation import Span, seconds_of
 from tokimori.traces.ambient import in_hand
 
 

@@ -14,9 +14,9 @@ from tokimori.errors import Conflict, InvalidInput
 from tokimori.model.ids import JobId
 from tokimori.model.request import key_of_payload
 from tokimori.model.transitions import RunState
-from tokimori.service.asking import MOST_TRIES
 from tokimori.service.definitions.arguments import RequestArguments
 from tokimori.service.definitions.requests import Became, OnDuplicate, read_request
+from tokimori.service.store_calls import MOST_TRIES
 from tokimori.service.views.runs import RequestedRun
 
 

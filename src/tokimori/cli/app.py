@@ -34,7 +34,7 @@ def check_app(*, name: str, include: tuple[str, ...], require: tuple[str, ...]) 
         from tokimori.service.service import service_for
         from tokimori.service.sets.declared import foretell
 
-        return await foretell(service_for(service._ground, service._caller).jobs, declared_in(found._hello(0, 0)))
+        return await foretell(service_for(service._shared, service._caller).jobs, declared_in(found._hello(0, 0)))
 
     lines = in_own_service(act)
     if options().output in ("json", "jsonl"):
@@ -57,7 +57,7 @@ def version_of_app(*, name: str, version: str | None) -> None:
         from tokimori.service.service import service_for
         from tokimori.service.sets.declared import version_followed
 
-        return await version_followed(service_for(service._ground, service._caller).jobs, name, version)
+        return await version_followed(service_for(service._shared, service._caller).jobs, name, version)
 
     found = in_own_service(act)
     if options().output in ("json", "jsonl"):

@@ -12,7 +12,7 @@ from tokimori.cli.session import in_service
 from tokimori.cli.table import At, print_table
 from tokimori.clock import Moment
 from tokimori.model.audit import older_than
-from tokimori.service.asking import MOST_LISTED
+from tokimori.service.validation import MOST_LISTED
 
 if TYPE_CHECKING:
     from tokimori.service.audit import Recorded

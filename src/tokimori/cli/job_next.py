@@ -84,7 +84,7 @@ def _explained(
     text: str, count: int, time_zone: str | None, after: str | None, *, gap: Gap, fold: Fold
 ) -> "Explanation":
     from tokimori.schedules.explain import explain
-    from tokimori.service.given import moment_of
+    from tokimori.service.validation import moment_of
 
     zone = time_zone or load().settings.time_zone
     return explain(

@@ -32,7 +32,7 @@ AHEAD = "a time, a day, or how long from now, such as 2h"
 
 def moment_ago(field: str, text: str, zone: str, now: Moment) -> Moment:
     """Return the moment that such a text means in the zone. Raises `InvalidInput`."""
-    from tokimori.service.given import moment_of
+    from tokimori.service.validation import moment_of
 
     return moment_of(field, told_ago(field, text, now), zone)
 

@@ -30,8 +30,8 @@ _EVERYTHING = click.option("--all", "everything", is_flag=True, help="Everything
 def list_queues(*, paused: bool) -> None:
     """List the queues with the number of their jobs, and the pauses."""
     from tokimori.model.lanes import EVERYTHING
-    from tokimori.service.asking import MOST_LISTED
     from tokimori.service.queues import sentence
+    from tokimori.service.validation import MOST_LISTED
     from tokimori.service.views.queues import Queue as QueueView
 
     async def act(service: "Service") -> "tuple[Sequence[Queue], Sequence[Pause], str]":

@@ -97,7 +97,7 @@ def _row(details: "TaskDetails") -> tuple[object, ...]:
 
 
 async def _all_tasks(service: "Service") -> "Sequence[TaskDetails]":
-    from tokimori.service.asking import MOST_LISTED
+    from tokimori.service.validation import MOST_LISTED
 
     found = list(await service.tasks.list(limit=MOST_LISTED))
     page = found

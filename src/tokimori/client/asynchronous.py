@@ -34,11 +34,11 @@ from tokimori.service.claims.timekeeping import Timekeeper
 from tokimori.service.copying import KindCopied, copy_store
 from tokimori.service.definitions.arguments import Payload, RequestArguments
 from tokimori.service.doors.audited import RecordedVia
-from tokimori.service.ground import Caller, ground_on
 from tokimori.service.jobs.requesting import RunRequests
 from tokimori.service.operation import Async, Inside, Member, Part, Stream, through
 from tokimori.service.schema import open_whole
 from tokimori.service.service import Service, Serving, service_for
+from tokimori.service.shared import Caller, shared_on
 from tokimori.service.views.runs import Run as RunView
 from tokimori.stores.open import open_store
 from tokimori.traces.ambient import ambient, run_in_hand
@@ -122,7 +122,7 @@ class AsyncClient(Serving[Async], Locking[Lock]):
         def part_of(kind: type[Part[Any]]) -> Part[Any]:
             return through(kind, OutsideVia(getattr(self._inside, kind.noun)))
 
-        super().__init__(self._inside._ground_or_none, self._inside._caller, part_of, partial(AsyncClient, behind))
+        super().__init__(self._inside._shared_or_none, self._inside._caller, part_of, partial(AsyncClient, behind))
 
     def within(self, connection: object) -> "AsyncWithin":
         """Return the operations that your own transaction can contain: `client.within(connection).jobs.trigger("j")`.
@@ -221,7 +221,7 @@ class OnStore:
     ) -> None:
         self.session = session_on(stores, clock, random, program)
         self._place = ClaimPlace(stores.job, clock, random, program, timekeeper=Timekeeper(stores.job, clock, random))
-        self._ground = ground_on(
+        self._shared = shared_on(
             stores.job, clock, random, semaphore_store=stores.semaphore, cipher=cipher, place=self._place
         )
         self._recorder = Recorder(clock)
@@ -231,7 +231,7 @@ class OnStore:
     def service(self, caller: Caller) -> Service:
         """Return the service for a caller."""
         caller = replace(caller, recorded_as=who(caller.author))
-        ground, plain = self._ground, service_for(self._ground, caller)
+        shared, plain = self._shared, service_for(self._shared, caller)
         audit = plain.audit
         self._log = self._log or audit
         carry_out = partial(self._recorder.carry_out, plain.jobs, audit)
@@ -239,11 +239,11 @@ class OnStore:
         def part_of(kind: type[Part[Any]]) -> Part[Any]:
             return through(kind, RecordedVia(getattr(plain, kind.noun), carry_out, of_requests=False))
 
-        return Service(ground, caller, part_of, self.service)
+        return Service(shared, caller, part_of, self.service)
 
     async def open(self, _: AsyncClient) -> None:
         """Open the store."""
-        await open_whole(self._ground.store)
+        await open_whole(self._shared.store)
 
     async def close(self) -> None:
         """Release all locks, and close the store."""
@@ -252,17 +252,17 @@ class OnStore:
                 await self._recorder.tell_left_out(self._log)
             await self._place.close("the program of its worker stops")
             await self.session.close()
-            if self._ground.semaphore_store is not None:
-                await self._ground.semaphore_store.close()
+            if self._shared.semaphore_store is not None:
+                await self._shared.semaphore_store.close()
         finally:
-            await self._ground.store.close()
+            await self._shared.store.close()
 
     async def copy_to(self, url: str) -> Sequence[KindCopied]:
         """Copy everything to the store at `url`."""
-        target = open_store(url, self._ground.clock)
+        target = open_store(url, self._shared.clock)
         await target.open()
         try:
-            return await copy_store(self._ground.store, target, lambda _step: None)
+            return await copy_store(self._shared.store, target, lambda _step: None)
         finally:
             await target.close()
 
@@ -274,14 +274,14 @@ class OnStore:
         There are none if the key has its run already: the program's transaction may have begun before it, and would
         only lock it.
         """
-        store = self._ground.store
+        store = self._shared.store
         outside = await outside_of(store)
         if outside.driver == "sqlite" and not self._has_warned:
             self._has_warned = True
             for fault in store.faults():
                 log.warning("%s", fault)
         check_asked(fields)
-        _, job, run = await RunRequests(self._ground, caller).wanted(job_id, key, payload, fields)
+        _, job, run = await RunRequests(self._shared, caller).wanted(job_id, key, payload, fields)
         if job.state is not JobState.ENABLED and job.state is not JobState.FINISHED:
             raise Refused(f"the job {job_id!r} is {job.state}", field="id", value=job_id, allowed="one that is not")
         check_job(job)
@@ -294,7 +294,7 @@ class OnStore:
         if found == run.id:
             return run
         try:
-            return await self._ground.store.get_run(found)
+            return await self._shared.store.get_run(found)
         except NotFound:
             return replace(run, id=found)
 

@@ -24,9 +24,9 @@ from tokimori.model.words import check_text
 from tokimori.randomness import Randomness
 from tokimori.service.copying import KindCopied
 from tokimori.service.definitions.arguments import Payload, RequestArguments
-from tokimori.service.given import check_author
 from tokimori.service.operation import Part, Sync, through
 from tokimori.service.service import Parts
+from tokimori.service.validation import check_author
 from tokimori.service.views.runs import Run
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from tokimori.client.facade import Runner
 from tokimori.errors import PermitLost
 from tokimori.locks.holdings import Held, Wanted
 from tokimori.locks.session import Session
-from tokimori.service.given import Span, seconds_of
+from tokimori.service.validation import Span, seconds_of
 
 _Lock = TypeVar("_Lock")
 

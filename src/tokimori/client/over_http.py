@@ -15,11 +15,11 @@ from tokimori.locks.session import Session
 from tokimori.model.run import Run
 from tokimori.schedules.zones import check_zone
 from tokimori.service.definitions.arguments import PlainRequest
-from tokimori.service.given import many
-from tokimori.service.ground import Caller
 from tokimori.service.jobs.requesting import after, batches, read_many
 from tokimori.service.operation import Member, Operation, Part, through
 from tokimori.service.service import Service
+from tokimori.service.shared import Caller
+from tokimori.service.validation import many
 from tokimori.traces.ambient import ambient, run_in_hand
 
 

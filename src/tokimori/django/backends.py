@@ -31,7 +31,7 @@ from tokimori.executors.functions.wire import Declared
 from tokimori.model.ids import JobId, check_job_id
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.service.definitions.definitions import definition_from
-from tokimori.service.given import job_fields
+from tokimori.service.validation import job_fields
 from tokimori.service.views.runs import Run
 
 _LATE = "django_tasks" in settings.INSTALLED_APPS or find_spec("django.tasks") is None  # it came with Django 6

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from tokimori.clock import Moment
 from tokimori.schedules.zones import check_zone
-from tokimori.service.asking import MOST_LISTED
+from tokimori.service.validation import MOST_LISTED
 
 if TYPE_CHECKING:
     from tokimori.translators.entries import Entry

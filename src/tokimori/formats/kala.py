@@ -12,8 +12,8 @@ from tokimori.foreign.kala.stored_jobs import from_go, kept_job, parents_of
 from tokimori.formats.format import Format, FormatSource, Given, ImportRequest
 from tokimori.formats.importing import name_of, text_of
 from tokimori.model.words import json_fault
-from tokimori.service.asking import MOST_LISTED
 from tokimori.service.definitions.imports import Start
+from tokimori.service.validation import MOST_LISTED
 from tokimori.translators.entries import AT_ONCE, Entry, Moved, Refused, checked, entries, shown, told
 from tokimori.translators.gob import read_gob
 

@@ -11,7 +11,7 @@ from tokimori.clock import Moment
 from tokimori.errors import InvalidFile
 from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Option, Pages, Rows
 from tokimori.formats.importing import text_of
-from tokimori.service.asking import MOST_LISTED
+from tokimori.service.validation import MOST_LISTED
 
 if TYPE_CHECKING:
     from tokimori.translators.entries import Entry

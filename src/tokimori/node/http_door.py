@@ -36,7 +36,7 @@ from tokimori.node.secret_file import DoorSecret
 from tokimori.node.vitals import vitals_of
 from tokimori.ports.store import Store
 from tokimori.service.claims.place import ClaimPlace
-from tokimori.service.doors.allowed import Allowed
+from tokimori.service.doors.job_restrictions import JobRestrictions
 from tokimori.service.schema import DoorOnDemand, StoreOnDemand
 from tokimori.service.service import Service
 from tokimori.web.page import Page
@@ -186,9 +186,9 @@ def door_of(app: ASGIApp, http: HttpSettings) -> HttpDoor:
     )
 
 
-def allowed_by(settings: HttpSettings) -> Allowed:
+def allowed_by(settings: HttpSettings) -> JobRestrictions:
     """Return the rights of jobs that come through the door of this process."""
-    return Allowed(
+    return JobRestrictions(
         own_user=own_account().name,
         roots=frozenset({"root", *(each.pw_name for each in pwd.getpwall() if each.pw_uid == 0)}),
         users=settings.job_users,

@@ -204,7 +204,7 @@ def vitals_of(node: Node, doors: Store, service: Service, settings: Settings, cl
     folders, url = {settings.state_dir}, settings.job_store
     if url.lower().startswith("sqlite:"):
         folders.add(Path(file_of(url)).parent)
-    return Vitals(node, doors.now, folders, scanner_of(service._ground, late), clock)
+    return Vitals(node, doors.now, folders, scanner_of(service._shared, late), clock)
 
 
 def _loop_stopped(seconds: float) -> UnreadyCause:

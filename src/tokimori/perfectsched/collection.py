@@ -22,10 +22,10 @@ from tokimori.model.transitions import RunState
 from tokimori.perfectsched.config import TABLE, TYPE, Config, config_of
 from tokimori.perfectsched.slots import FOLD, GAP, Timestamp, moment_at, seconds_at
 from tokimori.service.definitions.arguments import RetryArguments
-from tokimori.service.given import Span
 from tokimori.service.jobs.jobs import Jobs
 from tokimori.service.jobs.writer import schedule_for
 from tokimori.service.operation import Inside
+from tokimori.service.validation import Span
 from tokimori.service.views.claims import ClaimedRun
 
 _T = TypeVar("_T")

@@ -8,7 +8,7 @@ from tokimori.errors import InvalidInput
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Fold, Gap, Schedule
 from tokimori.schedules.zones import check_zone
-from tokimori.service.given import moment_of, zone_of
+from tokimori.service.validation import moment_of, zone_of
 
 Timestamp = float | datetime
 """Seconds since 1970, or an aware datetime."""

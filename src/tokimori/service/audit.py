@@ -15,10 +15,10 @@ from tokimori.model.document import Document, check_name, new_version
 from tokimori.model.ids import RandomBytes
 from tokimori.ports.documents import Documents
 from tokimori.ports.ends import LATEST
-from tokimori.service.asking import MOST_LISTED, checked
+from tokimori.service.access import WHOLE
 from tokimori.service.operation import M, Part, operation
-from tokimori.service.sight import WHOLE
 from tokimori.service.store_time import Now
+from tokimori.service.validation import MOST_LISTED, checked
 from tokimori.service.views.audit import EntryView
 from tokimori.service.views.outside import list_of
 

@@ -13,11 +13,10 @@ from tokimori.model.job import Job, JobState
 from tokimori.model.run import Run
 from tokimori.model.sizes import check_reason
 from tokimori.model.transitions import BEFORE_START, ENDS, RunState
-from tokimori.service.asking import MOST_LISTED, checked, chosen
 from tokimori.service.definitions.arguments import JobFilters, Payload, RunFilters
 from tokimori.service.definitions.requests import Became, RequestedRun
-from tokimori.service.given import flag_of, many
 from tokimori.service.operation import M, Part, composed
+from tokimori.service.validation import MOST_LISTED, checked, chosen, flag_of, many
 
 MOST_AT_ONCE = 100
 """So many things are changed by one call, unless it says otherwise; at most `MOST_LISTED`."""

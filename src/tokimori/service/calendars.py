@@ -16,13 +16,13 @@ from tokimori.model.job import Job
 from tokimori.model.words import check_text, check_word
 from tokimori.ports.documents import Documents as DocumentStore
 from tokimori.ports.store import Jobs
-from tokimori.service.asking import all_jobs, retried
+from tokimori.service.access import OPEN, WHOLE, Sight
 from tokimori.service.definitions.arguments import CalendarArguments
 from tokimori.service.documents import DocumentKind, Documents
-from tokimori.service.given import day_of, many
 from tokimori.service.notified import NAMED
 from tokimori.service.operation import STATE, Inside, M, Part, operation
-from tokimori.service.sight import OPEN, WHOLE, Sight
+from tokimori.service.store_calls import all_jobs, retried
+from tokimori.service.validation import day_of, many
 
 CALENDARS = DocumentKind("calendar", encode_calendar, decode_calendar)
 

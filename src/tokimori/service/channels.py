@@ -28,12 +28,11 @@ from tokimori.model.message import (
 from tokimori.model.stream import LARGEST_NUMBER, Entry, Numbered, check_topic
 from tokimori.model.words import check_text, check_word
 from tokimori.ports.documents import Documents as DocumentStore
-from tokimori.service.asking import checked
+from tokimori.service.access import WHOLE
 from tokimori.service.documents import DocumentKind, Documents
-from tokimori.service.given import Span, json_of, seconds_of
 from tokimori.service.operation import M, Part, operation, stream
-from tokimori.service.sight import WHOLE
 from tokimori.service.store_time import Now
+from tokimori.service.validation import Span, checked, json_of, seconds_of
 from tokimori.service.views.channels import FoundMessages as MessagesView
 from tokimori.service.views.channels import Message as MessageView
 

@@ -26,8 +26,8 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Copied, Key, Kind, key_of
 from tokimori.ports.nodes import NodeRecord, NodeState
 from tokimori.ports.store import RunFilter, Store
-from tokimori.service.asking import retried
 from tokimori.service.schema import prepare_schema
+from tokimori.service.store_calls import retried
 
 ROWS, DOCUMENTS, OUTPUTS, COUNTS = 200, 8, 8, 5000
 """How many rows are in memory at a time; of documents, each up to 256 KiB, and of outputs, up to 128 KiB, fewer; of

@@ -11,7 +11,7 @@ from tokimori.errors import AlreadyExists, Conflict, NotFound, Refused, StoreUna
 from tokimori.model.document import Document, check_document, check_name, new_version
 from tokimori.model.ids import RandomBytes
 from tokimori.ports.documents import Documents as DocumentStore
-from tokimori.service.asking import retried
+from tokimori.service.store_calls import retried
 
 Value = TypeVar("Value")
 PAGE = 16

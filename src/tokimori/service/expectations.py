@@ -29,12 +29,12 @@ from tokimori.model.job import Definition, Job
 from tokimori.model.sizes import check_size
 from tokimori.model.words import DOTS, check_text
 from tokimori.ports.documents import Documents as DocumentStore
-from tokimori.service.asking import MOST_LISTED, checked, chosen, retried
+from tokimori.service.access import EXPECTATION, OPEN, Sight, by_id
 from tokimori.service.documents import DocumentKind, Documents
-from tokimori.service.given import Span, seconds_of
 from tokimori.service.operation import MADE, STATE, M, Part, operation
-from tokimori.service.sight import EXPECTATION, OPEN, Sight, by_id
+from tokimori.service.store_calls import retried
 from tokimori.service.store_time import Now
+from tokimori.service.validation import MOST_LISTED, Span, checked, chosen, seconds_of
 from tokimori.service.views.alarms import Alarm as AlarmView
 from tokimori.service.views.alarms import Expectation as ExpectationView
 from tokimori.service.views.outside import list_of

@@ -18,14 +18,13 @@ from tokimori.model.order import DrainNode, ResumeNode, StopNode
 from tokimori.ports.documents import Documents as DocumentStore
 from tokimori.ports.nodes import NodeRecord, NodeState
 from tokimori.ports.nodes import Nodes as NodeTable
-from tokimori.service.asking import MOST_LISTED
+from tokimori.service.access import OPEN, WHOLE
 from tokimori.service.audit import Audit, record
 from tokimori.service.documents import DocumentKind, Documents
-from tokimori.service.given import flag_of
-from tokimori.service.ground import Caller, Ground
 from tokimori.service.operation import ITSELF, Inside, M, Part, operation
 from tokimori.service.orders import Orders
-from tokimori.service.sight import OPEN, WHOLE
+from tokimori.service.shared import Caller, Shared
+from tokimori.service.validation import MOST_LISTED, flag_of
 from tokimori.service.views.nodes import NodeRecord as NodeView
 from tokimori.service.views.outside import list_of
 
@@ -46,10 +45,10 @@ class Nodes(Part[M]):
 
     noun, word = "nodes", "node"
 
-    def __init__(self, ground: Ground, caller: Caller, audit: Audit[Inside]) -> None:
-        self._store, self._now, self._random = ground.store, ground.now, ground.random
-        self._orders = Orders(ground, caller)
-        self._drained = Documents(ground.store, DRAINED, ground.random)
+    def __init__(self, shared: Shared, caller: Caller, audit: Audit[Inside]) -> None:
+        self._store, self._now, self._random = shared.store, shared.now, shared.random
+        self._orders = Orders(shared, caller)
+        self._drained = Documents(shared.store, DRAINED, shared.random)
         self._audit = audit
         self._author = caller.author
         self._rest: Callable[[float], Awaitable[object]] = asyncio.sleep

@@ -17,8 +17,8 @@ from tokimori.model.notifying import KIND, SUCCESSES
 from tokimori.model.words import check_word
 from tokimori.ports.documents import Documents
 from tokimori.ports.store import Jobs
-from tokimori.service.asking import all_jobs
 from tokimori.service.definitions.arguments import JobArguments
+from tokimori.service.store_calls import all_jobs
 
 _T = TypeVar("_T")
 NAMED = 10

@@ -26,7 +26,7 @@ from typing import (
 )
 
 from tokimori.model.access_token import Role
-from tokimori.service.sight import Reach, Sight
+from tokimori.service.access import Reach, Sight
 
 
 class Inside:

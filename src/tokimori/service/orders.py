@@ -18,9 +18,9 @@ from tokimori.model.transitions import ENDS, RunState
 from tokimori.model.words import check_text
 from tokimori.ports.nodes import NodeRecord
 from tokimori.ports.store import RunFilter
-from tokimori.service.asking import MOST_LISTED, known_job
-from tokimori.service.given import json_of
-from tokimori.service.ground import Caller, Ground
+from tokimori.service.shared import Caller, Shared
+from tokimori.service.store_calls import known_job
+from tokimori.service.validation import MOST_LISTED, json_of
 
 
 class Orders:
@@ -29,9 +29,9 @@ class Orders:
     They are stored before a method returns. A node that can't reach the store receives them later.
     """
 
-    def __init__(self, ground: Ground, caller: Caller) -> None:
-        self._store, self._now, self._random = ground.store, ground.now, ground.random
-        self._streams = Streams(ground.store, KIND, ground.random)
+    def __init__(self, shared: Shared, caller: Caller) -> None:
+        self._store, self._now, self._random = shared.store, shared.now, shared.random
+        self._streams = Streams(shared.store, KIND, shared.random)
         self._author = caller.author
 
     async def give(self, order: Order) -> None:

@@ -20,11 +20,11 @@ from tokimori.model.words import DOTS, check_word
 from tokimori.ports.planning import Pausing
 from tokimori.ports.semaphores import Semaphore, SemaphoreTable
 from tokimori.ports.store import Jobs, RunFilter, Runs
-from tokimori.service.asking import MOST_LISTED, cancel_all, checked, retried
-from tokimori.service.given import flag_of
+from tokimori.service.access import OPEN, QUEUE, Sight
 from tokimori.service.operation import OUTCOME, STATE, M, Part, operation
-from tokimori.service.sight import OPEN, QUEUE, Sight
+from tokimori.service.store_calls import cancel_all, retried
 from tokimori.service.store_time import Now
+from tokimori.service.validation import MOST_LISTED, checked, flag_of
 from tokimori.service.views.outside import list_of, maybe
 from tokimori.service.views.queues import Pause as PauseView
 from tokimori.service.views.queues import Queue as QueueView

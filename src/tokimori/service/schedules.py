@@ -17,14 +17,13 @@ from tokimori.schedules.business_days import Shift
 from tokimori.schedules.explain import Explanation, explain
 from tokimori.schedules.schedule import Fold, Gap
 from tokimori.schedules.zones import check_zone
-from tokimori.service.asking import MOST_LISTED, checked, chosen
+from tokimori.service.access import OPEN, Sight
 from tokimori.service.calendars import CALENDARS, read_days_off
 from tokimori.service.documents import Documents
-from tokimori.service.given import When, many, moment_of, zone_of
-from tokimori.service.ground import Caller, Ground
 from tokimori.service.jobs.reads import moments_of
 from tokimori.service.operation import M, Part, operation
-from tokimori.service.sight import OPEN, Sight
+from tokimori.service.shared import Caller, Shared
+from tokimori.service.validation import MOST_LISTED, When, checked, chosen, many, moment_of, zone_of
 from tokimori.service.views.outside import list_of
 from tokimori.service.views.schedules import Explanation as ExplanationView
 from tokimori.service.views.schedules import Next
@@ -37,9 +36,9 @@ class Schedules(Part[M]):
 
     noun, word = "schedules", "schedule"
 
-    def __init__(self, ground: Ground, caller: Caller) -> None:
-        self._store, self._now, self._aside = ground.store, ground.now, ground.aside
-        self._calendars = Documents(ground.store, CALENDARS, ground.random)
+    def __init__(self, shared: Shared, caller: Caller) -> None:
+        self._store, self._now, self._aside = shared.store, shared.now, shared.aside
+        self._calendars = Documents(shared.store, CALENDARS, shared.random)
         self._caller = caller
 
     @operation(Role.READ, OPEN, gives=list_of(Next.made))

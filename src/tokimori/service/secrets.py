@@ -23,12 +23,12 @@ from tokimori.model.secret import (
 )
 from tokimori.ports.documents import Documents as DocumentStore
 from tokimori.ports.secrets import Cipher, OpenSecret
-from tokimori.service.asking import retried
+from tokimori.service.access import OPEN, WHOLE, Sight
 from tokimori.service.documents import DocumentKind, Documents
-from tokimori.service.given import few
 from tokimori.service.operation import OUTCOME, STATE, Inside, M, Part, operation
-from tokimori.service.sight import OPEN, WHOLE, Sight
+from tokimori.service.store_calls import retried
 from tokimori.service.store_time import Now
+from tokimori.service.validation import few
 from tokimori.service.views.outside import list_of
 from tokimori.service.views.secrets import SecretView
 

@@ -20,10 +20,11 @@ from tokimori.model.words import check_word
 from tokimori.ports.nodes import NodeRecord, Nodes
 from tokimori.ports.semaphores import Permit, Semaphore, SemaphoreTable
 from tokimori.ports.semaphores import SemaphoreTable as StoredSemaphores
-from tokimori.service.asking import MOST_LISTED, checked, retried
+from tokimori.service.access import OPEN, WHOLE, Sight
 from tokimori.service.operation import MADE, STATE, M, Part, operation
 from tokimori.service.reasons import Reason
-from tokimori.service.sight import OPEN, WHOLE, Sight
+from tokimori.service.store_calls import retried
+from tokimori.service.validation import MOST_LISTED, checked
 from tokimori.service.views.outside import list_of
 from tokimori.service.views.semaphores import SemaphoreDetails as SemaphoreView
 from tokimori.service.why import stops

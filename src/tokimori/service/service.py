@@ -12,7 +12,6 @@ from tokimori.model.ids import RandomBytes
 from tokimori.ports.secrets import Cipher
 from tokimori.ports.store import Store
 from tokimori.schedules.zones import check_zone
-from tokimori.service.asking import Bounds
 from tokimori.service.audit import Audit
 from tokimori.service.calendars import Calendars
 from tokimori.service.channels import Channels
@@ -20,8 +19,6 @@ from tokimori.service.claims.claims import Claims
 from tokimori.service.claims.place import ClaimPlace
 from tokimori.service.events.events import Events
 from tokimori.service.expectations import Expectations
-from tokimori.service.given import check_author
-from tokimori.service.ground import Caller, Ground, ground_on
 from tokimori.service.jobs.jobs import Jobs
 from tokimori.service.nodes import Nodes
 from tokimori.service.operation import Inside, M, Operation, Part, operations_in
@@ -33,10 +30,12 @@ from tokimori.service.secrets import Secrets
 from tokimori.service.semaphores import Semaphores
 from tokimori.service.sets.sets import Sets
 from tokimori.service.sets.work import work_on
+from tokimori.service.shared import Caller, Shared, shared_on
 from tokimori.service.store_care import StoreCare
 from tokimori.service.store_time import Now
 from tokimori.service.tasks.tasks import Tasks
 from tokimori.service.tokens import Tokens
+from tokimori.service.validation import Bounds, check_author
 
 PARTS: Final[tuple[type[Part[Any]], ...]] = (
     *(Audit, Calendars, Channels, Claims, Events, Expectations, Jobs, Nodes, Queues),
@@ -82,19 +81,19 @@ class Serving(Parts[M]):
 
     def __init__(
         self,
-        ground: Ground | None,
+        shared: Shared | None,
         caller: Caller,
         part_of: Callable[[type[Part[Any]]], Part[Any]],
         remade: Callable[[Caller], Self],
     ) -> None:
-        self._ground_or_none, self._caller, self._zone = ground, caller, caller.time_zone
+        self._shared_or_none, self._caller, self._zone = shared, caller, caller.time_zone
         self._as = lru_cache(maxsize=MOST_CALLERS)(remade)
         self._take(part_of)
 
     @property
-    def _ground(self) -> Ground:
-        assert self._ground_or_none is not None  # noqa: S101 over HTTP nobody asks for the store itself
-        return self._ground_or_none
+    def _shared(self) -> Shared:
+        assert self._shared_or_none is not None  # noqa: S101 over HTTP nobody asks for the store itself
+        return self._shared_or_none
 
     @property
     def time_zone(self) -> str:
@@ -134,8 +133,8 @@ def service_on(
     stops: Callable[[], bool] = lambda: False,
     place: ClaimPlace | None = None,
 ) -> Service:
-    """Return the service on a store: see `Ground` and `Caller`."""
-    ground = ground_on(
+    """Return the service on a store: see `Shared` and `Caller`."""
+    shared = shared_on(
         store,
         clock,
         random,
@@ -146,33 +145,33 @@ def service_on(
         stops=stops,
         place=place,
     )
-    return service_for(ground, Caller(author=author, time_zone=time_zone, traceparent=traceparent))
+    return service_for(shared, Caller(author=author, time_zone=time_zone, traceparent=traceparent))
 
 
-def service_for(ground: Ground, caller: Caller) -> Service:
+def service_for(shared: Shared, caller: Caller) -> Service:
     """Return the service for a caller, without rights and without an audit log."""
-    parts = parts_for(ground, caller)
-    return Service(ground, caller, lambda kind: parts[kind.noun], partial(service_for, ground))
+    parts = parts_for(shared, caller)
+    return Service(shared, caller, lambda kind: parts[kind.noun], partial(service_for, shared))
 
 
-def parts_for(ground: Ground, caller: Caller) -> Mapping[str, Part[Inside]]:
+def parts_for(shared: Shared, caller: Caller) -> Mapping[str, Part[Inside]]:
     """Return the parts for a caller, by noun."""
-    store, now, random, author = ground.store, ground.now, ground.random, caller.author
-    jobs: Jobs[Inside] = Jobs(ground, caller)
-    runs: Runs[Inside] = Runs(ground, caller)
+    store, now, random, author = shared.store, shared.now, shared.random, caller.author
+    jobs: Jobs[Inside] = Jobs(shared, caller)
+    runs: Runs[Inside] = Runs(shared, caller)
     audit: Audit[Inside] = Audit(store, now, random, caller.in_audit_log)
-    work = work_on(ground, caller)
+    work = work_on(shared, caller)
     made: tuple[Part[Inside], ...] = (
-        *(audit, jobs, runs, ground.events, work.calendars, work.queues, work.semaphores),
-        Channels(store, ground.topics, now, random, author),
-        Claims(ground.place, random, caller.access_token),
+        *(audit, jobs, runs, shared.events, work.calendars, work.queues, work.semaphores),
+        Channels(store, shared.topics, now, random, author),
+        Claims(shared.place, random, caller.access_token),
         Expectations(store, now, random),
-        Nodes(ground, caller, audit),
-        Schedules(ground, caller),
-        Secrets(store, now, random, author, ground.cipher),
-        Sets(ground, caller, work),
-        StoreCare(ground),
-        Tasks(jobs, runs, ground, caller),
+        Nodes(shared, caller, audit),
+        Schedules(shared, caller),
+        Secrets(store, now, random, author, shared.cipher),
+        Sets(shared, caller, work),
+        StoreCare(shared),
+        Tasks(jobs, runs, shared, caller),
         Tokens(store, now, random, author),
     )
     return MappingProxyType({part.noun: part for part in made})

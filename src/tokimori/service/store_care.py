@@ -13,17 +13,17 @@ from tokimori.errors import NotFound
 from tokimori.model.access_token import Role
 from tokimori.model.words import check_text
 from tokimori.ports.store import SchemaStatus
+from tokimori.service.access import OPEN, WHOLE
 from tokimori.service.copying import refuse_beating
 from tokimori.service.doctor.finding import Diagnosis, Finding, Level, diagnosis
 from tokimori.service.doctor.reader import DoctorReader
 from tokimori.service.doctor.reading import DoctorReading, confirmed
 from tokimori.service.doctor.rules import CHECKS, INVARIANTS, LATE, findings
 from tokimori.service.expectations import Expectations
-from tokimori.service.given import flag_of
-from tokimori.service.ground import Ground
 from tokimori.service.operation import Inside, M, Part, operation
-from tokimori.service.sight import OPEN, WHOLE
+from tokimori.service.shared import Shared
 from tokimori.service.tokens import Tokens
+from tokimori.service.validation import flag_of
 
 
 class StoreCare(Part[M]):
@@ -31,13 +31,13 @@ class StoreCare(Part[M]):
 
     noun, word = "db", "db"
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground, self._store = ground, ground.store
+    def __init__(self, shared: Shared) -> None:
+        self._shared, self._store = shared, shared.store
 
     @operation(Role.READ, OPEN, gives=to_datetime)
     async def now(self) -> Moment:
         """Return the store's time, by which nodes fire. This machine's clock may be set wrong."""
-        return await self._ground.now()
+        return await self._shared.now()
 
     @operation(Role.READ, OPEN)
     async def status(self) -> SchemaStatus:
@@ -50,8 +50,8 @@ class StoreCare(Part[M]):
 
         If nodes live the store is read twice, `LISTEN` seconds apart, so that changes under way are no faults.
         """
-        reading = await doctors_reader(self._ground).read()
-        return await self._ground.aside.compute(lambda: diagnosis(findings(reading)))
+        reading = await doctors_reader(self._shared).read()
+        return await self._shared.aside.compute(lambda: diagnosis(findings(reading)))
 
     @operation(Role.ADMIN, WHOLE, doing="Migrating the store", door=False)
     async def migrate(self) -> SchemaStatus:
@@ -76,7 +76,7 @@ class StoreCare(Part[M]):
         """
         check_text("by", by)
         undo = flag_of("undo", undo)
-        mark = replace(UNFINISHED, text=f"at {to_datetime(await self._ground.now()):%Y-%m-%dT%H:%M:%SZ} by {by}")
+        mark = replace(UNFINISHED, text=f"at {to_datetime(await self._shared.now()):%Y-%m-%dT%H:%M:%SZ} by {by}")
         with suppress(NotFound):
             mark = await self._store.get_document(mark.kind, mark.name)
             if not mark.text:
@@ -89,17 +89,17 @@ class StoreCare(Part[M]):
             await self._store.put_document(mark, None)
 
 
-def doctors_reader(ground: Ground) -> DoctorReader:
+def doctors_reader(shared: Shared) -> DoctorReader:
     """Return the reader for the doctor's checks."""
-    tokens: Tokens[Inside] = Tokens(ground.store, ground.now, ground.random, None)
-    expectations: Expectations[Inside] = Expectations(ground.store, ground.now, ground.random)
+    tokens: Tokens[Inside] = Tokens(shared.store, shared.now, shared.random, None)
+    expectations: Expectations[Inside] = Expectations(shared.store, shared.now, shared.random)
     return DoctorReader(
-        ground.store,
-        ground.store_of_semaphores,
+        shared.store,
+        shared.store_of_semaphores,
         tokens.list,
         alarms=expectations.alarms,
-        clock=ground.clock,
-        apart=ground.apart,
+        clock=shared.clock,
+        apart=shared.apart,
         rest=asyncio.sleep,
     )
 
@@ -136,6 +136,6 @@ class Scanner:
         return tuple(each for each in self.findings if each.level is Level.FAIL)
 
 
-def scanner_of(ground: Ground, late: int = LATE) -> Scanner:
+def scanner_of(shared: Shared, late: int = LATE) -> Scanner:
     """Return a scanner of this store."""
-    return Scanner(doctors_reader(ground), late)
+    return Scanner(doctors_reader(shared), late)

@@ -23,12 +23,12 @@ from tokimori.model.access_token import (
 from tokimori.model.ids import RandomBytes, check_job_id
 from tokimori.model.words import check_word
 from tokimori.ports.documents import Documents as DocumentStore
-from tokimori.service.asking import chosen, retried
+from tokimori.service.access import WHOLE
 from tokimori.service.documents import DocumentKind, Documents
-from tokimori.service.given import Span, few, seconds_of
 from tokimori.service.operation import STATE, Inside, M, Part, operation
-from tokimori.service.sight import WHOLE
+from tokimori.service.store_calls import retried
 from tokimori.service.store_time import Now
+from tokimori.service.validation import Span, chosen, few, seconds_of
 from tokimori.service.views.outside import list_of
 from tokimori.service.views.tokens import NewTokenView, TokenView
 

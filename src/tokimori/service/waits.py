@@ -11,7 +11,7 @@ from tokimori.model.ids import RunId
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS
 from tokimori.ports.ends import Endings
-from tokimori.service.given import Span, seconds_of
+from tokimori.service.validation import Span, seconds_of
 
 FIRST_LOOK = 0.025
 """Seconds after which a new wait is looked at: its run may have ended before any node knew that somebody waits."""

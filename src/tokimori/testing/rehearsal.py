@@ -43,9 +43,9 @@ from tokimori.model.run import Run
 from tokimori.model.target import Function
 from tokimori.model.transitions import ENDS
 from tokimori.ports.executor import AttemptTask, Noted
-from tokimori.service.given import When, moment_of
 from tokimori.service.service import service_on
 from tokimori.service.sets.declared import Declared, declare
+from tokimori.service.validation import When, moment_of
 from tokimori.testing.manual import ManualNode, WrittenEnd
 
 MOST_OF_A_DRAIN = timedelta(days=366)

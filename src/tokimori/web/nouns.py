@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from tokimori.clock import Moment
 from tokimori.logs.controls import visible
-from tokimori.service.asking import MOST_LISTED
+from tokimori.service.validation import MOST_LISTED
 from tokimori.web.addresses import path
 from tokimori.web.filters import Chip, chips, typed, words
 from tokimori.web.screen import Moved

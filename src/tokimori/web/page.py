@@ -18,9 +18,9 @@ from tokimori.clock import Clock
 from tokimori.errors import Bug, InvalidInput, NotFound, TokimoriError
 from tokimori.model.words import own_address
 from tokimori.schedules.zones import check_zone
+from tokimori.service.access import Access, owner
 from tokimori.service.reasons import name_of
 from tokimori.service.service import Service
-from tokimori.service.sight import Access, owner
 from tokimori.web import toasts
 from tokimori.web.addresses import path
 from tokimori.web.cache import Kept

@@ -6,8 +6,8 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from tokimori.model.access_token import Role
+from tokimori.service.access import WHOLE, Access
 from tokimori.service.service import table
-from tokimori.service.sight import WHOLE, Access
 
 
 @lru_cache(maxsize=1)

@@ -137,7 +137,7 @@ def test_the_api(name: str, program: Program, client: Client) -> None:
     case, before = CASES[name], program.contents()
 
     async def ask(behind: Service) -> Any:
-        service = service_for(behind._ground, behind._caller)
+        service = service_for(behind._shared, behind._caller)
         health = Health(status="ok", node_id="n", store_reachable=True, version="1")
         app = create_app(service, SystemClock(), interface="127.0.0.1", secret=SECRET, health=lambda: health)
         match case.act:

@@ -18,7 +18,7 @@ from tokimori.client.client import open as open_client
 from tokimori.clock import SystemClock
 from tokimori.model.policies import Retry
 from tokimori.service.definitions.definitions import JobFields
-from tokimori.service.doors.allowed import Allowed
+from tokimori.service.doors.job_restrictions import JobRestrictions
 from tokimori.service.service import service_on
 from tokimori.stores.open import open_store
 from tokimori.web.page import Page
@@ -153,7 +153,7 @@ async def door(url: str) -> AsyncIterator[aiohttp.ClientSession]:
         secret=SECRET,
         health=lambda: health,
         pages=Page(lambda _: service, clock).routes(),
-        allowed=Allowed(users=("nobody",)),
+        allowed=JobRestrictions(users=("nobody",)),
     )
     http = HttpDoor(app, interface="127.0.0.1", port=0, port_fixed=False)
     await http.start()

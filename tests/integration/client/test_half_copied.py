@@ -37,7 +37,7 @@ async def test_a_program_writes_nothing_into_a_part_of_a_copy(url: str) -> None:
     async with tokimori.open_async(url) as client:
         await client.jobs.add("j", noop=True)
         await mark(url)
-        await asyncio.sleep(2 * client._ground.store.looks_every)
+        await asyncio.sleep(2 * client._shared.store.looks_every)
         for attempt in (
             client.jobs.add("k", noop=True),
             client.jobs.trigger("j"),

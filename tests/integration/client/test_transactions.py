@@ -187,8 +187,8 @@ def _promote(url: str) -> None:
     with open_client(url) as client:
 
         async def promote(opened: Any) -> None:
-            await opened._ground.store.promote(await opened._ground.store.now(), 100)
-            await opened._ground.store.finish_moves()
+            await opened._shared.store.promote(await opened._shared.store.now(), 100)
+            await opened._shared.store.finish_moves()
 
         client._run(promote)
 
@@ -204,7 +204,7 @@ def test_the_moment_of_a_run_that_expires_is_noted(shop: Shop) -> None:
         run = client.within(shop.connection).jobs.trigger("deliver", expires="2h")
         shop.commit()
         assert client.runs.get(run.id).expires is not None
-        found = client._run(lambda opened: opened._ground.store.list_documents(EXPIRY, limit=9))
+        found = client._run(lambda opened: opened._shared.store.list_documents(EXPIRY, limit=9))
         assert [each.name.partition(" ")[2] for each in found] == [run.id]
 
 

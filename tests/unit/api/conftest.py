@@ -11,7 +11,7 @@ from tests.unit.api.asgi import SECRET, Asker
 from tests.unit.service.world import World
 from tokimori.api.app import Health, create_app
 from tokimori.node.http_door import formats
-from tokimori.service.doors.allowed import Allowed
+from tokimori.service.doors.job_restrictions import JobRestrictions
 
 compile_once()
 
@@ -31,7 +31,7 @@ def an_app(world: World, *, health: Callable[[], Health] = lambda: HEALTHY, **te
 def door_of(world: World) -> Asker:
     """The door of this world."""
     return Asker(
-        an_app(world, author_of=lambda _: "ada", allowed=Allowed(users=("ann",)), formats=formats(world.clock))
+        an_app(world, author_of=lambda _: "ada", allowed=JobRestrictions(users=("ann",)), formats=formats(world.clock))
     )
 
 

@@ -13,8 +13,8 @@ from tests.unit.service.world import ON_DEMAND, World
 from tokimori.api import events
 from tokimori.api.acting import let_in
 from tokimori.model.outcome import Failed, Succeeded
+from tokimori.service.access import Access, owner
 from tokimori.service.events import feed
-from tokimori.service.sight import Access, owner
 
 PATH = "/api/v2/events"
 STREAM = {"accept": "text/event-stream"}

@@ -8,9 +8,9 @@ from tokimori.metrics.metrics import Metrics
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter
-from tokimori.service.doors.permitted import permitted
+from tokimori.service.access import Access
+from tokimori.service.doors.authorization import authorized
 from tokimori.service.search.jobs import MOST_PAGES
-from tokimori.service.sight import Access
 
 
 async def test_only_runs_within_a_scope_are_counted(world: World) -> None:
@@ -19,7 +19,7 @@ async def test_only_runs_within_a_scope_are_counted(world: World) -> None:
         await world.service.jobs.add(job, noop=True)
     for job in ("mine", *["other"] * (MOST_PAGES + 1)):
         await world.trigger(job)
-    scoped = permitted(world.service, Access(author="ci", role=Role.READ, scope=Scope(jobs=("mine",))))
+    scoped = authorized(world.service, Access(author="ci", role=Role.READ, scope=Scope(jobs=("mine",))))
     standing = await standing_of(scoped)
     assert (standing.runs["ready"], standing.ready, standing.oldest_ready) == (1, {"default": 1}, MOST_PAGES + 1)
     assert (await standing_of(world.service)).runs["ready"] == MOST_PAGES + 2

@@ -17,9 +17,9 @@ from tokimori.formats.registry import format_of
 from tokimori.formats.systemd import SystemdRequest
 from tokimori.model.job import Definition, Job
 from tokimori.model.target import Command
-from tokimori.service.asking import MOST_LISTED
 from tokimori.service.definitions.imports import Imported
 from tokimori.service.service import Service
+from tokimori.service.validation import MOST_LISTED
 from tokimori.translators.entries import Moved
 
 KOYOMI = "/api/v2/import/koyomi"

@@ -19,11 +19,11 @@ from tokimori.model.access_token import Role, Scope
 from tokimori.model.document import Document
 from tokimori.model.expectation import Alarm, AlarmKind, encode_alarm
 from tokimori.model.outcome import Succeeded
+from tokimori.service.access import Access, owner
 from tokimori.service.doors.audited import audited
-from tokimori.service.doors.permitted import permitted
+from tokimori.service.doors.authorization import authorized
 from tokimori.service.events import notice_board
 from tokimori.service.service import Service
-from tokimori.service.sight import Access, owner
 
 PATH = "/api/v2/notices"
 
@@ -125,7 +125,7 @@ async def test_a_scope_bounds_notices(world: World) -> None:
     """A token of some jobs is told of these, of runs in its queues, and of neither the audit log nor other names."""
     for job_id in ("mine.a", "other"):
         await world.add(ON_DEMAND, job_id)
-    mine = permitted(world.service, Access(author="t", role=Role.READ, scope=Scope(jobs=("mine.",))))
+    mine = authorized(world.service, Access(author="t", role=Role.READ, scope=Scope(jobs=("mine.",))))
     after = (await mine.events.notices()).after
     await world.trigger("other")
     run = await world.trigger("mine.a")
@@ -142,8 +142,8 @@ async def test_an_alarm_that_time_raises_is_noticed(world: World, monkeypatch: p
     """Nobody changed anything: what is overdue now, and what is no more, is named to those who see its job."""
     monkeypatch.setattr(notice_board, "NODES_EVERY", 0)
     await world.add(replace(ON_DEMAND, queue="mine", expect_within=60.0), "a")
-    mine = permitted(world.service, Access(author="t", role=Role.READ, scope=Scope(queues=("mine",))))
-    other = permitted(world.service, Access(author="t", role=Role.READ, scope=Scope(queues=("other",))))
+    mine = authorized(world.service, Access(author="t", role=Role.READ, scope=Scope(queues=("mine",))))
+    other = authorized(world.service, Access(author="t", role=Role.READ, scope=Scope(queues=("other",))))
     of = ["expectations", "jobs"]
     after = (await world.service.events.notices()).after
     alarm = Alarm(
@@ -178,7 +178,7 @@ async def test_who_names_things_is_told_of_them_alone(
     assert await found("of=jobs&of=runs") == {"jobs": [], "runs": []}
     assert await found("of=jobs&of=jobs/mine.b") == {"jobs": ["mine.b"]}
     assert await found("of=jobs/mine.a&of=tokens") == {}
-    mine = permitted(world.service, Access(author="t", role=Role.READ, scope=Scope(jobs=("mine.a",))))
+    mine = authorized(world.service, Access(author="t", role=Role.READ, scope=Scope(jobs=("mine.a",))))
     assert (await mine.events.notices(after, of=["jobs", "runs", "jobs/other"])).notices == ()
     assert (await door.get(f"{PATH}?of=weather")).error["field"] == "of"
     for wrong in (None, "jobs", 5, [5], ["jobs"] * (notice_board.MOST_WANTED + 1)):

@@ -11,7 +11,7 @@ from tokimori.api.rates import Rates, client_of
 from tokimori.clock import SECOND, Moment
 from tokimori.model.access_token import Role
 from tokimori.model.rate import Rate, parse_rate
-from tokimori.service.sight import Access
+from tokimori.service.access import Access
 
 JOBS = "/api/v2/jobs"
 HERE, ELSEWHERE = "192.0.2.1", "192.0.2.2"

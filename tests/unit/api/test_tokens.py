@@ -20,7 +20,7 @@ from tokimori.clock import format_moment
 from tokimori.foreign.kala.routes import kala_routes
 from tokimori.foreign.kala.shapes import PREFIX
 from tokimori.node.http_door import formats
-from tokimori.service.doors.allowed import NOTHING_SAID, Allowed
+from tokimori.service.doors.job_restrictions import UNRESTRICTED, JobRestrictions
 from tokimori.web.page import Page
 
 KIND = {"type_code": "a", "worker_uri": "X", "worker_method": "y", "cron_definition": "0 3 * * *"}
@@ -29,7 +29,7 @@ KIND = {"type_code": "a", "worker_uri": "X", "worker_method": "y", "cron_definit
 class Door:
     """A door with everything at it; each request says who sends it."""
 
-    def __init__(self, world: World, allowed: Allowed = NOTHING_SAID) -> None:
+    def __init__(self, world: World, allowed: JobRestrictions = UNRESTRICTED) -> None:
         self.world = world
         page = Page(Acting(world.service).service, world.clock)
         app = an_app(
@@ -213,7 +213,7 @@ async def test_tokens_are_made_at_the_door(gate: Door) -> None:
 
 async def test_a_job_as_root(world: World) -> None:
     """Who operates makes none, whatever path he takes; nobody does by a name that the settings do not list."""
-    gate = Door(world, Allowed(own_user="root", users=("bob",)))
+    gate = Door(world, JobRestrictions(own_user="root", users=("bob",)))
     operates, admin = await gate.token("operate"), await gate.token("admin", "boss")
     plain, named = {"command": "id"}, {"command": "id", "user": "eve"}
     for path, value in (
@@ -243,7 +243,7 @@ async def test_a_job_as_root(world: World) -> None:
 )
 async def test_an_import_is_no_way_round(world: World, kind: str, said: dict[str, Any]) -> None:
     """What comes from another scheduler is judged as any job: who operates brings in none that would run as root."""
-    gate = Door(world, Allowed(own_user="root"))
+    gate = Door(world, JobRestrictions(own_user="root"))
     path = f"/api/v2/import/{kind}"
     answer = await gate.ask(await gate.token("operate"), "POST", path, said)
     assert answer.status == 403 and b"root" in answer.body, answer.body

@@ -19,7 +19,7 @@ from tokimori.model.transitions import RunState
 from tokimori.schedules.fluent import every, on
 from tokimori.service.definitions.arguments import JobArguments, NotifierArguments, RetryArguments
 from tokimori.service.definitions.definitions import LENGTHS
-from tokimori.service.given import Span
+from tokimori.service.validation import Span
 
 
 @pytest.fixture(params=TRANSPORTS)

@@ -29,13 +29,13 @@ from tokimori.schedules.business_days import MOST_MOVED
 from tokimori.schedules.combined import MOST_EXCLUDED
 from tokimori.schedules.parse import MOST_CHARACTERS, MOST_MEMBERS
 from tokimori.schedules.wallclock import MOST_PIECES
-from tokimori.service.asking import MOST_LISTED
 from tokimori.service.jobs.durations import MOST_JOBS as MOST_TIMED
 from tokimori.service.jobs.writer import LONGEST as LONGEST_COUNT
 from tokimori.service.runs import failures
 from tokimori.service.search import jobs as finding
 from tokimori.service.search import runs as finding_runs
 from tokimori.service.secrets import MOST_PREFIXES
+from tokimori.service.validation import MOST_LISTED
 
 ROOT = Path(__file__).parents[3]
 KIB = 1024

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from tokimori.formats.importing import at_once
-from tokimori.service.asking import MOST_LISTED
+from tokimori.service.validation import MOST_LISTED
 from tokimori.translators.entries import Entry, LeftOut
 
 

@@ -91,6 +91,6 @@ def a_world(open_store: Callable[[Clock], Store]) -> Iterator[World]:
 
 def place_of(client: AsyncClient) -> ClaimPlace:
     """Where the program claims."""
-    place = client._ground.place
+    place = client._shared.place
     assert place is not None
     return place

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.service.doors.test_permitted import acting
+from tests.unit.service.doors.test_authorization import acting
 from tests.unit.service.world import World
 from tokimori.errors import Forbidden, NotFound
 from tokimori.model.access_token import Role, Scope

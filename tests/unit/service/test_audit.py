@@ -15,12 +15,12 @@ from tokimori.model.audit import MOST_SHOWN
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import Job
 from tokimori.model.run import Run
+from tokimori.service.access import Access
 from tokimori.service.audit import Audit, record
 from tokimori.service.doors.audited import audited
-from tokimori.service.doors.permitted import permitted
+from tokimori.service.doors.authorization import authorized
 from tokimori.service.operation import Inside
 from tokimori.service.service import table
-from tokimori.service.sight import Access
 
 UNRECORDED = {"expectations.ping", "db.doctor", "db.migrate", "db.retire", "db.sql", "db.check"}
 """What is reported is in the expectation; the rest changes nothing here."""
@@ -128,13 +128,13 @@ async def test_pages_of_the_log(world: World) -> None:
 
 async def test_doors_record_and_only_admins_read(world: World) -> None:
     """Under the name of the token; what was refused changed nothing and is not there."""
-    operates = permitted(world.service, Access(author="ci", role=Role.OPERATE))
+    operates = authorized(world.service, Access(author="ci", role=Role.OPERATE))
     await operates.jobs.add("a", noop=True)
     with pytest.raises(Forbidden):
         await operates.tokens.create("x", "read")
     with pytest.raises(Forbidden, match=r"Reading the audit log"):
         await operates.audit.list()
-    (found,) = await permitted(world.service, Access(author="boss", role=Role.ADMIN)).audit.list()
+    (found,) = await authorized(world.service, Access(author="boss", role=Role.ADMIN)).audit.list()
     assert (found.entry.who, found.entry.what) == ("ci", "jobs.add")
 
 

@@ -12,9 +12,9 @@ from tokimori.model.access_token import Role, Scope
 from tokimori.model.job import JobState
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.transitions import RunState
+from tokimori.service.access import Access
 from tokimori.service.doors.audited import audited
-from tokimori.service.doors.permitted import permitted
-from tokimori.service.sight import Access
+from tokimori.service.doors.authorization import authorized
 
 
 @pytest.fixture
@@ -132,9 +132,9 @@ async def test_an_order_for_nobody_is_refused(jobs: World, said: dict[str, Any],
 
 async def test_an_order_reaches_what_is_in_scope(jobs: World) -> None:
     """A token of some jobs orders these alone, and a token that reads gives no orders."""
-    mine = permitted(jobs.service, Access(author="t", role=Role.OPERATE, scope=Scope(jobs=("a", "d"))))
+    mine = authorized(jobs.service, Access(author="t", role=Role.OPERATE, scope=Scope(jobs=("a", "d"))))
     assert (await mine.jobs.bulk("pause", everything=True)).ids == ("a", "d")
-    reads = permitted(jobs.service, Access(author="t", role=Role.READ))
+    reads = authorized(jobs.service, Access(author="t", role=Role.READ))
     assert (await reads.jobs.bulk("resume", everything=True, dry_run=True)).count == 4
     with pytest.raises(Forbidden):
         await reads.jobs.bulk("resume", everything=True)

@@ -97,7 +97,7 @@ async def test_a_subscriber_goes_on_where_it_has_acknowledged(service: Service) 
 
 async def test_what_was_trimmed_meanwhile_can_be_acknowledged(service: Service) -> None:
     """A subscriber whose topic became too old as a whole goes on, and is told of the next message."""
-    store = service._ground.store
+    store = service._shared.store
     sent = await service.channels.publish("news", "old")
     for document in await store.list_documents("message"):
         await store.delete_document("message", document.name, document.version)
@@ -117,7 +117,7 @@ async def test_who_has_no_name_is_told_what_comes(service: Service) -> None:
 
 async def test_a_gap_is_told(service: Service) -> None:
     """Where messages behind a number were trimmed; who begins with all that is kept misses nothing."""
-    store = service._ground.store
+    store = service._shared.store
     numbers = [(await service.channels.publish("news", n)).number for n in range(5)]
     for document in (await store.list_documents("message"))[:4]:
         await store.delete_document("message", document.name, document.version)
@@ -149,7 +149,7 @@ async def test_whoever_waits_is_told_soon(service: Service, monkeypatch: pytest.
         if not looks:
             await asyncio.sleep(0)
     assert (len(looks), [task.done() for task in waiting]) == (1, [False] * 50)
-    other = service_on(service._ground.store, service._ground.clock, os.urandom)
+    other = service_on(service._shared.store, service._shared.clock, os.urandom)
     await other.channels.publish("news", "now")
     found = await asyncio.gather(*waiting)
     assert {message.data for each in found for message in each.messages} == {"now"}

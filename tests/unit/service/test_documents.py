@@ -8,8 +8,8 @@ import pytest
 from tests.unit.service.world import SetClock
 from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Refused, StoreUnavailable
 from tokimori.model.document import LARGEST_TEXT, Document
-from tokimori.service.asking import MOST_TRIES
 from tokimori.service.documents import PAGE, DocumentKind, Documents
+from tokimori.service.store_calls import MOST_TRIES
 from tokimori.stores.memory.store import MemoryStore
 
 NUMBERS: DocumentKind[int] = DocumentKind("number", str, int)

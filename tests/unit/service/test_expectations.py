@@ -9,9 +9,9 @@ from tokimori.clock import SECOND
 from tokimori.errors import Forbidden, InvalidInput, NotFound, Refused
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.expectation import Alarm, AlarmKind
-from tokimori.service.doors.permitted import permitted
+from tokimori.service.access import Access
+from tokimori.service.doors.authorization import authorized
 from tokimori.service.expectations import MOST_LOG
-from tokimori.service.sight import Access
 
 
 @pytest.fixture
@@ -136,13 +136,13 @@ async def test_a_token_of_some_jobs_reaches_those_alone(world: World) -> None:
     """What is listed is left out, what is reported is refused; a token that only reads reports nothing."""
     for name in ("backup-1", "other"):
         await world.service.expectations.set(name, 100)
-    some = permitted(world.service, Access(author="t", role=Role.OPERATE, scope=Scope(jobs=("backup-",))))
+    some = authorized(world.service, Access(author="t", role=Role.OPERATE, scope=Scope(jobs=("backup-",))))
     assert [each.name for each in await some.expectations.list()] == ["backup-1"]
     await some.expectations.ping("backup-1")
     with pytest.raises(Forbidden):
         await some.expectations.ping("other")
     with pytest.raises(NotFound):
         await some.expectations.get("other")
-    reader = permitted(world.service, Access(author="t", role=Role.READ))
+    reader = authorized(world.service, Access(author="t", role=Role.READ))
     with pytest.raises(Forbidden):
         await reader.expectations.ping("backup-1")

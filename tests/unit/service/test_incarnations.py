@@ -11,17 +11,17 @@ from tokimori.model.access_token import Role, Scope
 from tokimori.model.audit import KIND, decode_entry
 from tokimori.model.outcome import Failed
 from tokimori.model.run import Run
+from tokimori.service.access import Access
 from tokimori.service.definitions.arguments import RunFilters
 from tokimori.service.doors.audited import audited
-from tokimori.service.doors.permitted import permitted
+from tokimori.service.doors.authorization import authorized
 from tokimori.service.service import Service
-from tokimori.service.sight import Access
 
 SECRET = "salaries"
 
 
 def of_queue(world: World, queue: str, role: Role = Role.OPERATE) -> Service:
-    return permitted(world.service, Access(author=queue, role=role, scope=Scope(queues=(queue,))))
+    return authorized(world.service, Access(author=queue, role=role, scope=Scope(queues=(queue,))))
 
 
 async def a_past(world: World) -> Run:

@@ -7,10 +7,10 @@ from tokimori.errors import Conflict, InvalidInput, NotFound, Refused
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.notifier import NotifyOn
 from tokimori.model.notifying import KIND, SUCCESSES
+from tokimori.service.access import Access
 from tokimori.service.definitions.definitions import definition_from, fields_of
-from tokimori.service.doors.permitted import permitted
+from tokimori.service.doors.authorization import authorized
 from tokimori.service.notified import id_of, notifier_fields, trial_payload
-from tokimori.service.sight import Access
 
 HOOK = {"url": "https://example.org/hook"}
 
@@ -89,7 +89,7 @@ async def test_who_may_not_see_the_jobs_that_name_a_notifier_is_not_told_them(wo
     await world.service.jobs.add(id_of("ops"), **notifier_fields(HOOK))
     await world.service.jobs.add("theirs", noop=True, notify={"failure": ["ops"]})
     scope = Scope(jobs=("notifier:", "mine"))
-    service = permitted(world.service, Access(author="t", role=Role.OPERATE, scope=scope))
+    service = authorized(world.service, Access(author="t", role=Role.OPERATE, scope=scope))
     for going in (service.jobs.delete(id_of("ops")), service.jobs.rename(id_of("ops"), id_of("crew"))):
         with pytest.raises(Refused, match="ask an admin which") as refused:
             await going

@@ -11,12 +11,12 @@ from tests.unit.service.world import World
 from tokimori.config.secrets import Keyring
 from tokimori.errors import Forbidden, InvalidInput, NotFound, Refused
 from tokimori.model.access_token import Role, Scope
+from tokimori.service.access import Access
 from tokimori.service.doors.audited import audited
-from tokimori.service.doors.permitted import permitted
+from tokimori.service.doors.authorization import authorized
 from tokimori.service.operation import Inside, members_in
 from tokimori.service.secrets import Secrets, Vault
 from tokimori.service.service import Service, service_on
-from tokimori.service.sight import Access
 
 VALUE = "correct horse"
 
@@ -146,7 +146,7 @@ async def test_only_admins_set_secrets(world: World) -> None:
     await world.service.secrets.set("ANY", VALUE)
 
     def acting(role: Role, *jobs: str) -> Service:
-        return permitted(world.service, Access(author="ci", role=role, scope=Scope(jobs=jobs)))
+        return authorized(world.service, Access(author="ci", role=role, scope=Scope(jobs=jobs)))
 
     operating = acting(Role.OPERATE, "mail-")
     assert [each.name for each in await operating.secrets.list()] == ["ANY", "MAIL"]
@@ -164,7 +164,7 @@ async def test_a_token_of_a_queue_names_no_secret_of_others(world: World) -> Non
     """Whichever id its job gets, by whichever method; what a job sends already stays while the rest of it is edited."""
     await world.service.secrets.set("PAY", VALUE, jobs=["pay-"])
     await world.service.secrets.set("ANY", VALUE)
-    service = permitted(world.service, Access(author="ci", role=Role.OPERATE, scope=Scope(queues=("qq",))))
+    service = authorized(world.service, Access(author="ci", role=Role.OPERATE, scope=Scope(queues=("qq",))))
     named = {"url": "https://example.org/", "headers": {"Authorization": "Bearer {{ secret.PAY }}"}}
     signed = {"url": "https://example.org/", "method": "POST", "sign_with": "PAY"}
     mail = {"email": ["a@b.c"], "smtp": "mail.example.org", "sender": "a@b.c", "smtp_user": "u", "smtp_password": "PAY"}
@@ -190,7 +190,7 @@ async def test_a_token_of_a_queue_names_no_secret_of_others(world: World) -> Non
     assert (await service.jobs.update("pay-theirs", schedule="@daily")).definition.schedule == "@daily"
     assert [each.name for each in await service.secrets.list()] == ["ANY"]
     await service.jobs.add("uses-any", queue="qq", url="https://example.org/?{{secret.ANY}}")
-    owner = permitted(world.service, Access(author="pay", role=Role.OPERATE, scope=Scope(jobs=("pay-",))))
+    owner = authorized(world.service, Access(author="pay", role=Role.OPERATE, scope=Scope(jobs=("pay-",))))
     assert (await owner.jobs.add("pay-real", url="https://example.org/?{{secret.PAY}}")).id == "pay-real"
 
 

@@ -62,7 +62,7 @@ async def test_a_store_that_says_nothing_was_written_is_not_asked(
     """Until its mark is another one, the first moment has come, or another number of moments is wanted."""
     await world.add({"noop": True, "schedule": "every 10 seconds"}, "timed")
     marks = ["a"]
-    monkeypatch.setattr(world.service._ground.foreseen, "_look", lambda: marks[-1])
+    monkeypatch.setattr(world.service._shared.foreseen, "_look", lambda: marks[-1])
     first = await world.service.jobs.shown("timed")
     asked = world.count("get_job")
     assert await world.service.jobs.shown("timed") is first

@@ -28,10 +28,10 @@ from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
 from tokimori.model.retention import DailyCount
 from tokimori.model.run import Run
-from tokimori.service.asking import MOST_LISTED
 from tokimori.service.jobs.deleting import CONFIRMED
 from tokimori.service.search.jobs import every_job
 from tokimori.service.service import Service
+from tokimori.service.validation import MOST_LISTED
 
 log = logging.getLogger(__name__)
 

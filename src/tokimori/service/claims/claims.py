@@ -8,6 +8,7 @@ from tokimori.model.access_token import Role
 from tokimori.model.ids import ClaimId, RandomBytes
 from tokimori.model.outcome import Failed, Hold, Released, Succeeded
 from tokimori.model.transitions import RunState
+from tokimori.service.access import Given, Reach, Sight, no_run, out_of_scope
 from tokimori.service.claims.claimed import ClaimedRun, HeartbeatAnswer
 from tokimori.service.claims.place import ClaimPlace
 from tokimori.service.claims.worker_arguments import (
@@ -20,9 +21,8 @@ from tokimori.service.claims.worker_arguments import (
     spawns_in,
     wish_of,
 )
-from tokimori.service.given import Span, When
 from tokimori.service.operation import M, Part, operation
-from tokimori.service.sight import Given, Reach, Sight, no_run, out_of_scope
+from tokimori.service.validation import Span, When
 from tokimori.service.views.claims import ClaimedRun as ClaimedRunView
 from tokimori.service.views.claims import HeartbeatAnswer as HeartbeatAnswerView
 from tokimori.service.views.outside import list_of

@@ -34,11 +34,11 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import Pulse
 from tokimori.ports.work_source import WorkSource
 from tokimori.ports.working import Change, Claim, Claimed, Verdict, is_cut
-from tokimori.service.asking import retried
 from tokimori.service.claims.claimed import ClaimedRun, HeartbeatAnswer, view_of
 from tokimori.service.claims.held import Hands, InHand, Key, OpenLanes, Over, claim_lost, how_it_is
 from tokimori.service.claims.timekeeping import Timekeeper
 from tokimori.service.claims.worker_arguments import WorkerWish, output_of
+from tokimori.service.store_calls import retried
 
 log = logging.getLogger(__name__)
 

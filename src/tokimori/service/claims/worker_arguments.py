@@ -11,8 +11,7 @@ from tokimori.model.run import Output, Run
 from tokimori.model.sizes import check_size
 from tokimori.model.target import check_handler_name
 from tokimori.model.words import check_text, check_word
-from tokimori.service.asking import checked
-from tokimori.service.given import Span, When, json_of, many, moment_of, seconds_of
+from tokimori.service.validation import Span, When, checked, json_of, many, moment_of, seconds_of
 
 ALIVE_TIME = 60.0
 """Seconds for which a run stays with a worker that says nothing, unless it asks for others."""

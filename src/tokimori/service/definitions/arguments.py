@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from tokimori.model.job_fields import described
 from tokimori.model.run import Step
-from tokimori.service.given import Ahead, Span, When
+from tokimori.service.validation import Ahead, Span, When
 
 Payload = str | Mapping[str, object] | Sequence[object]
 """What a run gets: a text as it is, a dict or a list as JSON."""

@@ -1,4 +1,4 @@
-"""The rule for jobs that an app or a file declares: which may follow it, and what somebody has edited. Pure."""
+"""Differences between a job and its declaration: which may follow it, and what somebody has edited. Pure."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress

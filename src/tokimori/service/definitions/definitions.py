@@ -19,7 +19,7 @@ from tokimori.model.target import Build, Command, Function, Http, Noop, Target, 
 from tokimori.model.words import check_text, texts_in
 from tokimori.schedules.stamp import iso_text, seconds_in
 from tokimori.service.definitions.arguments import ELSEWHERE, JobArguments, RequestArguments
-from tokimori.service.given import seconds_of
+from tokimori.service.validation import seconds_of
 from tokimori.spelling import hint, nearest
 
 MOST_RUNS = 1_000_000_000

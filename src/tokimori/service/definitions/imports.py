@@ -14,7 +14,7 @@ from tokimori.model.settle import parked
 from tokimori.model.sizes import check_reason
 from tokimori.service.definitions.definitions import runs_remaining_in
 from tokimori.service.definitions.edits import kept_since, paused
-from tokimori.service.given import moment_of
+from tokimori.service.validation import moment_of
 
 PAIRS = "pairs of an id and a Definition"
 

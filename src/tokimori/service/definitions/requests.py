@@ -18,10 +18,19 @@ from tokimori.model.run import Details, Run, Step, manual_origin
 from tokimori.model.semaphores import check_concurrency_key
 from tokimori.model.transitions import RunState
 from tokimori.model.words import check_text
-from tokimori.service.asking import checked, chosen
 from tokimori.service.definitions.arguments import ELSEWHERE, Payload, RequestArguments
 from tokimori.service.definitions.steps import read_steps
-from tokimori.service.given import Ahead, When, flag_of, moment_ahead, moment_of, payload_of, seconds_of
+from tokimori.service.validation import (
+    Ahead,
+    When,
+    checked,
+    chosen,
+    flag_of,
+    moment_ahead,
+    moment_of,
+    payload_of,
+    seconds_of,
+)
 from tokimori.spelling import hint
 
 

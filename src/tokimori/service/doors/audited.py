@@ -67,7 +67,7 @@ def audited(service: Service) -> Service:
     def part_of(kind: type[Part[Any]]) -> Part[Any]:
         return through(kind, RecordedVia(getattr(service, kind.noun), carry_out))
 
-    return Service(service._ground, service._caller, part_of, lambda caller: audited(service._as(caller)))
+    return Service(service._shared, service._caller, part_of, lambda caller: audited(service._as(caller)))
 
 
 class RecordedVia:

@@ -17,10 +17,10 @@ import msgspec
 from msgspec import Struct, field
 
 from tokimori.errors import InvalidInput
-from tokimori.service.given import job_fields, json_of
 from tokimori.service.search.jobs import FoundJobs
 from tokimori.service.search.runs import FoundRuns
 from tokimori.service.service import table
+from tokimori.service.validation import job_fields, json_of
 
 Method = Callable[..., Any]
 

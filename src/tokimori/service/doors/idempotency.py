@@ -7,9 +7,9 @@ import msgspec
 from tokimori.errors import AlreadyExists, Conflict, InvalidInput
 from tokimori.model.ids import uuid7
 from tokimori.model.request import KEPT, KIND, Keyed, decode_keyed, encode_keyed
-from tokimori.service.asking import retried
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.service import Service
+from tokimori.service.store_calls import retried
 
 KEYED = DocumentKind(KIND, encode_keyed, decode_keyed)
 LONGEST = 255
@@ -33,9 +33,9 @@ async def made_under(service: Service, principal: str, key: str, said: object) -
 
 
 async def _keyed(service: Service, name: str, digest: str) -> Keyed:
-    documents, now = Documents(service._ground.store, KEYED, service._ground.random), await service._ground.now()
-    fresh = Keyed(at=now, digest=digest, made=uuid7(now, service._ground.random))
-    for document in await service._ground.store.list_documents(KIND, prefix=name, limit=1):
+    documents, now = Documents(service._shared.store, KEYED, service._shared.random), await service._shared.now()
+    fresh = Keyed(at=now, digest=digest, made=uuid7(now, service._shared.random))
+    for document in await service._shared.store.list_documents(KIND, prefix=name, limit=1):
         known = documents.value_of(document)
         if known.at >= now - KEPT:
             return known

@@ -12,9 +12,9 @@ from tokimori.model.policies import Misfire
 from tokimori.model.run import Run
 from tokimori.ports.store import Jobs
 from tokimori.schedules.schedule import Reboot
-from tokimori.service.asking import all_jobs
 from tokimori.service.jobs.writer import schedule_for
 from tokimori.service.service import Service
+from tokimori.service.store_calls import all_jobs
 
 
 async def trigger_reboot(

@@ -7,9 +7,9 @@ from tokimori.errors import AlreadyExists, NotFound
 from tokimori.model.document import texts_of
 from tokimori.model.ids import RandomBytes
 from tokimori.ports.documents import Documents as DocumentStore
-from tokimori.service.asking import retried
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.service import Service
+from tokimori.service.store_calls import retried
 
 MOST_ENDED = 100
 """So many sessions of one principal are known as ended, the newest; all older ones have ended, too."""
@@ -89,4 +89,4 @@ class Sessions:
 
 def sessions_of(service: Service, clock: Clock) -> Sessions:
     """Return the sessions at the doors of a store."""
-    return Sessions(service._ground.store, clock, service._ground.random)
+    return Sessions(service._shared.store, clock, service._shared.random)

@@ -13,18 +13,17 @@ from tokimori.model.audit import Changed
 from tokimori.model.ids import RandomBytes
 from tokimori.ports.ends import EndedRun
 from tokimori.ports.store import Store
-from tokimori.service.asking import chosen
+from tokimori.service.access import OPEN, Sight, jobs_within, sight_of_runs
 from tokimori.service.events.feed import Feed, Stops
 from tokimori.service.events.merging import Looked, Strand, look
 from tokimori.service.events.notice_board import NoticeBoard
 from tokimori.service.events.notices import FOLLOW_WAIT, Notices, is_seen, waited
 from tokimori.service.events.position import BETWEEN, Position, both_of
 from tokimori.service.events.trail import Trail
-from tokimori.service.given import Span
 from tokimori.service.operation import Inside, M, operation, stream
 from tokimori.service.search.jobs import EventSearch, JobOf, JobsOfRuns, searched_events
-from tokimori.service.sight import OPEN, Sight, jobs_within, sight_of_runs
 from tokimori.service.store_time import Now
+from tokimori.service.validation import Span, chosen
 from tokimori.service.views.events import EventsView, EventView, RunEventsView, event_view
 
 MOST_PAGES = 40

@@ -6,11 +6,11 @@ from tokimori.errors import Refused
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.audit import Changed
 from tokimori.model.lanes import EVERYTHING as ALL_QUEUES
+from tokimori.service.access import OPEN, Sight, sight_of_runs
 from tokimori.service.events.notice_board import FoundNotices, Item, NoticeBoard, wanted_of
-from tokimori.service.given import Span, seconds_of
 from tokimori.service.operation import M, Part, operation, stream
 from tokimori.service.search.jobs import JobOf
-from tokimori.service.sight import OPEN, Sight, sight_of_runs
+from tokimori.service.validation import Span, seconds_of
 
 LONGEST_WAIT = 60.0
 """Seconds for which one call waits at most."""

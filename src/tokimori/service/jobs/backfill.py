@@ -13,10 +13,10 @@ from tokimori.model.lanes import lane_of, rank_of
 from tokimori.model.run import Run, backfill_origin
 from tokimori.model.transitions import ACTIVE, RunState
 from tokimori.ports.store import Store
-from tokimori.service.asking import Bounds, checked
 from tokimori.service.jobs.ledger import scheduled_runs
 from tokimori.service.long_work import Aside
 from tokimori.service.store_time import Now
+from tokimori.service.validation import Bounds, checked
 
 BATCH = 200
 """How many runs the store is asked for at once."""

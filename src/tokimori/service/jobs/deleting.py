@@ -12,9 +12,8 @@ from tokimori.errors import InvalidInput, NotFound, Refused
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId, check_job_id
 from tokimori.model.job import Job
-from tokimori.service.asking import checked
-from tokimori.service.given import When, flag_of, moment_of
 from tokimori.service.jobs.writer import JobWriter
+from tokimori.service.validation import When, checked, flag_of, moment_of
 
 CONFIRMED: Final = "all"
 """Word that confirms the deletion of all jobs, so that nobody does it by leaving out an id."""

@@ -7,12 +7,11 @@ from tokimori.model.ids import JobId, check_job_id
 from tokimori.model.run import Run
 from tokimori.model.statistics import quantiles
 from tokimori.model.transitions import RunState
-from tokimori.service.asking import checked
-from tokimori.service.given import many
-from tokimori.service.ground import Ground
+from tokimori.service.access import OPEN, Sight
 from tokimori.service.operation import M, Part, operation
+from tokimori.service.shared import Shared
 from tokimori.service.shown import Durations
-from tokimori.service.sight import OPEN, Sight
+from tokimori.service.validation import checked, many
 
 MOST_JOBS = 100
 """So many jobs are asked about at once."""
@@ -23,7 +22,7 @@ MEASURED, _AT_ONCE = 50, 2_000
 class JobDurations(Part[M]):
     """Operations on the durations of jobs."""
 
-    _ground: Ground
+    _shared: Shared
 
     @operation(Role.READ, OPEN)
     async def durations(self, job_ids: Sequence[str]) -> Mapping[JobId, Durations]:
@@ -31,11 +30,11 @@ class JobDurations(Part[M]):
 
         An answer may be 30 seconds old. An unknown job has no runs. Raises `InvalidInput`.
         """
-        ids, now = _checked(job_ids), self._ground.clock.monotonic()
-        known = {each: self._ground.durations.of(each, now) for each in ids}
+        ids, now = _checked(job_ids), self._shared.clock.monotonic()
+        known = {each: self._shared.durations.of(each, now) for each in ids}
         asked = [each for each, found in known.items() if found is None]
         fresh = {job_id: _of(runs) for job_id, runs in (await self._newest(asked)).items()}
-        self._ground.durations.keep(fresh, now)
+        self._shared.durations.keep(fresh, now)
         return {each: known[each] or fresh[each] for each in ids}
 
     @durations.within
@@ -52,7 +51,7 @@ class JobDurations(Part[M]):
     async def _newest(self, job_ids: Sequence[JobId]) -> Mapping[JobId, Sequence[Run]]:
         found: dict[JobId, list[Run]] = {each: [] for each in job_ids}
         if job_ids:
-            for run in await self._ground.store.last_runs(job_ids, min(MEASURED, _AT_ONCE // len(job_ids)), 0):
+            for run in await self._shared.store.last_runs(job_ids, min(MEASURED, _AT_ONCE // len(job_ids)), 0):
                 found[run.job_id].append(run)
         return found
 

@@ -14,13 +14,12 @@ from tokimori.model.ids import check_job_id
 from tokimori.model.job import Definition, Job, JobState
 from tokimori.model.run import Run
 from tokimori.ports.store import Store
+from tokimori.service.access import JOB, OPEN, WHOLE, Sight, gone_alone, out_of_scope
 from tokimori.service.definitions.arguments import JobArguments, Payload, PlainRequest, RequestArguments
 from tokimori.service.definitions.definitions import check_readable, replacing
 from tokimori.service.definitions.edits import check_tag, kept_since
 from tokimori.service.definitions.imports import Imported, Start
 from tokimori.service.definitions.requests import RequestedRun
-from tokimori.service.given import When, flag_of, job_fields, many, mapping_of, moment_of
-from tokimori.service.ground import Caller, Ground
 from tokimori.service.jobs.backfill import Backfills
 from tokimori.service.jobs.deleting import MOST_DELETED, DeletedJobs, delete_some
 from tokimori.service.jobs.reads import JobReads
@@ -30,7 +29,8 @@ from tokimori.service.jobs.writer import schedule_for
 from tokimori.service.notified import without_names
 from tokimori.service.operation import OUTCOME, REQUEST, STATE, Inside, M, composed, operation
 from tokimori.service.orders import Orders
-from tokimori.service.sight import JOB, OPEN, WHOLE, Sight, gone_alone, out_of_scope
+from tokimori.service.shared import Caller, Shared
+from tokimori.service.validation import When, flag_of, job_fields, many, mapping_of, moment_of
 from tokimori.service.views.jobs import DeletedJobs as DeletedJobsView
 from tokimori.service.views.jobs import Job as JobView
 from tokimori.service.views.outside import list_of
@@ -42,15 +42,15 @@ from tokimori.service.views.runs import Run as RunView
 class Jobs(JobReads[M]):
     """Jobs. Every operation may raise `StoreError`, and `NotFound` for an unknown job."""
 
-    def __init__(self, ground: Ground, caller: Caller) -> None:
-        super().__init__(ground, caller)
-        self._requests = RunRequests(ground, caller)
-        self._orders = Orders(ground, caller)
-        self._backfills = Backfills(ground.store, ground.now, ground.random, ground.aside)
+    def __init__(self, shared: Shared, caller: Caller) -> None:
+        super().__init__(shared, caller)
+        self._requests = RunRequests(shared, caller)
+        self._orders = Orders(shared, caller)
+        self._backfills = Backfills(shared.store, shared.now, shared.random, shared.aside)
 
     def _on(self, store: Store) -> "Jobs[Inside]":
         """Return the jobs of the same caller, written to this store: the same one, guarded."""
-        return Jobs(replace(self._ground, store=store), self._caller)
+        return Jobs(replace(self._shared, store=store), self._caller)
 
     # Definitions
 

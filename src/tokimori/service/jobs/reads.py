@@ -21,11 +21,9 @@ from tokimori.model.statistics import Statistics, statistics
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
 from tokimori.schedules.explain import Explanation, explained
-from tokimori.service.asking import MOST_LISTED, checked, known_job
+from tokimori.service.access import JOB, OPEN, Sight, no_job
 from tokimori.service.bulk import JobBulk
 from tokimori.service.definitions.arguments import JobFilters
-from tokimori.service.given import When, moment_of
-from tokimori.service.ground import Caller, Ground
 from tokimori.service.jobs.durations import JobDurations
 from tokimori.service.jobs.graph import around, check_few, direct, how
 from tokimori.service.jobs.ledger import LedgerOf, LedgerPage, Verified, check_range
@@ -35,8 +33,10 @@ from tokimori.service.operation import M, operation
 from tokimori.service.queues import binding
 from tokimori.service.reasons import Why
 from tokimori.service.search.jobs import EVERY_ID, MOST_PAGES, FoundJobs, find_jobs, searched_jobs
+from tokimori.service.shared import Caller, Shared
 from tokimori.service.shown import Facts, Shown
-from tokimori.service.sight import JOB, OPEN, Sight, no_job
+from tokimori.service.store_calls import known_job
+from tokimori.service.validation import MOST_LISTED, When, checked, moment_of
 from tokimori.service.views.jobs import (
     DailyCount as CountView,
 )
@@ -72,10 +72,10 @@ class JobReads(JobBulk[M], JobDurations[M]):
 
     noun, word = "jobs", "job"
 
-    def __init__(self, ground: Ground, caller: Caller) -> None:
-        self._ground, self._caller = ground, caller
-        self._store, self._now, self._aside = ground.store, ground.now, ground.aside
-        self._writer: JobWriter = writer_on(ground, caller)
+    def __init__(self, shared: Shared, caller: Caller) -> None:
+        self._shared, self._caller = shared, caller
+        self._store, self._now, self._aside = shared.store, shared.now, shared.aside
+        self._writer: JobWriter = writer_on(shared, caller)
 
     # What there is
 
@@ -102,8 +102,8 @@ class JobReads(JobBulk[M], JobDurations[M]):
     async def shown(self, job_id: str, n: int = 5) -> Shown:
         """Return the job with all that is shown with it, and its next `n` moments. The store is asked all at once."""
         wanted, now = checked("n", n, self._caller.bounds.moments), await self._now()
-        mark = self._ground.foreseen.mark() if not self._ground.apart else None
-        if (known := self._ground.foreseen.unchanged(check_job_id(job_id), mark, now, wanted)) is not None:
+        mark = self._shared.foreseen.mark() if not self._shared.apart else None
+        if (known := self._shared.foreseen.unchanged(check_job_id(job_id), mark, now, wanted)) is not None:
             return known
         job, family, pauses = await asyncio.gather(self.get(job_id), self._store.family(), self._store.list_pauses())
         facts = Facts(
@@ -112,11 +112,11 @@ class JobReads(JobBulk[M], JobDurations[M]):
             pauses=binding(job.definition.queue, pauses),
             too_heavy=tuple([each.text for each in await self._writer.weights.too_heavy(job.definition)]),
         )
-        shown = self._ground.foreseen.find(facts, now, wanted)
+        shown = self._shared.foreseen.find(facts, now, wanted)
         if shown is None:
             moments = () if stopped(job) else await self._next_of(job, now, wanted)
             shown = Shown(facts=facts, moments=moments)
-        self._ground.foreseen.keep(shown, mark, now, wanted)
+        self._shared.foreseen.keep(shown, mark, now, wanted)
         return shown
 
     @shown.within
@@ -217,7 +217,7 @@ class JobReads(JobBulk[M], JobDurations[M]):
         if job.state is JobState.DELETED:
             reading = WhyReading(now=await self._now(), job=job)
         else:
-            reading = await reader_on(self._ground).of_job(job)
+            reading = await reader_on(self._shared).of_job(job)
         why = await self._aside.compute(partial(why_job, reading, job))
         alarm = None if job.definition.expect_within is None else await self._writer.expectations._alarm(job.id)
         if alarm is None:
@@ -351,10 +351,10 @@ class JobReads(JobBulk[M], JobDurations[M]):
         return found, False
 
 
-def reader_on(ground: Ground) -> WhyReader:
+def reader_on(shared: Shared) -> WhyReader:
     """Return the reader of why nothing starts."""
-    doubted = not ground.trusts_time()
-    return WhyReader(ground.store, ground.store_of_semaphores, now=ground.now, apart=ground.apart, doubted=doubted)
+    doubted = not shared.trusts_time()
+    return WhyReader(shared.store, shared.store_of_semaphores, now=shared.now, apart=shared.apart, doubted=doubted)
 
 
 def _since_moved(sight: Sight, job: Job, first: When | None) -> When | None:

@@ -16,9 +16,9 @@ from tokimori.service.definitions.declaring import APPS
 from tokimori.service.definitions.definitions import check_readable, definition_from, fields_of, job_fields_of
 from tokimori.service.definitions.edits import kept_since
 from tokimori.service.documents import Documents
-from tokimori.service.given import job_fields
 from tokimori.service.jobs.writer import JobWriter
 from tokimori.service.notified import check_untold
+from tokimori.service.validation import job_fields
 
 
 async def copied(writer: JobWriter, job_id: str, new_id: str) -> Job:

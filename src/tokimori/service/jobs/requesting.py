@@ -16,7 +16,6 @@ from tokimori.model.run import Run
 from tokimori.model.sizes import check_reason
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter, Store
-from tokimori.service.asking import cancel_all, cancel_run, retried
 from tokimori.service.definitions.arguments import Payload, PlainRequest, RequestArguments
 from tokimori.service.definitions.definitions import check_readable
 from tokimori.service.definitions.requests import (
@@ -29,10 +28,11 @@ from tokimori.service.definitions.requests import (
     requested_run,
 )
 from tokimori.service.definitions.steps import all_in, check_moment
-from tokimori.service.given import many
-from tokimori.service.ground import Caller, Ground
 from tokimori.service.jobs.family import check_inherited
+from tokimori.service.shared import Caller, Shared
+from tokimori.service.store_calls import cancel_all, cancel_run, retried
 from tokimori.service.store_time import Now
+from tokimori.service.validation import many
 
 MOST_TOGETHER, MOST_CHARACTERS = 500, 2**18
 """So many requests, or with so long payloads, are kept in one transaction: others wait meanwhile."""
@@ -139,8 +139,8 @@ async def cancel_some(store: Store, now: Now, job: Job, reason: str, before: str
 class RunRequests:
     """Requests of a caller for runs."""
 
-    def __init__(self, ground: Ground, caller: Caller) -> None:
-        self._store, self._now, self._random = ground.store, ground.now, ground.random
+    def __init__(self, shared: Shared, caller: Caller) -> None:
+        self._store, self._now, self._random = shared.store, shared.now, shared.random
         self._caller = caller
 
     async def wanted(

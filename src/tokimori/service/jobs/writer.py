@@ -22,7 +22,7 @@ from tokimori.model.run import Skip
 from tokimori.model.sizes import check_reason
 from tokimori.ports.store import Jobs, Store
 from tokimori.schedules.schedule import Schedule
-from tokimori.service.asking import MOST_TRIES, cancel_running, retried
+from tokimori.service.access import Beside, Judge
 from tokimori.service.calendars import CALENDARS, DaysOff, read_again, read_days_off
 from tokimori.service.definitions.definitions import check_readable, definition_from, patched, runs_remaining_in
 from tokimori.service.definitions.edits import Edit, edited, is_due, new_job, paused, resumed
@@ -37,15 +37,15 @@ from tokimori.service.definitions.imports import (
 )
 from tokimori.service.documents import Documents
 from tokimori.service.expectations import Expectations
-from tokimori.service.given import flag_of, many
-from tokimori.service.ground import Caller, Ground
 from tokimori.service.jobs.family import check_childless, checked_family, going_with
 from tokimori.service.long_work import Aside
 from tokimori.service.notified import check_untold
 from tokimori.service.operation import Inside
 from tokimori.service.semaphores import Weights, placed
-from tokimori.service.sight import Beside, Judge
+from tokimori.service.shared import Caller, Shared
+from tokimori.service.store_calls import MOST_TRIES, cancel_running, retried
 from tokimori.service.store_time import Now
+from tokimori.service.validation import flag_of, many
 
 Wanted = tuple[Definition, Mapping[str, object]]
 """A definition, and the fields by which it was said."""
@@ -56,18 +56,18 @@ def schedule_for(job: Job) -> Schedule:
     return schedule_of(job.definition, job.anchor, job.id, job.days_off)
 
 
-def writer_on(ground: Ground, caller: Caller) -> "JobWriter":
+def writer_on(shared: Shared, caller: Caller) -> "JobWriter":
     """Return the writer of a caller."""
     return JobWriter(
-        store=ground.store,
-        clock=ground.clock,
-        now=ground.now,
-        random=ground.random,
-        aside=ground.aside,
-        apart=ground.apart,
-        calendars=Documents(ground.store, CALENDARS, ground.random),
-        weights=Weights(ground.store_of_semaphores),
-        expectations=Expectations(ground.store, ground.now, ground.random),
+        store=shared.store,
+        clock=shared.clock,
+        now=shared.now,
+        random=shared.random,
+        aside=shared.aside,
+        apart=shared.apart,
+        calendars=Documents(shared.store, CALENDARS, shared.random),
+        weights=Weights(shared.store_of_semaphores),
+        expectations=Expectations(shared.store, shared.now, shared.random),
         author=caller.author,
         time_zone=caller.time_zone,
         judge=caller.judge,

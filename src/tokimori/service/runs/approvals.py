@@ -10,10 +10,10 @@ from tokimori.model.policies import Approval
 from tokimori.model.run import Run
 from tokimori.model.sizes import check_reason
 from tokimori.ports.store import Store
-from tokimori.service.asking import retried
-from tokimori.service.ground import Caller
+from tokimori.service.access import RUN
 from tokimori.service.operation import STATE, M, Part, operation
-from tokimori.service.sight import RUN
+from tokimori.service.shared import Caller
+from tokimori.service.store_calls import retried
 from tokimori.service.store_time import Now
 from tokimori.service.views.runs import Run as RunView
 

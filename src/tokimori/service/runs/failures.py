@@ -18,14 +18,14 @@ from tokimori.model.retention import first_id_at
 from tokimori.model.run import LONG, Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
-from tokimori.service.asking import checked, known_job
+from tokimori.service.access import OPEN, Sight, jobs_within
 from tokimori.service.definitions.arguments import FailureFilters
-from tokimori.service.given import moment_of
 from tokimori.service.operation import M, operation
 from tokimori.service.runs.mutes import RunMutes
 from tokimori.service.search.jobs import MOST_JOBS, JobOf, JobsOfRuns, SeesRun, Traits, search_of
 from tokimori.service.search.runs import whole
-from tokimori.service.sight import OPEN, Sight, jobs_within
+from tokimori.service.store_calls import known_job
+from tokimori.service.validation import checked, moment_of
 from tokimori.service.views.runs import FoundFailures as FailuresView
 
 MOST_FAILURES = 3_000
@@ -106,12 +106,12 @@ class RunFailures(RunMutes[M]):
         return await known_job(self._store, job_id)
 
     async def _found(self, filters: FailureFilters, job_of: JobOf, sees: SeesRun | None) -> FoundFailures:
-        wanted = _checked(filters, await self._ground.now(), self._caller.time_zone)
+        wanted = _checked(filters, await self._shared.now(), self._caller.time_zone)
         found, muted = _answer(wanted, *await self._gathered(wanted, job_of, sees)), await self._muted()
         return replace(found, causes=tuple(replace(each, muted=muted.get(each.id)) for each in found.causes))
 
     async def _cause_of(self, wanted: str, since: Moment) -> str | None:
-        period = _Wanted(since=since, until=Moment(await self._ground.now() + 1), buckets=1)
+        period = _Wanted(since=since, until=Moment(await self._shared.now() + 1), buckets=1)
         causes = (await self._gathered(period, self._known, None))[0]
         return next((cause for cause in causes if cause_id(cause) == wanted), None)
 

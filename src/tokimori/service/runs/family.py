@@ -17,17 +17,17 @@ from tokimori.model.run import Run, joined_as, parents_of
 from tokimori.model.sizes import check_reason
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import Store
-from tokimori.service.asking import cancel_run, checked
+from tokimori.service.access import OPEN, RUN, Sight, no_run, out_of_scope
 from tokimori.service.definitions.arguments import RequestArguments
 from tokimori.service.definitions.requests import RequestedRun
 from tokimori.service.definitions.steps import anew
-from tokimori.service.given import flag_of
 from tokimori.service.jobs.requesting import RunRequests
 from tokimori.service.operation import OUTCOME, REQUEST, M, Part, operation
 from tokimori.service.runs.family_reading import MOST_ORDERED, MOST_RUNS, FamilyMember, family_of
 from tokimori.service.search.runs import parent_runs
-from tokimori.service.sight import OPEN, RUN, Sight, no_run, out_of_scope
+from tokimori.service.store_calls import cancel_run
 from tokimori.service.store_time import Now
+from tokimori.service.validation import checked, flag_of
 from tokimori.service.views.outside import list_of
 from tokimori.service.views.runs import (
     FamilyMember as FamilyMemberView,

@@ -12,13 +12,13 @@ from tokimori.model.mute import KIND, MOST_MUTED, Mute, decode_mute, encode_mute
 from tokimori.model.sizes import check_reason
 from tokimori.model.words import check_text
 from tokimori.ports.store import Store
-from tokimori.service.asking import retried
+from tokimori.service.access import OPEN, WHOLE, Sight
 from tokimori.service.bulk import RunBulk
 from tokimori.service.documents import DocumentKind, Documents
-from tokimori.service.given import Span, seconds_of
-from tokimori.service.ground import Caller, Ground
 from tokimori.service.operation import OUTCOME, M, operation
-from tokimori.service.sight import OPEN, WHOLE, Sight
+from tokimori.service.shared import Caller, Shared
+from tokimori.service.store_calls import retried
+from tokimori.service.validation import Span, seconds_of
 from tokimori.service.views.outside import list_of, maybe
 from tokimori.service.views.runs import Mute as MuteView
 
@@ -32,7 +32,7 @@ class RunMutes(RunBulk[M]):
     """Operations on causes that are muted."""
 
     _store: Store
-    _ground: Ground
+    _shared: Shared
     _caller: Caller
 
     @operation(Role.READ, OPEN, gives=list_of(MuteView.made))
@@ -54,7 +54,7 @@ class RunMutes(RunBulk[M]):
         `InvalidInput`, `NotFound` for an id that no failure of 30 days has, and `Refused` if 100 are muted.
         """
         check_reason("reason", "" if reason is None else reason)
-        length, now = round(seconds_of("lasts", lasts, above_zero=True) * SECOND), await self._ground.now()
+        length, now = round(seconds_of("lasts", lasts, above_zero=True) * SECOND), await self._shared.now()
         if length > LONGEST:
             raise InvalidInput("lasts: it is too long", field="lasts", value=lasts, allowed="at most 90 days")
         text = await self._text_of(_checked(cause), now)
@@ -80,7 +80,7 @@ class RunMutes(RunBulk[M]):
 
     async def _muted(self) -> Mapping[str, Mute]:
         """Return what is muted now, by the ids of causes."""
-        now, found = await self._ground.now(), await self._documents().list()
+        now, found = await self._shared.now(), await self._documents().list()
         return {each.id: each for each in found if each.until > now}
 
     async def _text_of(self, cause: str, now: Moment) -> str:
@@ -101,7 +101,7 @@ class RunMutes(RunBulk[M]):
         raise NotImplementedError
 
     def _documents(self) -> Documents[Mute]:
-        return Documents(self._store, MUTES, self._ground.random)
+        return Documents(self._store, MUTES, self._shared.random)
 
     async def _forget(self, name: str) -> None:
         async def act() -> None:

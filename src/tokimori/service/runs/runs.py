@@ -17,10 +17,8 @@ from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.sizes import check_reason
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
-from tokimori.service.asking import MOST_LISTED, cancel_run, checked, known_job, retried
+from tokimori.service.access import OPEN, RUN, Sight, jobs_within, no_job, no_run, out_of_scope
 from tokimori.service.definitions.arguments import RunFilters
-from tokimori.service.given import Span, many, seconds_of
-from tokimori.service.ground import Caller, Ground
 from tokimori.service.jobs.reads import reader_on
 from tokimori.service.jobs.requesting import RunRequests
 from tokimori.service.operation import OUTCOME, STATE, M, composed, operation
@@ -41,7 +39,9 @@ from tokimori.service.search.runs import (
     nodes_named,
     searched_runs,
 )
-from tokimori.service.sight import OPEN, RUN, Sight, jobs_within, no_job, no_run, out_of_scope
+from tokimori.service.shared import Caller, Shared
+from tokimori.service.store_calls import cancel_run, known_job, retried
+from tokimori.service.validation import MOST_LISTED, Span, checked, many, seconds_of
 from tokimori.service.views.outside import list_of, lists_of
 from tokimori.service.views.runs import (
     FoundRuns as FoundRunsView,
@@ -103,12 +103,12 @@ class Runs(RunFailures[M], RunFamilies[M], RunApprovals[M]):
 
     noun, word = "runs", "run"
 
-    def __init__(self, ground: Ground, caller: Caller) -> None:
-        self._ground, self._caller = ground, caller
-        self._store, self._now, self._random = ground.store, ground.now, ground.random
-        self._requests = RunRequests(ground, caller)
-        self._orders = Orders(ground, caller)
-        self._waits = ground.waits
+    def __init__(self, shared: Shared, caller: Caller) -> None:
+        self._shared, self._caller = shared, caller
+        self._store, self._now, self._random = shared.store, shared.now, shared.random
+        self._requests = RunRequests(shared, caller)
+        self._orders = Orders(shared, caller)
+        self._waits = shared.waits
 
     @operation(Role.READ, RUN, gives=RunDetailsView.made)
     async def get(self, run_id: str, before: int | None = None) -> RunDetails:
@@ -291,7 +291,7 @@ class Runs(RunFailures[M], RunFamilies[M], RunApprovals[M]):
         except NotFound:
             return await why_to_come(self._store, run_id)
         job = (await self._jobs_of([run])).get(run.job_id)
-        return why_run(await reader_on(self._ground).of_run(run, job), run)
+        return why_run(await reader_on(self._shared).of_run(run, job), run)
 
     @why.within
     async def _why_within(self, sight: Sight, run_id: str) -> Why:

@@ -18,8 +18,7 @@ from tokimori.model.transitions import ENDS, RunState
 from tokimori.model.words import check_text
 from tokimori.ports.ends import EndedRun
 from tokimori.ports.store import RunFilter
-from tokimori.service.asking import MOST_LISTED, checked, chosen
-from tokimori.service.given import many
+from tokimori.service.validation import MOST_LISTED, checked, chosen, many
 from tokimori.spelling import hint
 
 PAGE = 200

@@ -22,8 +22,6 @@ from tokimori.model.words import check_text
 from tokimori.ports.nodes import NodeRecord
 from tokimori.ports.store import RunFilter, Runs
 from tokimori.ports.work_source import WorkSource
-from tokimori.service.asking import checked
-from tokimori.service.given import moment_of, seconds_of
 from tokimori.service.search.jobs import (
     MOST_JOBS,
     PAGE,
@@ -36,6 +34,7 @@ from tokimori.service.search.jobs import (
     Traits,
     search_of,
 )
+from tokimori.service.validation import checked, moment_of, seconds_of
 
 MOST_LOOKED_AT = 5_000
 """So many runs are looked at for one answer: those take some 60 ms of a processor."""

@@ -11,7 +11,6 @@ from msgspec import Struct
 from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Refused
 from tokimori.model.job import Job, JobState
 from tokimori.model.target import Function
-from tokimori.service.asking import retried
 from tokimori.service.definitions.arguments import JobArguments
 from tokimori.service.definitions.declaring import (
     APPS,
@@ -29,6 +28,7 @@ from tokimori.service.documents import Documents
 from tokimori.service.jobs.jobs import Jobs
 from tokimori.service.operation import Inside
 from tokimori.service.sets.turns import SetTurn, turn_at
+from tokimori.service.store_calls import retried
 
 Vanished = Literal["report", "pause", "delete"]
 _PAUSE = 0.25
@@ -64,9 +64,9 @@ async def declare(jobs: Jobs[Inside], declared: Declared) -> Sequence[str]:
     """
 
     async def act() -> Sequence[str]:
-        ground = jobs._ground
-        async with turn_at(ground, jobs._caller.author, f"app/{declared.app}") as turn:
-            return await _declare(_At(jobs, turn), Documents(ground.store, APPS, ground.random), declared)
+        shared = jobs._shared
+        async with turn_at(shared, jobs._caller.author, f"app/{declared.app}") as turn:
+            return await _declare(_At(jobs, turn), Documents(shared.store, APPS, shared.random), declared)
 
     for _ in range(_MOST_TRIES):
         with suppress(Conflict):
@@ -126,7 +126,7 @@ async def version_followed(jobs: Jobs[Inside], app: str, version: str | None = N
 
     An older one lets older code declare the jobs again, when it starts. Raises `InvalidInput`.
     """
-    documents = Documents(jobs._ground.store, APPS, jobs._ground.random)
+    documents = Documents(jobs._shared.store, APPS, jobs._shared.random)
     if version is not None:
         await documents.put(f"{app}/version", DeclaredDigests(jobs={}, version=app_version(version)))
     return _newest(await documents.list(f"{app}/"))
@@ -138,8 +138,8 @@ async def foretell(jobs: Jobs[Inside], declared: Declared) -> Sequence[tuple[str
     The marks are `+` for a new job, `~` for a changed one, `-` for one that the code no longer declares, and `!` for
     one that stays although the code differs. Nothing is changed.
     """
-    ground, forecast = jobs._ground, list[tuple[str, str, str]]()
-    parts = await Documents(ground.store, APPS, ground.random).list(f"{declared.app}/")
+    shared, forecast = jobs._shared, list[tuple[str, str, str]]()
+    parts = await Documents(shared.store, APPS, shared.random).list(f"{declared.app}/")
     known = {job_id: digest for part in parts for job_id, digest in part.jobs.items()}
     if (outdated := _outdated(declared, _newest(parts))) is not None:
         return [("!", declared.app, outdated)]

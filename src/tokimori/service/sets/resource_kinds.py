@@ -20,12 +20,11 @@ from tokimori.model.sizes import check_reason
 from tokimori.model.words import check_word
 from tokimori.ports.semaphores import Semaphore
 from tokimori.ports.semaphores import SemaphoreTable as SemaphoreStore
-from tokimori.service.asking import MOST_LISTED, checked
 from tokimori.service.calendars import Calendars, changed_calendar, follow_calendar
-from tokimori.service.given import mapping_of
 from tokimori.service.operation import Inside
 from tokimori.service.queues import Queues
 from tokimori.service.semaphores import Semaphores
+from tokimori.service.validation import MOST_LISTED, checked, mapping_of
 
 State = Mapping[str, Any]
 Part = Literal["calendars", "queues", "semaphores"]

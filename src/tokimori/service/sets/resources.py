@@ -13,7 +13,6 @@ from tokimori.model.job import Definition
 from tokimori.ports.store import Store
 from tokimori.service.calendars import CALENDARS, Calendars
 from tokimori.service.documents import Documents
-from tokimori.service.ground import Caller, Ground
 from tokimori.service.jobs.writer import JobWriter
 from tokimori.service.operation import Inside
 from tokimori.service.queues import Queues
@@ -32,12 +31,13 @@ from tokimori.service.sets.resource_kinds import (
     shown_state,
     units_of,
 )
+from tokimori.service.shared import Caller, Shared
 
 
 class ResourceWork(Struct, frozen=True, kw_only=True):
     """Declarations of sets, as they are planned and carried out: resources, and `writer` for jobs."""
 
-    ground: Ground
+    shared: Shared
     caller: Caller
     writer: JobWriter
     calendars: Calendars[Inside]
@@ -57,16 +57,16 @@ class ResourceWork(Struct, frozen=True, kw_only=True):
             case "calendars":
                 kind: Kind = CalendarResources(self.calendars)
             case "queues":
-                kind = QueueResources(self.queues, self.ground.store)
+                kind = QueueResources(self.queues, self.shared.store)
             case "semaphores":
-                kind = SemaphoreResources(self.semaphores, self.ground.store_of_semaphores)
+                kind = SemaphoreResources(self.semaphores, self.shared.store_of_semaphores)
             case _:
                 assert_never(part)
-        opened = self.ground.store_of_semaphores if part == "semaphores" else self._own_store
-        return Declarations(WORDS[part], kind, opened, self.ground.random)
+        opened = self.shared.store_of_semaphores if part == "semaphores" else self._own_store
+        return Declarations(WORDS[part], kind, opened, self.shared.random)
 
     async def _own_store(self) -> Store:
-        return self.ground.store
+        return self.shared.store
 
     async def _carry_out(
         self,
@@ -99,8 +99,8 @@ class ResourceWork(Struct, frozen=True, kw_only=True):
         """Return the same work, to which calendars and semaphores are as they will be."""
         days = {step.name: step.state for step in steps["calendars"]}
         limits = {step.name: units_of(step.state) for step in steps["semaphores"]}
-        calendars = _CalendarsToBe(self.ground.store, days, self.ground.random)
-        weights = Weights(self.ground.store_of_semaphores, limits)
+        calendars = _CalendarsToBe(self.shared.store, days, self.shared.random)
+        weights = Weights(self.shared.store_of_semaphores, limits)
         return replace(self, writer=replace(self.writer, calendars=calendars, weights=weights))
 
 

@@ -15,18 +15,18 @@ from tokimori.model.ids import check_new_job_id
 from tokimori.model.job import set_of
 from tokimori.model.lanes import EVERYTHING as ALL_QUEUES
 from tokimori.model.words import check_word
-from tokimori.service.asking import all_jobs
+from tokimori.service.access import OPEN, Sight, out_of_scope
 from tokimori.service.definitions.arguments import CalendarArguments, JobArguments, QueueArguments, SemaphoreArguments
 from tokimori.service.definitions.declaring import APPS
 from tokimori.service.documents import Documents
-from tokimori.service.given import flag_of, mapping_of
-from tokimori.service.ground import Caller, Ground
 from tokimori.service.operation import OUTCOME, M, Part, operation
 from tokimori.service.sets.declarations import ApplyWish
 from tokimori.service.sets.resource_kinds import Resources, read_resources
 from tokimori.service.sets.turns import SETS, SetState, no_set, state_of_set, turn_at
 from tokimori.service.sets.work import Applied, SetWork, check_applicable
-from tokimori.service.sight import OPEN, Sight, out_of_scope
+from tokimori.service.shared import Caller, Shared
+from tokimori.service.store_calls import all_jobs
+from tokimori.service.validation import flag_of, mapping_of
 from tokimori.service.views.outside import list_of
 from tokimori.service.views.sets import SetState as SetView
 
@@ -39,8 +39,8 @@ class Sets(Part[M]):
 
     noun, word = "sets", "set"
 
-    def __init__(self, ground: Ground, caller: Caller, work: SetWork) -> None:
-        self._ground, self._caller = ground, caller
+    def __init__(self, shared: Shared, caller: Caller, work: SetWork) -> None:
+        self._shared, self._caller = shared, caller
         self._work = work
 
     @operation(Role.OPERATE, OPEN, audit=OUTCOME, event="applied", doing="Applying a set", reads_if="dry_run")
@@ -72,12 +72,12 @@ class Sets(Part[M]):
         resources = read_resources({"calendars": calendars, "queues": queues, "semaphores": semaphores})
         if flag_of("dry_run", dry_run):
             return (await self._work.planned(wish, declared, resources)).applied
-        ground, by = self._ground, self._caller.author
+        shared, by = self._shared, self._caller.author
         async with AsyncExitStack() as stack:
-            turn = apart = await stack.enter_async_context(turn_at(ground, by, name))
-            if ground.semaphore_store is not None:
-                store = await ground.semaphore_store.opened()
-                apart = await stack.enter_async_context(turn_at(ground, by, name, store))
+            turn = apart = await stack.enter_async_context(turn_at(shared, by, name))
+            if shared.semaphore_store is not None:
+                store = await shared.semaphore_store.opened()
+                apart = await stack.enter_async_context(turn_at(shared, by, name, store))
             plan = await self._work.planned(wish, declared, resources)
             check_applicable(plan.applied)
             in_two = apart is not turn and any(step.changes for step in plan.steps["semaphores"])
@@ -130,15 +130,15 @@ class Sets(Part[M]):
         jobs = Counter(
             [
                 each
-                async for job in all_jobs(self._ground.store, like=_DECLARED)
+                async for job in all_jobs(self._shared.store, like=_DECLARED)
                 if (each := set_of(job.definition)) is not None
             ]
         )
-        apps = Documents(self._ground.store, APPS, self._ground.random)
+        apps = Documents(self._shared.store, APPS, self._shared.random)
         async for part in apps.each():
             jobs[f"app/{part.name.rpartition('/')[0]}"] += len(apps.value_of(part).jobs)
-        versions = {each.name: each for each in await Documents(self._ground.store, SETS, self._ground.random).list()}
-        now, names = await self._ground.now(), {*jobs, *versions} if name is None else {*jobs, *versions} & {name}
+        versions = {each.name: each for each in await Documents(self._shared.store, SETS, self._shared.random).list()}
+        now, names = await self._shared.now(), {*jobs, *versions} if name is None else {*jobs, *versions} & {name}
         found = [state_of_set(each, versions.get(each), jobs[each], now) for each in sorted(names)]
         if name is not None and not found:
             raise no_set(name)
@@ -148,7 +148,7 @@ class Sets(Part[M]):
     async def _list_within(self, sight: Sight, name: str | None = None) -> Sequence[SetState]:
         """Return the sets with jobs in scope, and the number of these jobs."""
         seen = Counter(
-            [set_of(job.definition) async for job in all_jobs(self._ground.store, like=_DECLARED) if sight.sees(job)]
+            [set_of(job.definition) async for job in all_jobs(self._shared.store, like=_DECLARED) if sight.sees(job)]
         )
         found = [replace(each, jobs=seen[each.name]) for each in await self.list(name) if each.name in seen]
         if not found and name is not None:

@@ -17,7 +17,7 @@ from tokimori.model.document import Document, texts_of
 from tokimori.model.ids import RandomBytes
 from tokimori.ports.store import Store
 from tokimori.service.documents import DocumentKind, Documents
-from tokimori.service.ground import Ground
+from tokimori.service.shared import Shared
 from tokimori.service.store_time import Now
 
 TURN_LASTS = 30 * SECOND
@@ -141,6 +141,6 @@ class SetTurn:
         return Conflict(message, field="set", value=self._name)
 
 
-def turn_at(ground: Ground, by: str | None, name: str, store: Store | None = None) -> SetTurn:
-    """Return a turn at this set, in the store of the ground unless another one is given."""
-    return SetTurn(store or ground.store, name, ground.now, ground.random, by)
+def turn_at(shared: Shared, by: str | None, name: str, store: Store | None = None) -> SetTurn:
+    """Return a turn at this set, in the store of `shared` unless another one is given."""
+    return SetTurn(store or shared.store, name, shared.now, shared.random, by)

@@ -14,7 +14,6 @@ from tokimori.model.ids import JobId, check_new_job_id
 from tokimori.model.job import Declaration, Definition, Job, edges_of, set_of
 from tokimori.model.notifier import notifier_id
 from tokimori.model.target import Unreadable
-from tokimori.service.asking import all_jobs, cancel_run
 from tokimori.service.calendars import Calendars, read_days_off
 from tokimori.service.definitions.declaring import (
     APPS,
@@ -28,8 +27,6 @@ from tokimori.service.definitions.declaring import (
 from tokimori.service.definitions.definitions import definition_from, runs_remaining_in, with_memory_of
 from tokimori.service.definitions.edits import edited
 from tokimori.service.documents import Documents
-from tokimori.service.given import job_fields
-from tokimori.service.ground import Caller, Ground
 from tokimori.service.jobs.family import checked_family
 from tokimori.service.jobs.writer import in_steps, writer_on
 from tokimori.service.notified import tells
@@ -40,6 +37,9 @@ from tokimori.service.sets.declarations import ApplyWish, Changes, ResourceStep,
 from tokimori.service.sets.resource_kinds import PARTS, WORDS, Part, Resources
 from tokimori.service.sets.resources import ResourceWork
 from tokimori.service.sets.turns import SetTurn
+from tokimori.service.shared import Caller, Shared
+from tokimori.service.store_calls import all_jobs, cancel_run
+from tokimori.service.validation import job_fields
 
 _Name = TypeVar("_Name", bound=str)
 _T = TypeVar("_T")
@@ -82,16 +82,16 @@ class SetWork(ResourceWork, frozen=True, kw_only=True):
 
         `apart`: the turn in the store of semaphores, if they have one of their own. Raises `Conflict`.
         """
-        ground = replace(self.ground, store=await turn.store())
+        shared = replace(self.shared, store=await turn.store())
         if apart is not None:
-            ground = replace(ground, semaphore_store=StoreOpened(await apart.store()))
-        return work_on(ground, self.caller).beside(self.writer.beside)
+            shared = replace(shared, semaphore_store=StoreOpened(await apart.store()))
+        return work_on(shared, self.caller).beside(self.writer.beside)
 
     async def planned(self, wish: ApplyWish, declared: object, resources: Resources) -> SetPlan:
         """Return the planned changes and the refusals. Raises `InvalidInput`."""
         name = wish.set
         wanted, counts = await _read(name, declared, self.caller.time_zone)
-        known = {job.id: job async for job in all_jobs(self.ground.store)}
+        known = {job.id: job async for job in all_jobs(self.shared.store)}
         of_apps = await self._jobs_of_apps()
         found = {
             job_id: _fate(known[job_id], definition, take_over=wish.take_over, of_app=job_id in of_apps)
@@ -122,7 +122,7 @@ class SetWork(ResourceWork, frozen=True, kw_only=True):
     async def _jobs_of_apps(self) -> Collection[str]:
         return {
             job_id
-            for known in await Documents(self.ground.store, APPS, self.ground.random).list()
+            for known in await Documents(self.shared.store, APPS, self.shared.random).list()
             for job_id in known.jobs
         }
 
@@ -139,15 +139,15 @@ class SetWork(ResourceWork, frozen=True, kw_only=True):
                 checked.append(job)
             except InvalidInput as fault:
                 raise fault.below(job_id) from None
-        await checked_family(self.ground.store, checked)
+        await checked_family(self.shared.store, checked)
 
     async def _as_new(self, job_id: JobId, definition: Definition, counts: Mapping[str, int]) -> Job:
-        job, _ = await self.writer.new(job_id, definition, await self.ground.now(), counts.get(job_id))
+        job, _ = await self.writer.new(job_id, definition, await self.shared.now(), counts.get(job_id))
         return job
 
     async def _as_edited(self, job_id: JobId, wanted: Definition) -> Job:
         try:
-            due = await self.ground.store.get_due(job_id)
+            due = await self.shared.store.get_due(job_id)
         except NotFound:
             message = f"job {job_id}: another apply, or somebody, deletes it at the same time: apply the set again"
             raise Conflict(message, field="jobs", value=job_id) from None
@@ -158,8 +158,8 @@ class SetWork(ResourceWork, frozen=True, kw_only=True):
         await self.writer.check_right(job_id, definition)
         await self.writer.weights.check(definition)
         days = await read_days_off(self.writer.calendars, definition.calendars)
-        steps = partial(edited, due, definition, await self.ground.now(), due.job.runs_remaining, days.text)
-        return (await in_steps(None, due, steps, self.ground.clock.monotonic)).job
+        steps = partial(edited, due, definition, await self.shared.now(), due.job.runs_remaining, days.text)
+        return (await in_steps(None, due, steps, self.shared.clock.monotonic)).job
 
     async def carry_out(self, plan: SetPlan, wish: ApplyWish, on: Callable[[], Awaitable["SetWork"]]) -> None:
         """Carry out the plan. `on` returns the work for each change."""
@@ -202,27 +202,27 @@ class SetWork(ResourceWork, frozen=True, kw_only=True):
     async def _remove(self, job_id: JobId, wish: ApplyWish) -> None:
         """Delete a job, unless it was edited or adopted by another set since the plan."""
         with suppress(NotFound):
-            definition = (await self.ground.store.get_job(job_id)).definition
+            definition = (await self.shared.store.get_job(job_id)).definition
             if set_of(definition) != wish.set or (not wish.take_over and _is_edited(definition)):
                 message = f"job {job_id}: somebody has changed it meanwhile: apply the set again"
                 raise Conflict(message, field="jobs", value=job_id)
             await self.writer.delete(job_id)
 
 
-def work_on(ground: Ground, caller: Caller) -> SetWork:
+def work_on(shared: Shared, caller: Caller) -> SetWork:
     """Return the work of a caller."""
-    writer = writer_on(ground, caller)
+    writer = writer_on(shared, caller)
 
     async def cancel(run_id: str, reason: str) -> object:
-        return await cancel_run(ground.store, ground.now, run_id, reason)
+        return await cancel_run(shared.store, shared.now, run_id, reason)
 
     return SetWork(
-        ground=ground,
+        shared=shared,
         caller=caller,
         writer=writer,
-        calendars=Calendars(ground.store, ground.random, writer.refresh),
-        queues=Queues(ground.store, ground.now, caller.author, cancel),
-        semaphores=Semaphores(ground.store_of_semaphores),
+        calendars=Calendars(shared.store, shared.random, writer.refresh),
+        queues=Queues(shared.store, shared.now, caller.author, cancel),
+        semaphores=Semaphores(shared.store_of_semaphores),
     )
 
 

@@ -25,8 +25,9 @@ from tokimori.model.build import (
 from tokimori.model.ids import RandomBytes
 from tokimori.model.task import BuildRecord
 from tokimori.ports.documents import Documents as DocumentStore
-from tokimori.service.asking import checked, retried
 from tokimori.service.documents import DocumentKind, Documents
+from tokimori.service.store_calls import retried
+from tokimori.service.validation import checked
 
 BUILDS = DocumentKind("build", str, str)
 UPLOADS, PIECES = DocumentKind(UPLOAD, encode_upload, decode_upload), DocumentKind(UPLOADED, str, str)

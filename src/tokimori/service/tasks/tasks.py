@@ -34,19 +34,19 @@ from tokimori.model.task import (
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.model.words import check_text
 from tokimori.ports.store import RunFilter
-from tokimori.service.asking import MOST_LISTED, checked, retried
+from tokimori.service.access import OPEN, TASK, Sight, by_id, gone_alone
 from tokimori.service.definitions.arguments import JobArguments
 from tokimori.service.documents import DocumentKind, Documents
-from tokimori.service.given import flag_of
-from tokimori.service.ground import Caller, Ground
 from tokimori.service.jobs.jobs import Jobs
 from tokimori.service.operation import OUTCOME, STATE, Inside, M, Part, operation
 from tokimori.service.runs.runs import Runs
 from tokimori.service.search.jobs import SeesRun
 from tokimori.service.search.runs import as_of_now
-from tokimori.service.sight import OPEN, TASK, Sight, by_id, gone_alone
+from tokimori.service.shared import Caller, Shared
+from tokimori.service.store_calls import retried
 from tokimori.service.tasks.builds import Builds, Uploads, checked_place, complete, is_whole
 from tokimori.service.tasks.outputs import TimedLine, timed_lines
+from tokimori.service.validation import MOST_LISTED, checked, flag_of
 from tokimori.service.views.outside import list_of, maybe
 from tokimori.service.views.tasks import BuildView, LogLineView, TaskStateView, TaskView, UploadView
 
@@ -85,13 +85,13 @@ class Tasks(Part[M]):
 
     noun, word = "tasks", "task"
 
-    def __init__(self, jobs: Jobs[Inside], runs: Runs[Inside], ground: Ground, caller: Caller) -> None:
+    def __init__(self, jobs: Jobs[Inside], runs: Runs[Inside], shared: Shared, caller: Caller) -> None:
         self._jobs, self._runs = jobs, runs
-        self._store, self._now, self._random = ground.store, ground.now, ground.random
+        self._store, self._now, self._random = shared.store, shared.now, shared.random
         self._author = caller.author
-        self._documents = Documents(ground.store, TASKS, ground.random)
-        self._builds = Builds(ground.store, ground.random)
-        self._uploads = Uploads(ground.store, ground.random, caller.author)
+        self._documents = Documents(shared.store, TASKS, shared.random)
+        self._builds = Builds(shared.store, shared.random)
+        self._uploads = Uploads(shared.store, shared.random, caller.author)
 
     # Builds
 

@@ -10,9 +10,8 @@ from tokimori.clock import Moment
 from tokimori.errors import NotFound
 from tokimori.model.audit import older_than
 from tokimori.schedules.stamp import told_ago
-from tokimori.service.asking import MOST_LISTED
 from tokimori.service.audit import Recorded
-from tokimori.service.given import moment_of
+from tokimori.service.validation import MOST_LISTED, moment_of
 from tokimori.web.addresses import path
 from tokimori.web.nouns import (
     MOST_ASKED,

@@ -5,8 +5,8 @@ from typing import Final
 
 from tokimori.clock import SECOND
 from tokimori.model.expectation import Expectation
-from tokimori.service.asking import MOST_LISTED
 from tokimori.service.service import Service
+from tokimori.service.validation import MOST_LISTED
 from tokimori.web.addresses import path
 from tokimori.web.nouns import (
     MOST_BOX,

@@ -11,10 +11,10 @@ from tokimori.logs.controls import visible
 from tokimori.model.cause import ID, last_line
 from tokimori.model.ids import JobId
 from tokimori.model.mute import Mute
-from tokimori.service.asking import MOST_LISTED
 from tokimori.service.runs.failures import FailureCause
 from tokimori.service.runs.mutes import USUAL
 from tokimori.service.service import Service
+from tokimori.service.validation import MOST_LISTED
 from tokimori.web.addresses import address, path
 from tokimori.web.doing import MOST_CHOSEN
 from tokimori.web.filters import chips, typed, words

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from tokimori.errors import InvalidInput, NotFound
-from tokimori.service.asking import MOST_LISTED
+from tokimori.service.validation import MOST_LISTED
 from tokimori.web.addresses import address, path
 from tokimori.web.nouns import plain
 from tokimori.web.screen import Act, Screen, Shown

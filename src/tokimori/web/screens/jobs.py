@@ -10,9 +10,9 @@ from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
-from tokimori.service.asking import MOST_LISTED
 from tokimori.service.definitions.arguments import JobFilters
 from tokimori.service.service import Service
+from tokimori.service.validation import MOST_LISTED
 from tokimori.web.addresses import path
 from tokimori.web.filters import chips, typed, words
 from tokimori.web.job_rows import WORST_FIRST, JobRow, groups, job_rows

@@ -9,9 +9,9 @@ from tokimori.errors import InvalidInput
 from tokimori.model.job import Job
 from tokimori.model.notifier import PREFIX, name_of
 from tokimori.model.target import kind_of
-from tokimori.service.asking import MOST_LISTED
 from tokimori.service.notified import id_of, notifier_fields, tells, trial_payload
 from tokimori.service.service import Service
+from tokimori.service.validation import MOST_LISTED
 from tokimori.web.addresses import path
 from tokimori.web.job_rows import command
 from tokimori.web.nouns import MOST_ASKED, Column, Noun, Row, Table, filters, has, job_table, paged, plain, said, state

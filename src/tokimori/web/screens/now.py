@@ -16,8 +16,8 @@ from tokimori.model.job import Job, JobState
 from tokimori.model.lanes import EVERYTHING
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.service.asking import MOST_LISTED
 from tokimori.service.service import Service
+from tokimori.service.validation import MOST_LISTED
 from tokimori.web.addresses import address, path
 from tokimori.web.job_rows import in_words
 from tokimori.web.pictures import Minute, progress, strip, usual_of

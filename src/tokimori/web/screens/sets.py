@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from tokimori.model.job import set_of
-from tokimori.service.asking import MOST_LISTED
 from tokimori.service.service import Service
 from tokimori.service.sets.turns import SetState
+from tokimori.service.validation import MOST_LISTED
 from tokimori.web.addresses import path
 from tokimori.web.nouns import (
     MOST_ASKED,

@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from tokimori.model.job import Job
-from tokimori.service.asking import MOST_LISTED
 from tokimori.service.audit import Recorded
+from tokimori.service.validation import MOST_LISTED
 from tokimori.web.visit import Visit
 from tokimori.web.words import Time
 

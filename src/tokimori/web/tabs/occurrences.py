@@ -12,8 +12,7 @@ from tokimori.model.job import Job, JobState
 from tokimori.model.ledger import FAULTS, Fate, LedgerLine, known_since
 from tokimori.model.run import SkipReason
 from tokimori.model.transitions import RunState
-from tokimori.service.asking import MOST_LISTED
-from tokimori.service.given import moment_of
+from tokimori.service.validation import MOST_LISTED, moment_of
 from tokimori.web.addresses import path
 from tokimori.web.run_rows import LONGEST_SAID, cause
 from tokimori.web.visit import Visit

@@ -8,7 +8,7 @@ from tokimori.clock import DAY, HOUR, Moment
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import NEVER, Run, Skip
 from tokimori.model.transitions import RunState
-from tokimori.service.asking import MOST_LISTED
+from tokimori.service.validation import MOST_LISTED
 from tokimori.web.chart import Bar, Mark, chart
 from tokimori.web.pictures import took, usual_of
 from tokimori.web.run_rows import LONGEST_SAID, run_rows

@@ -9,7 +9,7 @@ from tokimori.model.job import Job
 from tokimori.model.run import Run
 from tokimori.model.statistics import size
 from tokimori.model.transitions import RunState
-from tokimori.service.asking import MOST_LISTED
+from tokimori.service.validation import MOST_LISTED
 from tokimori.web.pictures import took
 from tokimori.web.visit import Visit
 from tokimori.web.words import clock_time, duration, offset_at

@@ -25,14 +25,14 @@ from tokimori.model.run import Run, Step
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.store import RunFilter
+from tokimori.service.access import Access, owner
 from tokimori.service.claims.claims import Claims
 from tokimori.service.claims.place import MOST_WAITING, ClaimPlace
 from tokimori.service.claims.timekeeping import Timekeeper
-from tokimori.service.doors.permitted import permitted
+from tokimori.service.doors.authorization import authorized
 from tokimori.service.jobs.writer import schedule_for
 from tokimori.service.operation import Inside
 from tokimori.service.service import Service, service_on
-from tokimori.service.sight import Access, owner
 
 PROGRAM = Program(host="h", boot_id="b", pid=1, version="0")
 UUID = "01a1fe76-c901-7d5c-b9f7-4e869d9c8e52"
@@ -624,7 +624,7 @@ async def test_what_was_claimed_with_an_access_token_is_ended_with_it(place: Pla
 
     def claims(name: str) -> Claims[Inside]:
         access = Access(author=name, role=Role.OPERATE, scope=Scope(queues=("mail",)))
-        return permitted(place.door(), access).claims
+        return authorized(place.door(), access).claims
 
     first, second = await place.ask(queue="mail"), await place.ask(queue="mail")
     runs = await claims("ci").claim(["resize"], queue="mail", limit=2)
@@ -645,8 +645,8 @@ async def test_what_was_claimed_with_an_access_token_is_ended_with_it(place: Pla
 async def test_a_claim_is_asked_again_with_the_same_access_token(place: Place) -> None:
     """Who knows the id of a claim that somebody else has made gets none of its runs."""
     run = await place.ask(queue="mail")
-    ci, cd = (permitted(place.door(), Access(author=name, role=Role.OPERATE)).claims for name in ("ci", "cd"))
-    of_owner = permitted(place.door(), owner("ci")).claims
+    ci, cd = (authorized(place.door(), Access(author=name, role=Role.OPERATE)).claims for name in ("ci", "cd"))
+    of_owner = authorized(place.door(), owner("ci")).claims
     assert [each.run_id for each in await ci.claim(["resize"], id=UUID)] == [run.id]
     for other in (cd, of_owner):
         with pytest.raises(Refused, match="somebody else"):

@@ -143,7 +143,7 @@ async def test_a_run_goes_on_in_the_trace_of_who_asks(world: World) -> None:
     here, there = f"00-{'a' * 32}-{'b' * 16}-01", f"00-{'c' * 32}-{'d' * 16}-00"
     await world.add(ON_DEMAND, "j")
     assert (await world.service.jobs.trigger("j")).details.traceparent is None
-    world.service = service_for(world.service._ground, replace(world.service._caller, traceparent=lambda: here))
+    world.service = service_for(world.service._shared, replace(world.service._caller, traceparent=lambda: here))
     assert (await world.service.jobs.trigger("j")).details.traceparent == here
     run = await world.service.jobs.trigger("j", traceparent=there)
     assert (await world.store.get_run(run.id)).details.traceparent == there

@@ -12,9 +12,9 @@ from tokimori.errors import Forbidden, InvalidInput
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.ids import uuid7
 from tokimori.model.outcome import Failed, Outcome, Succeeded
+from tokimori.service.access import Access
 from tokimori.service.definitions.steps import read_steps
-from tokimori.service.doors.permitted import permitted
-from tokimori.service.sight import Access
+from tokimori.service.doors.authorization import authorized
 
 ID = "01b8dac5-b400-7000-8000-0000000000ab"
 
@@ -57,7 +57,7 @@ async def test_a_retry_needs_the_right_to_the_steps_behind(outcome: Outcome, sco
         "mail-in", then=[{"id": ID, "job": "mail-in", "on_failure": True, "then": [last]}]
     )
     await world.work(outcome)
-    service = permitted(world.service, Access(author="ci", role=Role.OPERATE, scope=scope))
+    service = authorized(world.service, Access(author="ci", role=Role.OPERATE, scope=scope))
     with pytest.raises(Forbidden, match="pay"):
         await service.runs.retry(run.id)
     assert not (await service.runs.bulk("retry", ids=[run.id])).runs

@@ -21,7 +21,7 @@ def world() -> World:
 
 async def scanned(world: World, *, times: int = 2, scanner: Scanner | None = None) -> Scanner:
     """After so many looks."""
-    found = scanner or scanner_of(world.service._ground)
+    found = scanner or scanner_of(world.service._shared)
     for _ in range(times):
         await found.look()
     return found
@@ -58,7 +58,7 @@ async def test_where_ticks_are_aligned_what_is_due_may_wait(world: World) -> Non
     await world.register()
     await world.add(every_minute(), "j")
     world.pass_seconds(125)
-    assert (await scanned(world, scanner=scanner_of(world.service._ground, LATE + 15 * MINUTE))).failures == ()
+    assert (await scanned(world, scanner=scanner_of(world.service._shared, LATE + 15 * MINUTE))).failures == ()
 
 
 async def test_a_run_without_a_living_node(world: World) -> None:
@@ -81,7 +81,7 @@ async def test_a_line_that_moves_is_in_order(world: World) -> None:
     await world.add({"noop": True, "max_running": 1}, "j")
     for _ in range(5):
         await world.trigger("j")
-    scanner = scanner_of(world.service._ground)
+    scanner = scanner_of(world.service._shared)
     for _ in range(3):
         (claimed,) = await world.begin(1)
         assert (await scanned(world, times=1, scanner=scanner)).failures == ()

@@ -9,12 +9,12 @@ from tests.unit.turns import turns_of_others
 from tokimori.errors import Forbidden, InvalidInput
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.outcome import Succeeded
+from tokimori.service.access import Access
 from tokimori.service.doors.audited import audited
-from tokimori.service.doors.permitted import permitted
+from tokimori.service.doors.authorization import authorized
 from tokimori.service.events import feed
 from tokimori.service.events.position import position_from
 from tokimori.service.service import Service
-from tokimori.service.sight import Access
 
 
 @pytest.fixture(autouse=True)
@@ -146,11 +146,11 @@ async def test_filters_hold_for_changes(world: World) -> None:
 async def test_a_token_is_told_of_its_own(world: World, scope: Scope, found: list[tuple[str, str]]) -> None:
     """Changes of its jobs and queues, and of what everybody may read; of the audit log not a word."""
     begin = await changed(world)
-    service = permitted(world.service, Access(author="reader", role=Role.READ, scope=scope))
+    service = authorized(world.service, Access(author="reader", role=Role.READ, scope=scope))
     assert await told(service, "definitions", begin) == found
     assert [each for each in await told(service, "all", begin) if not each[0].startswith("run.")] == found
     for role in (Role.READ, Role.ADMIN) if scope.jobs else (Role.READ,):
-        other = permitted(world.service, Access(author="reader", role=role, scope=scope))
+        other = authorized(world.service, Access(author="reader", role=role, scope=scope))
         with pytest.raises(Forbidden, match="audit"):
             await other.events.read_all("audit")
 
@@ -159,12 +159,12 @@ async def test_who_follows_is_told_of_no_more_than_who_reads(world: World) -> No
     """The rule of reading holds for each page of what is followed."""
     begin = await changed(world)
     scope = Scope(jobs=("mine.",))
-    events = permitted(world.service, Access(author="reader", role=Role.READ, scope=scope)).events
+    events = authorized(world.service, Access(author="reader", role=Role.READ, scope=scope)).events
     with pytest.raises(Forbidden, match="audit"):
         await anext(events.follow_all("audit", begin))
     followed = events.follow_all("definitions", begin)
     assert [(await anext(followed)).what for _ in range(3)] == ["job.paused", "calendar.added", "job.resumed"]
-    pinging = permitted(world.service, Access(author="cron", role=Role.PING)).events
+    pinging = authorized(world.service, Access(author="cron", role=Role.PING)).events
     with pytest.raises(Forbidden, match="role"):
         await anext(pinging.follow(begin))
 
@@ -172,6 +172,6 @@ async def test_who_follows_is_told_of_no_more_than_who_reads(world: World) -> No
 async def test_who_may_read_the_audit_log_is_told_of_it(world: World) -> None:
     """An admin of everything."""
     begin = await changed(world)
-    service = permitted(world.service, Access(author="boss", role=Role.ADMIN))
+    service = authorized(world.service, Access(author="boss", role=Role.ADMIN))
     assert ("audit.tokens.create", "ci") in await told(service, "audit", begin)
     assert ("audit.tokens.create", "ci") in await told(service, "all", begin)

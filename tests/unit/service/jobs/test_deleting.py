@@ -5,10 +5,10 @@ import pytest
 from tests.unit.service.world import World
 from tokimori.errors import Forbidden, InvalidInput
 from tokimori.model.access_token import Role, Scope
+from tokimori.service.access import Access
 from tokimori.service.doors.audited import audited
-from tokimori.service.doors.permitted import permitted
+from tokimori.service.doors.authorization import authorized
 from tokimori.service.jobs.deleting import MOST_DELETED
-from tokimori.service.sight import Access
 
 
 async def add(world: World, job_id: str, *parents: str) -> None:
@@ -88,8 +88,8 @@ async def test_only_admins_of_everything_delete_all(world: World) -> None:
     for access in (Access(author="ci", role=Role.OPERATE), some):
         for dry_run in (False, True):
             with pytest.raises(Forbidden):
-                await permitted(world.service, access).jobs.delete_some("all", dry_run=dry_run)
-    boss = permitted(world.service, Access(author="boss", role=Role.ADMIN))
+                await authorized(world.service, access).jobs.delete_some("all", dry_run=dry_run)
+    boss = authorized(world.service, Access(author="boss", role=Role.ADMIN))
     await boss.jobs.delete_some(dry_run=True)
     await boss.jobs.delete_some("all")
     found = [each.entry for each in await audited(world.service).audit.list()]

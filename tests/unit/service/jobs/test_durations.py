@@ -10,8 +10,8 @@ from tokimori.errors import InvalidInput, NotFound
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.ids import JobId
 from tokimori.model.outcome import Failed, Outcome, Succeeded
-from tokimori.service.doors.permitted import permitted
-from tokimori.service.sight import Access
+from tokimori.service.access import Access
+from tokimori.service.doors.authorization import authorized
 
 
 async def ran(world: World, job_id: str, seconds: float, outcome: Outcome) -> None:
@@ -56,7 +56,7 @@ async def test_half_and_most_runs_take_so_long(jobs: World) -> None:
 
 async def test_durations_are_those_in_scope(jobs: World) -> None:
     """A token of a queue is told of its jobs alone."""
-    mine = permitted(jobs.service, Access(author="t", role=Role.READ, scope=Scope(queues=("web",))))
+    mine = authorized(jobs.service, Access(author="t", role=Role.READ, scope=Scope(queues=("web",))))
     assert (await mine.jobs.durations(["a"]))[JobId("a")].runs == 20
     with pytest.raises(NotFound):
         await mine.jobs.durations(["b"])

@@ -22,8 +22,8 @@ from tokimori.model.policies import Misfire
 from tokimori.model.run import Skip, SkipReason
 from tokimori.model.target import Noop
 from tokimori.ports.planning import ALL, Share
-from tokimori.service.asking import MOST_TRIES
 from tokimori.service.definitions.imports import Imported
+from tokimori.service.store_calls import MOST_TRIES
 
 # Adding
 

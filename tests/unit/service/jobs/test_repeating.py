@@ -10,11 +10,11 @@ from tokimori.model.job import JobState
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
+from tokimori.service.access import Access
 from tokimori.service.definitions.requests import Became
 from tokimori.service.doors.audited import audited
-from tokimori.service.doors.permitted import permitted
+from tokimori.service.doors.authorization import authorized
 from tokimori.service.sets.declared import Declared, declare
-from tokimori.service.sight import Access
 
 
 async def ended(world: World, job_id: str = "j", **asked: object) -> Run:
@@ -143,7 +143,7 @@ async def test_an_interrupted_renaming_takes_no_job_of_somebody_else(world: Worl
 async def test_they_are_within_a_scope_and_recorded(world: World) -> None:
     """Who may know of some jobs only reaches no other by a new id; each change is an entry of the log."""
     await world.service.jobs.add("mail-a", noop=True)
-    scoped = permitted(world.service, Access(author="ci", role=Role.OPERATE, scope=Scope(jobs=("mail-",))))
+    scoped = authorized(world.service, Access(author="ci", role=Role.OPERATE, scope=Scope(jobs=("mail-",))))
     for change in (scoped.jobs.copy, scoped.jobs.rename):
         with pytest.raises(Forbidden):
             await change("mail-a", "web-a")

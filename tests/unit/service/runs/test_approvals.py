@@ -17,10 +17,10 @@ from tokimori.model.request import EXPIRY
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
-from tokimori.service.doors.permitted import permitted
+from tokimori.service.access import Access
+from tokimori.service.doors.authorization import authorized
 from tokimori.service.reasons import Cause, told
 from tokimori.service.service import Service
-from tokimori.service.sight import Access
 
 GATE = {"approval": True}
 
@@ -46,7 +46,7 @@ async def asking(world: World, job_id: str = "gate", **fields: Any) -> Run:
 
 
 def acting(world: World, role: Role, scope: Scope = EVERYTHING, name: str = "ci") -> Service:
-    return permitted(world.service, Access(author=name, role=role, scope=scope))
+    return authorized(world.service, Access(author=name, role=role, scope=scope))
 
 
 async def test_a_run_waits_until_it_is_approved(world: World) -> None:

@@ -16,12 +16,12 @@ from tokimori.model.ids import RunId
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.run import Output
 from tokimori.ports.nodes import Beat, StartedRun
+from tokimori.service.access import Access
 from tokimori.service.doors.audited import audited
-from tokimori.service.doors.permitted import permitted
+from tokimori.service.doors.authorization import authorized
 from tokimori.service.runs import failures, mutes
 from tokimori.service.runs import ids as run_ids
 from tokimori.service.search import runs as finding_runs
-from tokimori.service.sight import Access
 
 REFUSED = "exit 3: refused by db-#"
 
@@ -69,7 +69,7 @@ async def test_failures_are_counted_by_cause(world: World, runs: list[str]) -> N
 
 async def test_failures_are_those_in_scope(world: World, runs: list[str]) -> None:
     """A token of a queue counts its failures alone, and is told of no other job."""
-    mine = permitted(world.service, Access(author="t", role=Role.READ, scope=Scope(queues=("mail",))))
+    mine = authorized(world.service, Access(author="t", role=Role.READ, scope=Scope(queues=("mail",))))
     (cause,) = (await mine.runs.failures()).causes
     assert (cause.count, cause.jobs, cause.sample) == (1, ("c",), runs[2])
     with pytest.raises(NotFound):
@@ -118,7 +118,7 @@ async def test_a_mute_tells_a_reader_of_some_queues_no_cause_of_others(world: Wo
     """What everybody sees is muted by those who may see everything; a cause of another queue is an id alone."""
     await world.service.runs.mute("exit 4: no space left", reason="secret plan")
     await world.service.runs.mute(REFUSED, reason="known")
-    mine = permitted(world.service, Access(author="t", role=Role.ADMIN, scope=Scope(queues=("mail",)))).runs
+    mine = authorized(world.service, Access(author="t", role=Role.ADMIN, scope=Scope(queues=("mail",)))).runs
     assert "space" not in str(await mine.mutes()) and "plan" not in str(await mine.mutes())
     (cause,) = (await mine.failures()).causes
     assert cause.muted is not None and cause.muted.reason == "known"
@@ -241,7 +241,7 @@ async def test_runs_of_others_are_not_named(world: World, runs: list[str], monke
     monkeypatch.setattr(run_ids, "_PAGE", 1)
     monkeypatch.setattr(run_ids, "_FIRST", 1)
     assert await world.service.runs.whole_id(runs[0][-8:]) == runs[0]
-    mine = permitted(world.service, Access(author="t", role=Role.READ, scope=Scope(queues=("mail",))))
+    mine = authorized(world.service, Access(author="t", role=Role.READ, scope=Scope(queues=("mail",))))
     assert await mine.runs.whole_id(runs[2][-8:]) == runs[2]
     with pytest.raises(NotFound):
         await mine.runs.whole_id(runs[0][-8:])

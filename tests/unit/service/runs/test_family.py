@@ -16,11 +16,11 @@ from tokimori.model.outcome import Failed, Succeeded, spawns_of
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
-from tokimori.service.doors.permitted import permitted
+from tokimori.service.access import Access
+from tokimori.service.doors.authorization import authorized
 from tokimori.service.reasons import Cause
 from tokimori.service.runs.family import all_cancelled
 from tokimori.service.runs.family_reading import COMES, FamilyMember, _in_order
-from tokimori.service.sight import Access
 
 
 def step_id(number: int) -> str:
@@ -230,7 +230,7 @@ async def test_a_step_is_found_behind_many_newer_runs(
 
 async def test_a_scope_sees_steps_of_its_own_jobs(world: World) -> None:
     """Of one still to be made `why` says why, and nothing is told of those of other jobs, or of their arguments."""
-    service = permitted(world.service, Access(author="ci", role=Role.OPERATE, scope=Scope(queues=("web",))))
+    service = authorized(world.service, Access(author="ci", role=Role.OPERATE, scope=Scope(queues=("web",))))
     then = [step(1, "b"), step(2, "d", step(3, "a"), payload='"secret"')]
     run = await world.service.jobs.trigger("a", then=then)
     assert (await service.runs.why(step_id(1))).reasons[0].cause is Cause.PARENTS
@@ -246,7 +246,7 @@ async def test_a_scope_sees_steps_of_its_own_jobs(world: World) -> None:
 @pytest.mark.parametrize("scope", [Scope(queues=("web",)), Scope(jobs=("a", "b", "c"))])
 async def test_orders_for_a_family_need_the_right_to_all_of_it(world: World, scope: Scope) -> None:
     """Who sees a part of it is shown that part, and neither cancels nor repeats what he does not see."""
-    service = permitted(world.service, Access(author="ci", role=Role.OPERATE, scope=scope))
+    service = authorized(world.service, Access(author="ci", role=Role.OPERATE, scope=scope))
     (own,) = await joined(world, 1)
     assert {each.job_id for each in await service.runs.family(own.id)} == {"a", "b", "c"}
     other = await world.service.jobs.trigger("d", then=[step(4, "a", step(5, "d"))])
@@ -307,7 +307,7 @@ async def test_one_job_may_follow_many_runs(world: World, monkeypatch: pytest.Mo
 async def test_an_id_may_be_spelt_otherwise(world: World, spelt: str) -> None:
     """In capitals, in braces and as a name, of runs and of steps, for whoever sees all or a part."""
     run = await world.service.jobs.trigger("a", then=[step(1, "b")])
-    scoped = permitted(world.service, Access(author="ci", role=Role.OPERATE, scope=Scope(queues=("web",))))
+    scoped = authorized(world.service, Access(author="ci", role=Role.OPERATE, scope=Scope(queues=("web",))))
     for runs in (world.service.runs, scoped.runs):
         for each in (run.id, step_id(1)):
             other = spelt.format(each.upper())

@@ -15,13 +15,13 @@ from tokimori.model.outcome import Succeeded
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
-from tokimori.service.doors.permitted import permitted
+from tokimori.service.access import Access
+from tokimori.service.doors.authorization import authorized
 from tokimori.service.search import jobs as finding
 from tokimori.service.search import runs as finding_runs
 from tokimori.service.search.jobs import JobSearch, find_jobs
 from tokimori.service.search.runs import RunSearch, find_runs
 from tokimori.service.service import Service
-from tokimori.service.sight import Access
 
 MAIL = Access(author="ci", role=Role.READ, scope=Scope(jobs=("mail",)))
 WEB = Access(author="ci", role=Role.READ, scope=Scope(queues=("web",)))
@@ -177,7 +177,7 @@ async def test_runs_of_a_job_that_is_gone_have_nothing_said_of_them(jobs: World)
 
 async def test_a_token_finds_what_is_within_its_scope(jobs: World) -> None:
     """Of jobs and runs, with filters and without; runs of another's job are not found."""
-    mail, web = (permitted(jobs.service, access) for access in (MAIL, WEB))
+    mail, web = (authorized(jobs.service, access) for access in (MAIL, WEB))
     assert await jobs_in_pages(mail, owner="ada") == ["mail", "mail-out", "mailing"]
     assert await runs_in_pages(mail, owner="ada") == ["mailing", "mail-out", "mail"]
     assert await jobs_in_pages(web, limit=1) == ["mail-in", "mail-out", "other"]
@@ -191,7 +191,7 @@ async def test_a_token_is_not_led_through_the_jobs_of_others(jobs: World, monkey
     monkeypatch.setattr(finding, "PAGE", 1)
     monkeypatch.setattr(finding, "MOST_LOOKED_AT", 5)
     await jobs.add({"noop": True}, "before")
-    assert (await permitted(jobs.service, MAIL).jobs.list(owner="bob")).next is None
+    assert (await authorized(jobs.service, MAIL).jobs.list(owner="bob")).next is None
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ from tokimori.model.access_token import Role, Scope
 from tokimori.model.outcome import Failed
 from tokimori.model.run import Run
 from tokimori.ports.ends import EndedRun
-from tokimori.service.doors.permitted import permitted
+from tokimori.service.access import Access, owner
+from tokimori.service.doors.authorization import authorized
 from tokimori.service.search import runs as finding_runs
 from tokimori.service.search.runs import RunSearch, all_whole, find_runs
-from tokimori.service.sight import Access, owner
 from tokimori.web.reader import Reader
 from tokimori.web.screens import job, jobs, now, runs
 from tokimori.web.visit import Visit
@@ -114,7 +114,7 @@ async def test_a_search_reads_no_text_that_nobody_wants(world: World, monkeypatc
     read: list[Run] = []
     _note(world, "list_runs", read, monkeypatch)
     some = Access(author="ci", role=Role.READ, scope=Scope(jobs=("a",)))
-    for service in (world.service, permitted(world.service, some)):
+    for service in (world.service, authorized(world.service, some)):
         found = await service.runs.list(longest=0)
         assert [run.payload for run in found.runs] == [None] * 3
     assert (len(read), sum(map(size_of, read))) == (6, 0)

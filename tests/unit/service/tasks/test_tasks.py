@@ -16,12 +16,12 @@ from tokimori.model.target import Build
 from tokimori.model.task import MOST_BUILDS, BuildRecord, What
 from tokimori.model.transitions import RunState
 from tokimori.schedules.fluent import every
+from tokimori.service.access import Access
 from tokimori.service.definitions.arguments import JobArguments
-from tokimori.service.doors.allowed import Allowed
 from tokimori.service.doors.audited import audited
-from tokimori.service.doors.permitted import permitted
+from tokimori.service.doors.authorization import authorized
+from tokimori.service.doors.job_restrictions import JobRestrictions
 from tokimori.service.service import Service
-from tokimori.service.sight import Access
 from tokimori.service.tasks import tasks
 from tokimori.service.tasks.tasks import TaskDetails
 
@@ -310,8 +310,8 @@ async def test_what_is_done_to_tasks_is_recorded(world: World) -> None:
     assert recorded == {"tasks.delete", "tasks.restart", "tasks.pause", "tasks.build", "tasks.put_piece"}
 
 
-def as_token(world: World, role: Role, allowed: Allowed = Allowed(), **scope: Any) -> Service:  # noqa: B008
-    return permitted(world.service, Access(author="bob", role=role, scope=Scope(**scope)), allowed)
+def as_token(world: World, role: Role, allowed: JobRestrictions = JobRestrictions(), **scope: Any) -> Service:  # noqa: B008
+    return authorized(world.service, Access(author="bob", role=role, scope=Scope(**scope)), allowed)
 
 
 async def test_a_token_builds_what_is_within_its_scope(world: World) -> None:
@@ -354,7 +354,7 @@ async def test_who_only_reads_builds_nothing(world: World) -> None:
 
 async def test_where_programs_are_named_no_build_is_one(world: World) -> None:
     """A build is code of who makes the job: http.job_commands would be worth nothing."""
-    bob = as_token(world, Role.OPERATE, Allowed(commands=("/usr/bin/report",)))
+    bob = as_token(world, Role.OPERATE, JobRestrictions(commands=("/usr/bin/report",)))
     with pytest.raises(Forbidden, match=r"http\.job_commands"):
         await build(bob)
     assert (await kept(world), len(await world.service.jobs.list())) == ([], 0)
@@ -423,8 +423,8 @@ async def test_uploads_are_few_and_recorded(world: World) -> None:
     for who in (
         as_token(world, Role.OPERATE, queues=("qa",)),
         as_token(world, Role.OPERATE, jobs=("web-",)),
-        as_token(world, Role.OPERATE, Allowed(own_user="root")),
-        as_token(world, Role.OPERATE, Allowed(commands=("true",))),
+        as_token(world, Role.OPERATE, JobRestrictions(own_user="root")),
+        as_token(world, Role.OPERATE, JobRestrictions(commands=("true",))),
     ):
         with pytest.raises(Forbidden):
             await who.tasks.put_piece("ghost", "0" * 64, 0, "AAAA")

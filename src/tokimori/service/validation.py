@@ -1,4 +1,4 @@
-"""Checks of the arguments of programs, and their values for the service. Pure.
+"""Checks of the arguments of programs, their values for the service, and bounds of requests. Pure.
 
 A type checker finds most of these faults. A program without one gets an error that names the field, the value and
 what is allowed, like every other door.
@@ -8,16 +8,22 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, timedelta
-from enum import Enum
+from enum import Enum, StrEnum
+from typing import TypeVar
 from zoneinfo import ZoneInfo
 
-from tokimori.clock import FIRST, LAST, Moment, from_datetime
+from msgspec import Struct
+
+from tokimori.clock import DAY, FIRST, LAST, Moment, format_moment, from_datetime
 from tokimori.errors import InvalidInput
+from tokimori.model.backfill import MOST_BACKFILLED
 from tokimori.model.job_fields import LONGEST
 from tokimori.model.sizes import MOST_AUTHOR, check_size
 from tokimori.model.words import check_text
 from tokimori.schedules.fluent import Phrase
 from tokimori.schedules.stamp import LENGTHS, iso_text, parse_stamp, seconds_in, told_ahead
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
 
 When = Moment | datetime | str
 """A moment: microseconds since 1970, an aware datetime, or a text as RFC 3339 writes it."""
@@ -26,6 +32,8 @@ Ahead = datetime | timedelta | str
 Span = float | timedelta | str
 """A length of time: seconds, a timedelta, or a text such as `1h30m`."""
 
+MOST_LISTED = 1_000
+"""The most rows that one answer has."""
 _MOMENTS = (
     "an aware datetime, a text such as 2030-01-01T00:00:00Z, or whole microseconds since 1970, in years 1 to 9999"
 )
@@ -197,3 +205,42 @@ def check_author(author: object) -> None:
     if author is not None:
         check_text("author", author)
         check_size("author", str(author), MOST_AUTHOR)
+
+
+def checked(name: str, value: object, most: int, least: int = 1) -> int:
+    """Return the number itself, if it is from `least` to `most`. Raises `InvalidInput`."""
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
+        return value
+    raise InvalidInput(f"{name}: {value!r} is out of range", field=name, value=value, allowed=f"{least}..{most}")
+
+
+def chosen(kind: type[_Choice], name: str, word: object) -> _Choice:
+    """Return the member of `kind` that the word names. Raises `InvalidInput` with the words that are allowed."""
+    try:
+        return kind(str(word))
+    except ValueError:
+        allowed = ", ".join(kind)
+        raise InvalidInput(f"{name}: {word!r} is not allowed", field=name, value=word, allowed=allowed) from None
+
+
+class Bounds(Struct, frozen=True, kw_only=True):
+    """The most `moments` of a schedule, and the most `occurrences` and `years` of a backfill."""
+
+    moments: int
+    occurrences: int
+    years: int
+
+    def check_years(self, first: Moment, last: Moment) -> None:
+        """Refuse a backfill whose occurrences would take long to count. Raises `InvalidInput`."""
+        if last - first > self.years * 366 * DAY:
+            raise InvalidInput(
+                f"to: {format_moment(last)} is over {self.years} years after `from`",
+                field="to",
+                value=format_moment(last),
+                allowed=f"a range of at most {self.years} years; ask for the next ones then",
+            )
+
+
+OF_A_PROGRAM = Bounds(moments=10_000, occurrences=MOST_BACKFILLED, years=10_000)
+OF_A_DOOR = Bounds(moments=MOST_LISTED, occurrences=10_000, years=200)
+"""Years are counted in a thread beside the loop: with days off 200 of them take 0.3 s, and all of them 12 s."""

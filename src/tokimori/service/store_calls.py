@@ -1,31 +1,25 @@
-"""Validation and retry of requests."""
+"""Calls of the store that several parts make: with retries, in pages, or many at a time."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from enum import StrEnum
 from typing import TypeVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from tokimori.clock import DAY, Moment, format_moment
 from tokimori.engine.refusals import raise_first
-from tokimori.errors import InvalidInput, NotFound, StoreUnavailable
-from tokimori.model.backfill import MOST_BACKFILLED
+from tokimori.errors import NotFound, StoreUnavailable
 from tokimori.model.ids import JobId, RunId, check_job_id, check_uuid
 from tokimori.model.job import Job
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import Jobs, RunFilter, Store
 from tokimori.service.store_time import Now
+from tokimori.service.validation import MOST_LISTED
 
 _T = TypeVar("_T")
-_Choice = TypeVar("_Choice", bound=StrEnum)
 
 MOST_TRIES = 10
 """How often a change is tried again while others change the same thing."""
-MOST_LISTED = 1_000
-"""The most rows that one answer has."""
 AT_ONCE = 200
 """So many changes are under way at a time: one by one each would wait for a commit of its own, and for all writers."""
 
@@ -89,42 +83,3 @@ async def known_job(store: Jobs, job_id: str) -> Job:
         return await store.get_job(checked_id)
     except NotFound:
         return await store.deleted_job(checked_id)
-
-
-def checked(name: str, value: object, most: int, least: int = 1) -> int:
-    """Return the number itself, if it is from `least` to `most`. Raises `InvalidInput`."""
-    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
-        return value
-    raise InvalidInput(f"{name}: {value!r} is out of range", field=name, value=value, allowed=f"{least}..{most}")
-
-
-def chosen(kind: type[_Choice], name: str, word: object) -> _Choice:
-    """Return the member of `kind` that the word names. Raises `InvalidInput` with the words that are allowed."""
-    try:
-        return kind(str(word))
-    except ValueError:
-        allowed = ", ".join(kind)
-        raise InvalidInput(f"{name}: {word!r} is not allowed", field=name, value=word, allowed=allowed) from None
-
-
-class Bounds(Struct, frozen=True, kw_only=True):
-    """The most `moments` of a schedule, and the most `occurrences` and `years` of a backfill."""
-
-    moments: int
-    occurrences: int
-    years: int
-
-    def check_years(self, first: Moment, last: Moment) -> None:
-        """Refuse a backfill whose occurrences would take long to count. Raises `InvalidInput`."""
-        if last - first > self.years * 366 * DAY:
-            raise InvalidInput(
-                f"to: {format_moment(last)} is over {self.years} years after `from`",
-                field="to",
-                value=format_moment(last),
-                allowed=f"a range of at most {self.years} years; ask for the next ones then",
-            )
-
-
-OF_A_PROGRAM = Bounds(moments=10_000, occurrences=MOST_BACKFILLED, years=10_000)
-OF_A_DOOR = Bounds(moments=MOST_LISTED, occurrences=10_000, years=200)
-"""Years are counted in a thread beside the loop: with days off 200 of them take 0.3 s, and all of them 12 s."""

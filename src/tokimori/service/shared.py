@@ -1,4 +1,4 @@
-"""Ground, which is made once for a store, and caller: parts of the service are made of both."""
+"""Values that all parts of the service share, made once for a store, and their caller: each part is made of both."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,7 +10,7 @@ from tokimori.model.access_token import Role
 from tokimori.model.ids import RandomBytes
 from tokimori.ports.secrets import Cipher
 from tokimori.ports.store import Store
-from tokimori.service.asking import OF_A_PROGRAM, Bounds, known_job
+from tokimori.service.access import Judge
 from tokimori.service.channels import Topics
 from tokimori.service.claims.place import ClaimPlace
 from tokimori.service.events.events import Events, events_of
@@ -18,12 +18,13 @@ from tokimori.service.long_work import Aside
 from tokimori.service.operation import Inside
 from tokimori.service.schema import StoreOnDemand
 from tokimori.service.shown import Foreseen, KnownDurations
-from tokimori.service.sight import Judge
+from tokimori.service.store_calls import known_job
 from tokimori.service.store_time import Now, StoreTime
+from tokimori.service.validation import OF_A_PROGRAM, Bounds
 from tokimori.service.waits import Waits
 
 
-class Ground(Struct, frozen=True, kw_only=True):
+class Shared(Struct, frozen=True, kw_only=True):
     """A store with its time, its caches and its feed of events.
 
     `now` returns the time by which jobs fire; `clock` only measures durations. Semaphores may be in a store of their
@@ -79,7 +80,7 @@ class Caller(Struct, frozen=True, kw_only=True):
         return self.recorded_as or self.author
 
 
-def ground_on(
+def shared_on(
     store: Store,
     clock: Clock,
     random: RandomBytes,
@@ -90,10 +91,10 @@ def ground_on(
     trusts_time: Callable[[], bool] = lambda: True,
     stops: Callable[[], bool] = lambda: False,
     place: ClaimPlace | None = None,
-) -> Ground:
-    """Return the ground on a store. Its time is the store's by default; `stops` returns whether its node stops."""
+) -> Shared:
+    """Return what parts on a store share, by default with its time; `stops` returns whether its node stops."""
     time: Now = StoreTime(store.now, clock) if now is None else now
-    return Ground(
+    return Shared(
         store=store,
         clock=clock,
         random=random,

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.examples import a_run
 from tokimori.errors import NotFound, StoreUnavailable
 from tokimori.model.ids import RunId
-from tokimori.service.asking import AT_ONCE, cancel_all
+from tokimori.service.store_calls import AT_ONCE, cancel_all
 
 RUNS = [a_run(id=RunId(f"{number:04}")) for number in range(AT_ONCE + 50)]
 

@@ -1,4 +1,4 @@
-"""The service as somebody at a door may use it: the one place where roles and scopes hold, whatever the door is.
+"""Authorization: the service as its caller may use it, and the one place where roles and scopes hold, at any door.
 
 Each operation declares its rule. What a scope hides from a list is left out, from a read it is not found, and a change
 of it is refused.
@@ -21,15 +21,15 @@ from tokimori.model.notifier import notifier_id, notifiers_in
 from tokimori.model.run import Run
 from tokimori.model.target import Build, Unreadable
 from tokimori.model.templates import secrets_in
-from tokimori.service.doors.allowed import NOTHING_SAID, Allowed
+from tokimori.service.access import Access, Beside, Judge, Looks, Sight, out_of_scope
 from tokimori.service.doors.audited import audited
-from tokimori.service.ground import Caller
+from tokimori.service.doors.job_restrictions import UNRESTRICTED, JobRestrictions
 from tokimori.service.operation import Inside, Member, Operation, Part, through
 from tokimori.service.service import Service
-from tokimori.service.sight import Access, Beside, Judge, Looks, Sight, out_of_scope
+from tokimori.service.shared import Caller
 
 
-def permitted(service: Service, access: Access, allowed: Allowed = NOTHING_SAID) -> Service:
+def authorized(service: Service, access: Access, allowed: JobRestrictions = UNRESTRICTED) -> Service:
     """Return the service for a caller with this access.
 
     Orders carry the caller's name, and forbidden operations raise `Forbidden`. `allowed` judges jobs that the caller
@@ -41,16 +41,16 @@ def permitted(service: Service, access: Access, allowed: Allowed = NOTHING_SAID)
     recorded, sight = audited(plain), sight_of(plain, access)
 
     def part_of(kind: type[Part[Any]]) -> Part[Any]:
-        return through(kind, PermittedVia(getattr(recorded, kind.noun), getattr(plain, kind.noun), sight, access))
+        return through(kind, AuthorizedVia(getattr(recorded, kind.noun), getattr(plain, kind.noun), sight, access))
 
     def remade(caller: Caller) -> Service:
         author = caller.author if access.is_owner else access.author
-        return permitted(service._as(replace(caller, judge=None)), replace(access, author=author), allowed)
+        return authorized(service._as(replace(caller, judge=None)), replace(access, author=author), allowed)
 
-    return Service(plain._ground, plain._caller, part_of, remade)
+    return Service(plain._shared, plain._caller, part_of, remade)
 
 
-class PermittedVia:
+class AuthorizedVia:
     """Way to a part for a caller with this access. `recorded` is the same part as `plain`, with the audit log."""
 
     whole = False
@@ -152,7 +152,7 @@ def sight_of(service: Service, access: Access) -> Sight:
     return Sight(Looks(service.jobs.get, run_of, service.jobs.graph, *queues), access.scope, access.role)
 
 
-def judge_of(service: Service, access: Access, allowed: Allowed) -> Judge:
+def judge_of(service: Service, access: Access, allowed: JobRestrictions) -> Judge:
     """Return a judge of jobs as they would be after a change. Their neighbours must be in scope, too."""
     sight = sight_of(service, access)
 

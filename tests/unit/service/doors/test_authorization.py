@@ -14,18 +14,18 @@ from tokimori.model.calendar import Calendar
 from tokimori.model.ids import NodeId, PermitId, uuid7
 from tokimori.model.outcome import Succeeded
 from tokimori.ports.semaphores import UnitWish
-from tokimori.service.doors.permitted import permitted
+from tokimori.service.access import Access
+from tokimori.service.doors.authorization import authorized
 from tokimori.service.operation import Member
 from tokimori.service.reasons import Cause, told
 from tokimori.service.service import PARTS, Service, table
-from tokimori.service.sight import Access
 
 MAIL, WEB = Scope(jobs=("mail-",)), Scope(queues=("web",))
 SCOPES = pytest.mark.parametrize("scope", [MAIL, WEB], ids=["jobs", "queues"])
 
 
 def acting(world: World, role: Role, scope: Scope = EVERYTHING) -> Service:
-    return permitted(world.service, Access(author="ci", role=role, scope=scope))
+    return authorized(world.service, Access(author="ci", role=role, scope=scope))
 
 
 @pytest.fixture
@@ -334,7 +334,7 @@ async def test_a_token_acts_in_its_own_name(two: World) -> None:
     assert (await service.jobs.pause("mail-in")).by == "ci"
     with pytest.raises(Forbidden):
         await service.jobs.pause("other")
-    mine = permitted(two.service, Access(author="http", role=Role.ADMIN, is_owner=True)).acting_as("eve")
+    mine = authorized(two.service, Access(author="http", role=Role.ADMIN, is_owner=True)).acting_as("eve")
     assert (await mine.jobs.pause("other")).by == "eve"
 
 

@@ -1,4 +1,4 @@
-"""Rights of a caller, and the things that he may see: the floor below the parts of the service."""
+"""Access: rights of a caller, and the things that he may see. The floor below the parts of the service."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -17,10 +17,10 @@ from tokimori.model.retention import first_id_at
 from tokimori.model.run import Run, Step
 from tokimori.model.transitions import ENDS
 from tokimori.ports.ends import EndedRun
-from tokimori.service.asking import MOST_LISTED, checked
 from tokimori.service.definitions.steps import jobs_in
 from tokimori.service.reasons import HeldBy, Reason, Why
 from tokimori.service.search.jobs import JobOf, SeesRun
+from tokimori.service.validation import MOST_LISTED, checked
 
 Beside = Mapping[JobId, Definition]
 """What is written together with a job, perhaps before it."""

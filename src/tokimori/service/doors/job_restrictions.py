@@ -1,4 +1,4 @@
-"""Rights of jobs that come over HTTP: OS users, programs and services."""
+"""Restrictions on jobs that come over HTTP: their OS users, programs and services."""
 
 from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
@@ -11,7 +11,7 @@ from tokimori.model.email import Email, server_of
 from tokimori.model.target import Build, Command, Http, Target, Unreadable
 
 
-class Allowed(Struct, frozen=True, kw_only=True):
+class JobRestrictions(Struct, frozen=True, kw_only=True):
     """Settings of a node that allow or forbid. Empty `commands` and `hosts` allow every program and every service.
 
     `own_user` is the OS user of the node, `roots` are the names of root. `users` are other users as whom jobs may run.
@@ -94,4 +94,4 @@ class Allowed(Struct, frozen=True, kw_only=True):
             )
 
 
-NOTHING_SAID = Allowed()
+UNRESTRICTED = JobRestrictions()
