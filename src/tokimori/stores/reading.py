@@ -296,10 +296,10 @@ Select = tuple[str, str | None, str]
 """A table, an index of it, and the condition; without an index it walks the primary key."""
 RUNNING = "tokimori_runs_owned"
 """Index of running runs, which are then sorted."""
-STATE_LIVE = "tokimori_runs_state_live"
+STATE_LIVE, OF_JOB_LIVE = "tokimori_runs_state_live", "tokimori_runs_job_live"
 _OF_A_JOB = STANDING_STILL | {RunState.RUNNING, RunState.SUCCEEDED}
 """States of the selects that together find all runs of a job: the one of succeeded runs finds all ended ones."""
-_NOT_RUNNING = "state <> 'running' AND created >= 0"
+NOT_RUNNING = "state <> 'running' AND created >= 0"
 """Condition of indexes without running runs. Statements of nodes do not have it, so their plans stay."""
 
 
@@ -338,4 +338,4 @@ def _place(state: RunState, *, by_job: bool) -> Select:
         case _ if state in ENDS:
             return "history", f"tokimori_history_{'job' if by_job else 'state'}_ends", "state <> 'succeeded'"
         case _:
-            return "runs", "tokimori_runs_job_live" if by_job else STATE_LIVE, _NOT_RUNNING
+            return "runs", OF_JOB_LIVE if by_job else STATE_LIVE, NOT_RUNNING

@@ -133,7 +133,8 @@ class Page:
                 shown = await screen.take(visit, _fields((await request.body()).decode(errors="replace")))
             else:
                 shown = await screen.show(visit)
-            values = {**values, "badges": await badges(visit)}
+            if not isinstance(shown, Moved) and "badges" not in shown:
+                values = {**values, "badges": await badges(visit)}
         except Bug:
             raise
         except TokimoriError as error:

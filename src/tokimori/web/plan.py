@@ -270,11 +270,15 @@ def _utc(at: Moment) -> str:
 def _ics(text: str) -> str:
     for mark in "\\;,":
         text = text.replace(mark, f"\\{mark}")
+    if text.isprintable():
+        return text
     return "".join(letter if letter.isprintable() else " " for letter in text.replace("\n", " "))
 
 
 def _folded(line: str) -> str:
     """Return the line in pieces of at most 75 bytes, no letter cut."""
+    if len(line.encode()) < 75:
+        return line
     pieces, size = [""], 0
     for letter in line:
         size += len(letter.encode())

@@ -108,6 +108,8 @@ async def test_the_last_runs_of_jobs_are_listed_together(store: Store, worker: W
     assert await last(9, "a", "b") == newest
     assert await last(9, "b") == [run.id for run in await store.list_runs(RunFilter(job_id=b.id))]
     assert await last(1, "idle") == await last(1) == []
+    for claimed in await worker.claim(3):  # the others run now
+        assert claimed.run.id in await last(9, "a", "b")
 
 
 async def test_jobs_are_read_together(store: Store) -> None:

@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from sqlite3 import Connection
 
 from msgspec.structs import replace
@@ -29,7 +29,7 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Copied, Kind
 from tokimori.ports.store import Most, RunFilter
 from tokimori.stores.copying import TARGETS, row_of
-from tokimori.stores.reading import FORGET, GET_RUN, listed
+from tokimori.stores.reading import FORGET, GET_RUN, NOT_RUNNING, OF_JOB_LIVE, RUNNING, listed
 from tokimori.stores.rows import DOCUMENT, RUN, document_row, marks, run_columns, run_of, run_row, run_values
 from tokimori.stores.rules.errors import full, no_job, stopped
 from tokimori.stores.rules.lines import Freed, has_room
@@ -41,6 +41,13 @@ _INDEXED = ("1", "origin NOT LIKE 's:%'")
 """Conditions of the indexes by origin, for either table."""
 _OF_ORIGIN = "SELECT {} FROM {} WHERE incarnation = ? AND origin = ? AND {}"
 _SIZE = "length(CAST({0} AS BLOB))"
+
+
+_HAVE_LIVE = f"""
+SELECT job_id FROM {_LIVE} INDEXED BY {RUNNING} WHERE state = 'running' AND job_id IN (SELECT value FROM json_each(?1))
+UNION ALL
+SELECT value FROM json_each(?1) WHERE EXISTS (
+    SELECT 1 FROM {_LIVE} INDEXED BY {OF_JOB_LIVE} WHERE job_id = value AND {NOT_RUNNING})"""
 
 
 def add_run(db: Connection, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
@@ -126,10 +133,11 @@ def runs_of(db: Connection, incarnation: Incarnation, origins: Sequence[str], lo
     ]
 
 
-def list_runs(db: Connection, wanted: RunFilter) -> list[Run]:
+def list_runs(db: Connection, wanted: RunFilter, tables: Collection[str] = (_LIVE, _HISTORY)) -> list[Run]:
     columns = run_columns(wanted.longest, _SIZE)
     runs, values = [], {"job_id": wanted.job_id, "before": wanted.before, "limit": wanted.limit}
-    for table, index, condition in listed(wanted, ":job_id", ":before"):
+    selects = (each for each in listed(wanted, ":job_id", ":before") if each[0] in tables)
+    for table, index, condition in selects:
         place = f"{table} INDEXED BY {index}" if index else table
         statement = f"SELECT {columns} FROM {place} WHERE {condition} ORDER BY id DESC LIMIT :limit"
         runs += list(map(run_of, db.execute(statement, values).fetchall()))
@@ -137,7 +145,12 @@ def list_runs(db: Connection, wanted: RunFilter) -> list[Run]:
 
 
 def last_runs(db: Connection, job_ids: Sequence[JobId], limit: int, longest: Most = None) -> list[Run]:
-    runs = [run for job_id in job_ids for run in list_runs(db, RunFilter(job_id=job_id, limit=limit, longest=longest))]
+    """Return the newest runs of each job. Most jobs have no live run: one statement says which do, instead of many."""
+    live = {job_id for (job_id,) in db.execute(_HAVE_LIVE, (json.dumps(job_ids),))}
+    runs = list[Run]()
+    for job_id in job_ids:
+        wanted = RunFilter(job_id=job_id, limit=limit, longest=longest)
+        runs += list_runs(db, wanted, (_LIVE, _HISTORY) if job_id in live else (_HISTORY,))
     return sorted(runs, key=lambda run: run.id, reverse=True)
 
 

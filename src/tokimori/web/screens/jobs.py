@@ -15,7 +15,7 @@ from tokimori.service.service import Service
 from tokimori.service.validation import MOST_LISTED
 from tokimori.web.addresses import path
 from tokimori.web.filters import chips, typed, words
-from tokimori.web.job_rows import WORST_FIRST, JobRow, groups, job_rows
+from tokimori.web.job_rows import AT_ONCE, WORST_FIRST, JobRow, groups, job_rows
 from tokimori.web.run_rows import LONGEST_SAID
 from tokimori.web.screen import Act, Field, Given, Receipt, Screen, Shown
 from tokimori.web.visit import Visit
@@ -26,6 +26,8 @@ MOST_ASKED: Final = 5
 """So many thousands are looked through for words, which no store finds."""
 MOST_FAILED: Final = 200
 """So many of the newest failures are looked at for jobs that fail."""
+MOST_OPEN: Final = 5
+"""So many of the newest runs of a job are looked at for its last end."""
 MOST_SORTED: Final = 200
 """So many jobs are put in another order than that of their ids."""
 NAMES: Final = ("state", "queue", "owner", "label")
@@ -132,14 +134,21 @@ async def failing(service: Service) -> dict[JobId, Run]:
     for each in await service.runs.summaries(failed):
         if not each.is_job_deleted:
             newest.setdefault(each.run.job_id, each.run)
-    found, ids = {}, list(newest)
-    for first in range(0, len(ids), 50):
-        last = await service.runs.last(ids[first : first + 50], 5, longest=0)
-        for job_id, runs in last.items():
-            ended = next((run for run in runs if run.state in (RunState.SUCCEEDED, RunState.FAILED)), None)
-            if ended is None or ended.state is RunState.FAILED:
-                found[job_id] = newest[job_id]
+    ends = await _last_ends(service, list(newest))
+    found = {job_id: run for job_id, run in newest.items() if ends.get(job_id, run).state is RunState.FAILED}
     return {job_id: run for job_id, run in found.items() if cause_id(cause_in(run) or "") not in muted}
+
+
+async def _last_ends(service: Service, job_ids: Sequence[JobId]) -> Mapping[JobId, Run]:
+    """Return the newest end of each of these jobs, of its newest runs; for most jobs the newest run is it."""
+    ends: dict[JobId, Run] = {}
+    for limit in (1, MOST_OPEN):
+        left = [each for each in job_ids if each not in ends]
+        for first in range(0, len(left), AT_ONCE):
+            last = await service.runs.last(left[first : first + AT_ONCE], limit, longest=0)
+            newest_last = ((job_id, run) for job_id, runs in last.items() for run in runs[::-1])
+            ends |= {job_id: run for job_id, run in newest_last if run.state in (RunState.SUCCEEDED, RunState.FAILED)}
+    return ends
 
 
 def _has(job: Job, looked: Sequence[str]) -> bool:

@@ -123,6 +123,7 @@ async def show(visit: Visit) -> Shown:
         "strip": await _strip(visit, [at for _, at in coming]),
         "ended": await run_rows(visit, ended),
         "next": [(job, in_words(job), visit.time(at, job.definition.time_zone)) for job, at in first],
+        "badges": _badges(standing),
         "is_empty": not (await service.jobs.list(limit=1)).jobs,
     }
 
@@ -139,7 +140,10 @@ def _moved(visit: Visit) -> Moved | None:
 
 async def badges(visit: Visit) -> Mapping[str, int]:
     """Return how much needs somebody, by entry of the rail; it may be some seconds old."""
-    standing = await visit.lately("standing", lambda: _read_standing(visit), BADGE_LASTS)
+    return _badges(await visit.lately("standing", lambda: _read_standing(visit), BADGE_LASTS))
+
+
+def _badges(standing: Standing) -> Mapping[str, int]:
     needs = len(standing.parked) + len(standing.alarms) + len(standing.failed) + len(standing.runs[RunState.HELD])
     return {"now": needs, "failures": len(standing.failed)}
 
@@ -194,7 +198,7 @@ async def _needs(visit: Visit, standing: Standing) -> Sequence[Need]:
         *(_parked(job, standing.stopped.get(job.id)) for job in standing.parked),
         *(_overdue(visit, alarm) for alarm in standing.alarms),
         *(_failing(visit, job_id, run) for job_id, run in standing.failed.items()),
-        *(await _held(visit, standing.runs[RunState.HELD])),
+        *(await _held(visit) if standing.runs[RunState.HELD] else []),
         *([] if standing.has_nodes else [Need("doubt", "nodes", None, nobody)]),
         *(await _stuck(visit, standing.runs[RunState.READY]) if standing.has_nodes else []),
         *(await _paused(visit)),
@@ -253,10 +257,11 @@ def _failing(visit: Visit, job_id: JobId, run: Run) -> Need:
     return Need("failing", job_id, path("jobs", job_id), why, retry, log, cause_text)
 
 
-async def _held(visit: Visit, held: Sequence[Run]) -> Sequence[Need]:
+async def _held(visit: Visit) -> Sequence[Need]:
+    """Return the held runs, read with the texts that say who may approve them."""
     found = []
-    for each in held[:SHOWN]:
-        run, reasons = (await visit.service.runs.get(each.id)).run, (await visit.service.runs.why(each.id)).reasons
+    for run in await visit.service.runs.list(state="held", limit=SHOWN):
+        reasons = (await visit.service.runs.why(run.id)).reasons
         why = visit.reread(reasons[0].text) if reasons else "held by hand"
         acts = [(name, str(run.id)) for name in acts_of(run, visit.reader.role)]
         text, state = f"{why[0].upper()}{why[1:]}", "approval" if awaits_approval(run) else "held"

@@ -1,7 +1,8 @@
 """The plan: a lane a job, or a group of jobs, over a day, a week or a month; and what is to come as a calendar."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from heapq import merge
 from itertools import islice
 from typing import Final, NamedTuple
@@ -13,7 +14,7 @@ from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
-from tokimori.schedules.schedule import next_moments
+from tokimori.schedules.schedule import each_moment
 from tokimori.service.jobs.writer import schedule_for
 from tokimori.web import plan
 from tokimori.web.addresses import address, path
@@ -211,13 +212,13 @@ async def calendar(visit: Visit) -> str:
     return await asyncio.to_thread(made)
 
 
-def _events(job: Job, runs: Sequence[Run], now: Moment) -> Sequence[tuple[str, Moment, int, str]]:
-    try:
-        left = EVENTS_OF_EACH if job.runs_remaining is None else min(EVENTS_OF_EACH, job.runs_remaining)
-        moments = next_moments(schedule_for(job), now, left) if left else []
-    except InvalidInput:
-        return ()
-    return [(job.id, at, median_of(runs) or 0, f"{in_words(job)}, {job.definition.time_zone}") for at in moments]
+def _events(job: Job, runs: Sequence[Run], now: Moment) -> Iterator[tuple[str, Moment, int, str]]:
+    """Yield the next firings of a job, each reckoned when it is asked for; none if its schedule can't be read here."""
+    left = EVENTS_OF_EACH if job.runs_remaining is None else min(EVENTS_OF_EACH, job.runs_remaining)
+    with suppress(InvalidInput):
+        moments = islice(each_moment(schedule_for(job), now), left)
+        usual, says = median_of(runs) or 0, f"{in_words(job)}, {job.definition.time_zone}"
+        yield from ((job.id, at, usual, says) for at in moments)
 
 
 SCREENS: Final = (Screen("/plan", "plan", "plan.html", show, leads=True),)

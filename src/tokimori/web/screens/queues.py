@@ -1,5 +1,6 @@
 """Queues: groups of jobs that are paused together."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from tokimori.model.claim_rate import NO_RATE
@@ -40,9 +41,13 @@ async def show(visit: Visit) -> Shown:
     if (moved := retyped(visit, _NAMES)) is not None:
         return moved
     wanted = visit.one("state")
+
+    async def page_of(after: str | None, limit: int) -> Sequence[Queue]:
+        return await visit.lately(f"{limit} queues after {after}", lambda: visit.service.queues.list(after, limit))
+
     found, page = await paged(
         visit,
-        visit.service.queues.list,
+        page_of,
         lambda queue: queue.name,
         lambda queue: has(visit, queue.name) and wanted in (None, _state(queue)),
     )

@@ -44,7 +44,7 @@ async def show(visit: Visit) -> Shown:
     word = visit.one("state")
     found, page = cut(
         visit,
-        await visit.service.sets.list(),
+        await visit.lately("sets", visit.service.sets.list),
         lambda each: each.name,
         lambda each: has(visit, each.name, each.by) and word in (None, each.state),
     )

@@ -209,6 +209,14 @@ def is_walk(step: str) -> bool:
     return re.match(r"SCAN (tokimori_(?!pauses)\w+|[jrs])\Z", step) is not None
 
 
+def test_a_job_without_live_runs_costs_one_statement(db: sqlite3.Connection) -> None:
+    """Most jobs of a list have none: which have is asked once for all of them."""
+    asked: list[str] = []
+    db.set_trace_callback(asked.append)
+    assert runs.last_runs(db, [JobId(f"job-{n}") for n in range(50)], 20) == []
+    assert len(asked) == 51
+
+
 def test_a_walk_is_seen(db: sqlite3.Connection) -> None:
     """A statement that no index serves is found."""
     assert any(is_walk(step) for step in steps(db, "SELECT * FROM tokimori_runs WHERE payload = 'x'"))

@@ -1,0 +1,68 @@
+"""What screens cost, counted in questions to the store and in moments that are reckoned: time differs by machine."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.unit.service.world import World
+from tests.unit.web.conftest import Tab, add
+from tokimori.clock import Moment
+from tokimori.model.outcome import Failed
+from tokimori.model.transitions import RunState
+from tokimori.schedules.schedule import each_moment
+from tokimori.web.screens import plan
+
+
+def questions(world: World, monkeypatch: pytest.MonkeyPatch, name: str) -> list[tuple[Any, ...]]:
+    """What the store is asked from now on by this method."""
+    asked, method = list[tuple[Any, ...]](), getattr(world.store, name)
+
+    async def noted(*values: Any) -> Any:
+        asked.append(values)
+        return await method(*values)
+
+    monkeypatch.setattr(world.store, name, noted)
+    return asked
+
+
+async def test_now_reads_what_stands_once(world: World, tab: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first screen and the numbers of the rail are of one reading; other screens read for the rail alone."""
+    await add(world)
+    asked = questions(world, monkeypatch, "list_runs")
+    for path in ("/", "/calendars"):
+        asked.clear()
+        await tab.show(path)
+        assert [wanted.states for (wanted,) in asked].count(frozenset({RunState.BLOCKED})) == 1, path
+
+
+async def test_most_jobs_are_known_to_fail_by_one_run(world: World, tab: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a job that has ended last its newest run is read; only of one with runs that are open more are."""
+    for name in ("over", "again"):
+        await add(world, name)
+        await world.trigger(name)
+    await world.work(Failed(error="no luck", exit_code=3))
+    await world.work(Failed(error="no luck", exit_code=3))
+    await world.trigger("again")
+    asked = questions(world, monkeypatch, "last_runs")
+    page = await tab.show("/jobs?state=failing")
+    assert page.keys("job") == ["again", "over"]
+    assert [(set(ids), limit) for ids, limit, _ in asked[:2]] == [({"again", "over"}, 1), ({"again"}, 5)]
+
+
+async def test_a_calendar_reckons_what_it_tells(world: World, tab: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many busy jobs the soonest thousand firings are told, and hardly any other moment is reckoned."""
+    for n in range(15):
+        await add(world, f"busy-{n}", schedule=f"every {n + 1} minutes")
+    reckoned = list[Moment]()
+
+    def noted(*values: Any) -> Iterator[Moment]:
+        for moment in each_moment(*values):
+            reckoned.append(moment)
+            yield moment
+
+    monkeypatch.setattr(plan, "each_moment", noted)
+    monkeypatch.setattr(plan, "MOST_EVENTS", 200)
+    answer = await tab.ask("/calendar.ics")
+    assert answer.body.count(b"BEGIN:VEVENT") == 200
+    assert len(reckoned) <= 200 + 15
