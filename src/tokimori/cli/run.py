@@ -119,7 +119,8 @@ def family(run_id: str, limit: int) -> None:
         for each in found
         for before in each.after
     ]
-    print_lines(*(tree(edges) or names.values()))
+    drawn = {end for edge in edges for end in edge[:2]}
+    print_lines(*tree(edges), *(name for name in names.values() if name not in drawn))
 
 
 _FAMILY = click.option("--family", is_flag=True, help="All runs before and after it, too: see `run family`.")

@@ -138,6 +138,22 @@ async def test_the_page_of_a_run_shows_few_of_many_that_it_has_spawned(world: Wo
     assert page.text.count("spawned by split") == 1 and f"/runs/{run.id}" in page.links()
 
 
+async def test_a_run_whose_neighbours_a_reader_may_not_see_has_a_page(world: World) -> None:
+    """Others of its family are seen, with nothing that leads from it to them: they are not its family there."""
+    await add(world, "first", queue="other")
+    await add(world, "alone", queue="mine", parents=[{"job": "first"}])
+    await add(world, "second", queue="mine", parents=[{"job": "first"}])
+    await add(world, "third", queue="mine", parents=[{"job": "second"}])
+    await world.trigger("first")
+    for _ in range(4):
+        await world.work(Succeeded())
+    (alone,) = await world.service.runs.list(job_id="alone")
+    (third,) = await world.service.runs.list(job_id="third")
+    token = await world.service.tokens.create("eve", Role.READ, queues=["mine"])
+    page = await Tab(world, token.text).show(f"/runs/{alone.id}")
+    assert f"/runs/{third.id}" not in page.links() and "first" not in page.text
+
+
 async def test_jobs_of_a_family_are_listed_in_the_order_in_which_they_run(world: World, tab: Tab) -> None:
     """Whatever their names are."""
     for job, parents in (("z", []), ("y", ["z"]), ("a", ["y"])):
