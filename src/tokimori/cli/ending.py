@@ -27,6 +27,10 @@ _LISTED = re.compile(r"there is no (job|run|calendar|queue|secret|token|notifier
 """What is not there, and stands in a list: `tokimori job list`, say."""
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
 """Faults of the disk below what is written, which are no bugs."""
+_UNREACHED = frozenset(
+    (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)
+)
+"""Faults of a path that somebody has named, which are none either."""
 
 
 class Declined(Exception):
@@ -71,6 +75,9 @@ def run(program: click.Command, arguments: list[str]) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the rest is tried at the exit
             what = "what is printed" if error.filename is None else str(error.filename)
             return _report(Refused(f"{what} can't be written: {error.strerror}", allowed="room for it"), arguments)
+        if isinstance(error, OSError) and error.errno in _UNREACHED and error.filename is not None:
+            allowed = "a path that this user may reach"
+            return _report(Refused(f"{error.filename}: {error.strerror}", allowed=allowed), arguments)
         return _report(Bug(f"{type(error).__name__}: {error}"), arguments, error)
 
 

@@ -110,9 +110,14 @@ def session_on(
 
 
 def missing_file(url: str) -> str | None:
-    """Return the file of an SQLite store, if it does not exist."""
+    """Return the file of an SQLite store, if it does not exist. Raises `StoreError` if nobody can say so."""
     file = file_of(url) if url.lower().startswith("sqlite:") else None
-    return None if file is None or Path(file).exists() else file
+    try:
+        return None if file is None or Path(file).exists() else file
+    except OSError as fault:
+        message = f"store {file} can't be reached: {fault.strerror}"
+        allowed = "a file in a folder that this user may enter"
+        raise StoreError(message, field="store", value=file, allowed=allowed) from None
 
 
 def make_state_dir(folder: Path) -> None:

@@ -25,6 +25,7 @@ BAD = {
     "unknown option": ("job add x --noop", "--nonsense", None),
     "unknown store": ("job list --store", "oracle://x", "sqlite:///"),
     "store without its folder": ("job list --store", "sqlite:///no/such/folder/t.db", None),
+    "file with too long a name": ("job import crontab", 300 * "f", "a path that this user may reach"),
     "bad run id": ("run show", "x", "8 or more of its first or last digits"),
     "bad moment": ("job next taken --after", "tomorrow", "2030-01-01T00:00:00Z"),
     "bad number of runs": ("run list -n", "0", "'-n': 0 is not in the range 1<=x<=1000"),

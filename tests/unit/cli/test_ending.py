@@ -1,6 +1,8 @@
 """How the program ends."""
 
+import errno
 import json
+import os
 from typing import Any
 
 import click
@@ -121,3 +123,12 @@ def test_no_command_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     """It is refused all the same."""
     assert run(program(), []) == 2
     assert "Commands:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", ["EACCES", "EROFS", "ENAMETOOLONG", "ENOTDIR", "EISDIR"])
+def test_a_path_that_nobody_reaches_is_no_bug(number: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whichever command was given it, the path and the reason are told; without a path it is a bug of ours."""
+    fault = getattr(errno, number)
+    assert run(program(OSError(fault, os.strerror(fault), "/home/ann/x")), ["act"]) == 2
+    assert capsys.readouterr().err.startswith(f"error: /home/ann/x: {os.strerror(fault)}\n")
+    assert run(program(OSError(fault, os.strerror(fault))), ["act"]) == 70

@@ -13,7 +13,7 @@ from tokimori.client.client import Client, open_async
 from tokimori.client.client import open as open_client
 from tokimori.client.opening import Stores
 from tokimori.clock import SystemClock
-from tokimori.errors import Forbidden, InvalidConfig, InvalidInput, NotFound, Refused, SchemaMismatch
+from tokimori.errors import Forbidden, InvalidConfig, InvalidInput, NotFound, Refused, SchemaMismatch, StoreError
 from tokimori.locks.program import Program
 from tokimori.model.job import JobState
 from tokimori.model.transitions import RunState
@@ -117,6 +117,16 @@ def test_a_store_is_copied(tmp_path: Path) -> None:
         copied = here.copy_to(f"sqlite://{tmp_path}/b.db")
         assert [(each.kind, each.written) for each in copied if each.rows] == [("jobs", 1), ("documents", 1)]
         assert there.jobs.get("nightly") == here.jobs.get("nightly")
+
+
+def test_a_store_in_a_folder_of_others_is_a_fault_of_its_address(tmp_path: Path) -> None:
+    """What the file system says of a path is told as a fault of the store, never as its own exception."""
+    (tmp_path / "t.db").symlink_to("s" * 300)
+    with (
+        pytest.raises(StoreError, match=r"store .+/t\.db can't be reached: "),
+        open_client(f"sqlite://{tmp_path}/t.db") as client,
+    ):
+        client.jobs.list()
 
 
 def test_errors_arrive_as_they_are(client: Client) -> None:

@@ -6,7 +6,6 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -121,9 +120,9 @@ def check_free(path: str) -> None:
     It opens the file as SQLite does, because to close it otherwise would drop the locks of this process. It only reads,
     so that a foreign file stays as it is.
     """
-    if Path(path).is_dir():
+    if os.path.isdir(path):  # noqa: PTH112  a Path raises for one in a folder of others
         raise StoreError(f"store {path} is a folder: name a file in it")
-    if not Path(path).exists() or Path(f"{real_path(path)}-lock").exists():  # made by us, now or before
+    if file_at(path) is None or file_at(f"{real_path(path)}-lock") is not None:  # made by us, now or before
         return
     try:
         with closing(sqlite3.connect(f"file://{quote(path)}?mode=ro", uri=True, timeout=1)) as db:
