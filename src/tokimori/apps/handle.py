@@ -249,7 +249,7 @@ async def _read(client: AsyncClient, *, run_id: RunId) -> tuple[Run, Output | No
 def failed(run: Run, error: RunError | None) -> RunFailed:
     """Return the exception that says how a run has ended."""
     text = error or ""
-    message = f"the run {run.id} of {run.job_id} has not succeeded, but is {run.state}{text and f': {text}'}"
+    message = f"run {run.id} of {run.job_id} ended as {run.state}{text and f': {text}'}"
     made = RunFailed(message, field="run", value=run.id)
     made.error, made.state, made.run_id = text, run.state.value, run.id
     made.type, made.traceback = ("", "") if error is None else (error.type, error.traceback)

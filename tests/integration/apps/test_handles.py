@@ -93,7 +93,7 @@ def test_a_handle_says_what_became_of_its_run(trial: Trial) -> None:
     assert trial.none.enqueue().result(timeout=20) is None
 
     failing = trial.refuse.enqueue(3)
-    with pytest.raises(tokimori.RunFailed, match="but is failed: ValueError: order 3 is none") as raised:
+    with pytest.raises(tokimori.RunFailed, match="ended as failed: ValueError: order 3 is none") as raised:
         failing.result(timeout=20)
     assert (raised.value.error, raised.value.type) == ("ValueError: order 3 is none", "ValueError")
     assert failing.error == "ValueError: order 3 is none"
