@@ -10,11 +10,54 @@ from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId
 from tokimori.web.words import written
 
-WIDE, HIGH, STEP, ROW, TOP = 178, 42, 208, 56, 24
-"""Sizes of a node, how far columns (four fit 1,024 pixels) and rows are apart, and the place of a family's name."""
-MOST_LETTERS: Final = 24
+HIGH, ROW = 42, 56
+"""The height of a node, and how far rows are apart."""
+MOST_ABREAST: Final = 2
+"""So many jobs beside each other have room in a narrow column."""
 MOST_PASSED: Final = 6
 """An edge over more columns goes straight."""
+
+
+class Way(NamedTuple):
+    """The direction of a picture: how wide a node is, its letters, and how far a node is from the next one."""
+
+    down: bool
+    wide: int
+    letters: int
+    step: int
+
+    def spot(self, layer: int, row: float) -> tuple[int, int]:
+        """Return the place of a node: `row` counts within its layer."""
+        if self.down:
+            return round((self.wide + 12) * row), self.step * layer + 2
+        return self.step * layer, round(2 + ROW * row + (ROW - HIGH) / 2)
+
+    def layer(self, spot: tuple[int, int]) -> int:
+        """Return the layer in which a node stands."""
+        return spot[1 if self.down else 0] // self.step
+
+    def leaves(self, spot: tuple[int, int]) -> tuple[int, int]:
+        """Return the point at which edges leave a node."""
+        x, y = spot
+        return (x + self.wide // 2, y + HIGH) if self.down else (x + self.wide, y + HIGH // 2)
+
+    def enters(self, spot: tuple[int, int]) -> tuple[int, int]:
+        """Return the point at which edges reach a node."""
+        x, y = spot
+        return (x + self.wide // 2, y) if self.down else (x, y + HIGH // 2)
+
+    def curve(self, at: tuple[int, int], to: tuple[int, int]) -> str:
+        """Return the way from a point to another one, which begins and ends along the direction."""
+        (x, y), (left, above) = at, to
+        if self.down:
+            return f"C{x} {(y + above) / 2} {left} {(y + above) / 2} {left} {above}"
+        return f"C{(x + left) / 2} {y} {(x + left) / 2} {above} {left} {above}"
+
+
+ACROSS: Final = Way(down=False, wide=178, letters=24, step=208)
+"""Four columns fit 1,024 pixels."""
+DOWN: Final = Way(down=True, wide=142, letters=19, step=72)
+"""Two nodes fit the side of a page."""
 
 
 class Node(NamedTuple):
@@ -98,57 +141,60 @@ def _passed(parent: JobId, child: JobId, first: int, last: int) -> Sequence[JobI
     return [JobId(f"{parent}\n{child}\n{number}") for number in range(1, far)] if far <= MOST_PASSED else []
 
 
-def picture(edges: Sequence[Edge], node_of: Callable[[JobId], Node], root: str) -> Markup:
-    """Return a family from left to right. Edges that were not taken are dotted; addresses begin with `root`."""
+def is_slim(edges: Sequence[Edge]) -> bool:
+    """Return whether a family has room in a narrow column."""
+    return max(len(column) for column in layers(edges)) <= MOST_ABREAST
+
+
+def picture(edges: Sequence[Edge], node_of: Callable[[JobId], Node], root: str, way: Way = ACROSS) -> Markup:
+    """Return a family as a picture. Edges that were not taken are dotted; addresses begin with `root`."""
     columns = layers(edges)
     most = max(len(column) for column in columns)
-    wide, high = STEP * (len(columns) - 1) + WIDE + 4, ROW * most + 4
+    right, below = way.spot(len(columns) - 1, most - 1)
     spots = {
-        job: (STEP * x, round(2 + ROW * (row + (most - len(column)) / 2) + (ROW - HIGH) / 2))
-        for x, column in enumerate(columns)
+        job: way.spot(layer, row + (most - len(column)) / 2)
+        for layer, column in enumerate(columns)
         for row, job in enumerate(column)
     }
-    drawn = [*_edges(edges, spots, node_of)]
+    drawn = [*_edges(edges, spots, node_of, way)]
     jobs = [job for column in columns for job in column if "\n" not in job]
-    drawn += [_node(node_of(job), spots[job], root) for job in jobs]
+    drawn += [_node(node_of(job), spots[job], root, way) for job in jobs]
     label = f"{len(jobs)} jobs, from {node_of(columns[0][0]).id}"
+    wide, high = right + way.wide + 4, below + ROW - 5
+    sizes = f'width="{wide}" height="{high}" viewBox="0 0 {wide} {high}"'
     return Markup(  # noqa: S704  numbers, and texts that are escaped
-        f'<svg width="{wide}" height="{high}" role="group" aria-label="{written(label)}">{"".join(drawn)}</svg>'
+        f'<svg {sizes} role="group" aria-label="{written(label)}">{"".join(drawn)}</svg>'
     )
 
 
 def _edges(
-    edges: Sequence[Edge], spots: Mapping[JobId, tuple[int, int]], node_of: Callable[[JobId], Node]
+    edges: Sequence[Edge], spots: Mapping[JobId, tuple[int, int]], node_of: Callable[[JobId], Node], way: Way
 ) -> Iterator[str]:
     for edge in sorted(edges):
-        (left, above), (right, below) = spots[edge.parent], spots[edge.child]
-        x, y, to, end = left + WIDE, above + HIGH // 2, right - 4, below + HIGH // 2
+        begins, ends = spots[edge.parent], spots[edge.child]
         tone, is_made = node_of(edge.parent).tone, (node_of(edge.child).to or "").startswith("/runs/")
         leads_on = {"success": tone == "green", "failure": tone == "bad"}.get(edge.on.value, tone in ("green", "bad"))
-        passed = _passed(edge.parent, edge.child, left // STEP, right // STEP)
         says = f"<title>{written(f'{node_of(edge.child).id} after {node_of(edge.parent).id}, on {edge.on}')}</title>"
-        way, at = f"M{x} {y}", (x, y)
-        for over, down in [spots[each] for each in passed]:
-            way += f"{_curve(at, (over, down + HIGH // 2))}h{WIDE}"
-            at = (over + WIDE, down + HIGH // 2)
-        way += _curve(at, (to, end))
-        yield f'<path class="s q{"" if is_made or leads_on else " dash"}" d="{way}">{says}</path>'
-        yield f'<path class="f q" d="M{right} {end}l-6-3.5v7z"/>'
+        at, (x, y) = way.leaves(begins), way.enters(ends)
+        path = f"M{at[0]} {at[1]}"
+        for passed in _passed(edge.parent, edge.child, way.layer(begins), way.layer(ends)):
+            path += way.curve(at, way.enters(spots[passed]))
+            at = way.leaves(spots[passed])
+            path += f"L{at[0]} {at[1]}"
+        path += way.curve(at, (x, y - 4) if way.down else (x - 4, y))
+        yield f'<path class="s q{"" if is_made or leads_on else " dash"}" d="{path}">{says}</path>'
+        yield f'<path class="f q" d="M{x} {y}l{"-3.5-6h7" if way.down else "-6-3.5v7"}z"/>'
         if edge.on.value != "success":
-            yield f'<text class="e halo" x="{right - 8}" y="{end - 6}">on {written(edge.on.value)}</text>'
+            place = f'class="halo" x="{x + 6}" y="{y - 8}"' if way.down else f'class="e halo" x="{x - 8}" y="{y - 6}"'
+            yield f"<text {place}>on {written(edge.on.value)}</text>"
 
 
-def _curve(at: tuple[int, int], to: tuple[int, int]) -> str:
-    middle = (at[0] + to[0]) / 2
-    return f"C{middle} {at[1]} {middle} {to[1]} {to[0]} {to[1]}"
-
-
-def _node(node: Node, spot: tuple[int, int], root: str) -> str:
-    x, y = spot
-    name = node.id if len(node.id) <= MOST_LETTERS else f"{node.id[: MOST_LETTERS - 1]}…"
+def _node(node: Node, spot: tuple[int, int], root: str, way: Way) -> str:
+    (x, y), here = spot, " sel" if node.is_here else ""
+    name = node.id if len(node.id) <= way.letters else f"{node.id[: way.letters - 1]}…"
     tone = "" if node.tone == "q" else f"{node.tone} t"
     texts = (
-        f'<rect class="node{" sel" if node.is_here else ""}" x="{x}" y="{y}" width="{WIDE}" height="{HIGH}" rx="6"/>'
+        f'<rect class="node{here}" x="{x}" y="{y}" width="{way.wide}" height="{HIGH}" rx="6"/>'
         f'<rect class="f {node.tone}" x="{x}" y="{y}" width="4" height="{HIGH}" rx="2"/>'
         f'<text class="k" x="{x + 13}" y="{y + 17}">{written(name)}</text>'
         f'<text class="{tone}" x="{x + 13}" y="{y + 33}">{node.sign} {written(node.word)}'

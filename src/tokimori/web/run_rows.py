@@ -2,9 +2,12 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
-from tokimori.model.cause import cause_in
+from tokimori.errors import NotFound
+from tokimori.logs.controls import visible
+from tokimori.model.cause import cause_in, last_line, steady
 from tokimori.model.run import LONG, NEVER, Run, asked_by, asked_in_words, never_begun
 from tokimori.model.transitions import BEFORE_START, ENDS, RunState
 from tokimori.service.runs.runs import RunSummary
@@ -15,6 +18,8 @@ LONGEST_SAID = 500
 """Bytes of the texts of runs that a list reads; of longer ones it says nothing."""
 MOST_SAID = 200
 """Characters of an error in a list."""
+LINE_LASTS = 60.0
+"""Seconds for which the last line of an output is kept."""
 
 
 class RunRow(NamedTuple):
@@ -95,6 +100,30 @@ def cause(run: Run) -> str:
         error = ""
     text = f"{code}: {error}" if code and error and code not in error else error or code
     return text[:MOST_SAID]
+
+
+async def whole_cause(visit: Visit, run: Run) -> str:
+    """Return the cause of a failed run with its line as it was written: numbers, dates and paths stand in it."""
+    text = cause(run)
+    if "#" not in text and "…" not in text:
+        return text
+    for line in (last_line(run.error or ""), await line_of(visit, run.id)):
+        same = steady(line)
+        if same and text.endswith(same):
+            return f"{text.removesuffix(same)}{line}"[:MOST_SAID]
+    return text
+
+
+async def line_of(visit: Visit, run_id: str) -> str:
+    """Return the last line of the output of a run that says something, for a while; empty for none."""
+
+    async def found() -> str:
+        with suppress(NotFound):  # it is older than what is kept
+            if (output := await visit.service.runs.output(run_id)) is not None:
+                return visible(last_line(output.tail or output.head))
+        return ""
+
+    return await visit.lately(f"line of {run_id}", found, LINE_LASTS)
 
 
 def _origin(visit: Visit, run: Run, zone: str) -> str:

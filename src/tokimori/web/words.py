@@ -14,13 +14,14 @@ _CLOCK: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{3})?[+-]\d\d:\d
 
 
 class Time(NamedTuple):
-    """A moment for machines and for people in a time zone, whole, and how far away it is."""
+    """A moment for machines and for people in a time zone, with its day and with all of it, and how far away it is."""
 
     rfc3339: str
     text: str
     zone: str
     away: str
     full: str
+    whole: str
 
 
 def time_of(moment: Moment, zone: str, now: Moment) -> Time:
@@ -31,6 +32,7 @@ def time_of(moment: Moment, zone: str, now: Moment) -> Time:
         zone=zone_name(moment, zone),
         away=distance(moment, now),
         full=full_time(moment, zone),
+        whole=clock_time(moment, zone, now, with_day=True),
     )
 
 
@@ -53,10 +55,10 @@ def lasted(started: Moment | None, ended: Moment | None, now: Moment, *, is_runn
     return duration(ended - started)
 
 
-def clock_time(moment: Moment, zone: str, now: Moment) -> str:
-    """Return the time in the zone, with the day if it is not today, and the year if it is not this year."""
+def clock_time(moment: Moment, zone: str, now: Moment, *, with_day: bool = False) -> str:
+    """Return the time in the zone, with the day if it is not today or wanted, and the year if it is not this year."""
     local, today = _local(moment, zone), _local(now, zone)
-    day = "" if local.date() == today.date() else f"{local:%a} {local.day} {local:%b} "
+    day = "" if local.date() == today.date() and not with_day else f"{local:%a} {local.day} {local:%b} "
     year = "" if local.year == today.year else f"{local.year} "
     return f"{day}{year}{local:%H:%M:%S}"
 

@@ -215,7 +215,7 @@ def test_what_a_run_waits_for_is_seen(page: Page, site: Site, client: Client) ->
     page.goto(f"{site.url}?run={second.id}&job=lasts")
     assert page.url == f"{site.url}runs/{second.id}"
     held = page.locator(".why").first
-    expect(held).to_contain_text(f"held by run {first.id}")
+    expect(held).to_contain_text(f"held by run {first.id[-8:]}")
     expect(held.locator("code")).to_have_text("tokimori job update lasts --max-running 2")
     held.get_by_role("link").click()
     page.wait_for_url(f"**/runs/{first.id}")

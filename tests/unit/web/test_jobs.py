@@ -141,7 +141,7 @@ async def test_a_page_of_a_job(world: World, tab: Tab) -> None:
     assert page.keys("run") == [run.id]
     await world.service.jobs.pause("hello", "tired")
     page = await tab.show("/jobs/hello")
-    assert "job hello is paused by ada (tired)" in page.text
+    assert "Job hello is paused by ada (tired)" in page.text
     assert page.acts() == ["jobs.resume", "jobs.delete"]
 
 
@@ -151,7 +151,7 @@ async def test_a_parked_job_is_resolved(world: World, tab: Tab) -> None:
     await world.trigger("hello")
     await world.work(Failed(error="no luck", exit_code=3))
     page = await tab.show("/jobs/hello")
-    assert "job hello is parked (no luck)" in page.text
+    assert "Job hello is parked (no luck)" in page.text
     assert page.acts() == ["jobs.resolve", "jobs.delete"]
 
 

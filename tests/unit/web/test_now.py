@@ -64,7 +64,7 @@ async def test_what_needs_somebody_says_why_and_what_mends_it(world: World, tab:
     await world.service.queues.pause("Mail", EVIL)
     page = await tab.show("/")
     assert "no luck" in page.text
-    assert "exit 1: connection refused: db-#" in page.text
+    assert "exit 1: connection refused: db-3:5432" in page.text
     assert "not before the audit" in page.text
     assert f"Queue Mail is paused by ada (now): {EVIL}. Runs wait" in page.text
     keys = [str(row["data-key"]) for row in page.named("tr") if "data-key" in row]

@@ -75,10 +75,43 @@ async def test_a_page_of_a_run(world: World, tab: Tab) -> None:
     for number, written in ((1, b"first try"), (2, b"second try")):
         await world.store.save_outputs([Output(run_id=run.id, attempt=number, size=9, head=written)])
     page = await tab.show(f"/runs/{run.id}")
-    assert "1 failed after 0 ms, exit 3 h, pid 7" in page.text
+    assert "1 failed after 0 ms, exit 3 01:00:01 to 01:00:01 on h, pid 7" in page.text
     assert "second try" in page.text
     assert f"/runs/{run.id}?attempt=1" in page.links()
     assert "first try" in (await tab.show(f"/runs/{run.id}?attempt=1")).text
+
+
+async def test_a_cause_stands_as_it_was_written(world: World, tab: Tab) -> None:
+    """With the numbers that are left out where failures are counted, and beside the last good run."""
+    await add(world)
+    good = await world.trigger("hello")
+    await world.work(Succeeded())
+    run = await world.trigger("hello")
+    (claimed,) = await world.begin(1)
+    output = Output(run_id=run.id, attempt=1, size=26, head=b"ok\nbank said 401: expired\n")
+    failed, now = Failed(error="exit code 3", exit_code=3), world.clock.now()
+    change = change_of(claimed, failed, owner=NODE, now=now, chance=0, started=now, output=output)
+    await world.store.settle([change], NODE, now)
+    await world.store.save_outputs([output])
+    page = await tab.show(f"/runs/{run.id}")
+    assert "exit 3: bank said 401: expired All with this cause · Last good run" in page.text
+    assert f"/runs/{good.id}" in page.links()
+    job = await tab.show("/jobs/hello")
+    assert "The last run failed: exit 3: bank said 401: expired." in job.text and "Last good" in job.text
+
+
+async def test_the_output_stands_before_the_family(world: World, tab: Tab) -> None:
+    """Which is at its side, if it has room there."""
+    await add(world, "extract")
+    for name in ("load", *(f"child-{n}" for n in range(3))):
+        await add(world, name, parents=[{"job": "extract"}])
+    slim = await world.trigger("load")
+    assert "Family of this run" not in (await tab.show(f"/runs/{slim.id}")).text
+    await world.trigger("extract")
+    await world.work(Succeeded())
+    wide = await world.trigger("extract")
+    page = await tab.show(f"/runs/{wide.id}")
+    assert page.text.index("Output") < page.text.index("Family of this run")
 
 
 async def test_an_attempt_says_what_it_cost(world: World, tab: Tab) -> None:
@@ -144,6 +177,21 @@ async def test_an_approval_is_offered_to_whoever_may_give_it(world: World, tab: 
     answered = await tab.press("runs.approve", run.id, back=f"/runs/{run.id}", reason="checked")
     assert re.search("approved by .* at .*: checked", answered.text)
     assert "runs.approve" not in answered.acts()
+
+
+async def test_nobody_is_offered_to_approve_what_he_asked_for(world: World, tab: Tab) -> None:
+    """With four eyes: the page says so in place of the button, on the run's page and at Now; another one gets it."""
+    await add(world, "gate", approval=True, four_eyes=True)
+    operator = Tab(world, (await world.service.tokens.create("op", Role.OPERATE)).text)
+    await operator.press("jobs.trigger", "gate")
+    (run,) = await world.service.runs.list(job_id="gate")
+    asks = Hold("asks", Approval(approver=Approver.OPERATE, four_eyes=True, asked=world.clock.now()))
+    await world.work(asks, started=False)
+    for path in ("/", f"/runs/{run.id}"):
+        assert (await tab.show(path)).acts() == ["runs.approve", "runs.refuse", "runs.cancel"]
+        page = await operator.show(path)
+        assert page.acts() == ["runs.refuse", "runs.cancel"] and "⊘ Approve: " in page.text
+    assert "⊘ Approve: you asked for it, and its job wants the approval of another" in page.text
 
 
 async def test_what_can_be_done_with_a_run(world: World, tab: Tab) -> None:

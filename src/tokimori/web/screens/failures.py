@@ -7,8 +7,7 @@ from markupsafe import Markup
 
 from tokimori.clock import DAY, HOUR, SECOND, Moment, format_moment, parse_moment
 from tokimori.errors import NotFound
-from tokimori.logs.controls import visible
-from tokimori.model.cause import ID, last_line
+from tokimori.model.cause import ID
 from tokimori.model.ids import JobId
 from tokimori.model.mute import Mute
 from tokimori.service.runs.failures import FailureCause
@@ -19,7 +18,7 @@ from tokimori.web.addresses import address, path
 from tokimori.web.doing import MOST_CHOSEN
 from tokimori.web.filters import chips, typed, words
 from tokimori.web.pictures import histogram
-from tokimori.web.run_rows import is_stock
+from tokimori.web.run_rows import is_stock, line_of
 from tokimori.web.screen import Act, Field, Given, Receipt, Screen, Shown
 from tokimori.web.screens import jobs, runs
 from tokimori.web.visit import Visit
@@ -48,10 +47,6 @@ SPANS: Final = {
 }
 
 
-LINE_LASTS: Final = 60.0
-"""Seconds for which the last line of an output is kept."""
-
-
 class CauseRow(NamedTuple):
     """A cause as the list shows it. `retry` and `pause` are the addresses that ask before they are done."""
 
@@ -66,7 +61,7 @@ class CauseRow(NamedTuple):
     retry: str
     pause: str
     line: str = ""
-    """The last line of the newest of these runs that says something."""
+    """The last line of the newest of these runs that says something; empty if the cause says the same."""
     muted: str = ""
     """Until when the cause is muted, by whom and why."""
 
@@ -102,15 +97,11 @@ async def show(visit: Visit) -> Shown:
 
 
 async def _line(visit: Visit, cause: FailureCause) -> str:
-    """Return what the newest of these runs said: its error, or the end of its output, for a while."""
-    if cause.line and not is_stock(cause.line):
-        return cause.line
-
-    async def found() -> str:
-        output = await visit.service.runs.output(cause.sample)
-        return visible(last_line(output.tail or output.head)) if output else cause.line
-
-    return await visit.lately(f"line of {cause.sample}", found, LINE_LASTS)
+    """Return what the newest of these runs said, its error or the end of its output; empty if the cause says it."""
+    line = cause.line
+    if not line or is_stock(line):
+        line = await line_of(visit, cause.sample) or line
+    return "" if cause.cause.endswith(line) else line
 
 
 def _span(visit: Visit) -> tuple[str, Span]:

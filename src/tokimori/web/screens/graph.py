@@ -16,7 +16,7 @@ from tokimori.model.transitions import ENDS, RunState
 from tokimori.service.jobs.graph import around, how
 from tokimori.service.runs.family_reading import MOST_RUNS, FamilyMember
 from tokimori.web.addresses import path
-from tokimori.web.families import Node, families, layers, picture
+from tokimori.web.families import ACROSS, DOWN, Node, families, is_slim, layers, picture
 from tokimori.web.filters import words
 from tokimori.web.job_rows import job_row
 from tokimori.web.pictures import BARS, took
@@ -46,13 +46,17 @@ SIGNS: Final = {
 
 
 class Family(NamedTuple):
-    """A family: its name, how it is drawn for a prefix of addresses, and the same as lines."""
+    """A family: its name, how it is drawn for a prefix of addresses, and the same as lines.
+
+    `is_slim`: its picture goes down, and has room at the side of a page.
+    """
 
     name: str
     jobs: int
     draw: Callable[[str], Markup]
     lines: Sequence[tuple[Node, str]]
     left_out: int
+    is_slim: bool = False
 
 
 async def show(visit: Visit) -> Shown:
@@ -135,7 +139,9 @@ async def family_of(visit: Visit, run: Run) -> tuple[Family | None, Sequence[str
     nodes = {JobId(each.name): _member(visit, each, alone=of_job[each.job_id] == 1) for each in members}
     nodes[JobId(run.id)] = nodes[JobId(run.id)]._replace(is_here=True)
     live = any(each.run is not None and each.state not in ENDS for each in found)
+    slim = is_slim(edges)
     family = _family(edges, len(every) - len(edges), nodes)
+    draw = partial(picture, edges, nodes.__getitem__, way=DOWN if slim else ACROSS)
     names = dict(family.lines)
     spawned = {
         child: f"spawned by {nodes[JobId(each.name)].id}"
@@ -144,7 +150,9 @@ async def family_of(visit: Visit, run: Run) -> tuple[Family | None, Sequence[str
         for child in each.run.details.spawned.ids(each.run.id, 0, MOST_RUNS)
     }
     lines = [(node, spawned.get(RunId(name), names[node] and f"after {names[node]}")) for name, node in nodes.items()]
-    return family._replace(lines=lines), ("runs.cancel_family" if live else "runs.retry_family",)
+    return family._replace(draw=draw, lines=lines, is_slim=slim), (
+        "runs.cancel_family" if live else "runs.retry_family",
+    )
 
 
 def _fanned(edges: Sequence[Edge], here: RunId, states: Mapping[str, RunState]) -> Sequence[Edge]:

@@ -12,7 +12,7 @@ from tokimori.model.transitions import RunState
 from tokimori.service.reasons import AT_REST, Reason
 from tokimori.web.job_rows import calendars, job_row
 from tokimori.web.pictures import BARS
-from tokimori.web.run_rows import LONGEST_SAID, cause, run_rows
+from tokimori.web.run_rows import LONGEST_SAID, cause, run_rows, whole_cause
 from tokimori.web.screen import Screen, Shown
 from tokimori.web.tabs import changes, definition, occurrences, runs, schedule, trends
 from tokimori.web.visit import Visit
@@ -45,7 +45,7 @@ async def show(visit: Visit) -> Shown:
         "tab": tab,
         "tabs": list(TABS),
         "why": await _why(visit, job),
-        "failing": _failing(visit, job, last),
+        "failing": await _failing(visit, job, last),
         "calendars": calendars(job.definition),
         "acts_here": _acts(job),
         "last": (await run_rows(visit, last[:1]))[0] if last else None,
@@ -66,27 +66,32 @@ def _acts(job: Job) -> Sequence[str]:
 
 
 class Failing(NamedTuple):
-    """Failures of a job in a row: their known number, their cause, and the newest of them."""
+    """Failures of a job in a row: their known number, their cause, the newest of them, and the last good end."""
 
     number: int
     cause: str
+    says: str
     is_more: bool
     run_id: str
     next: Time | None
+    good: Time | None
 
 
-def _failing(visit: Visit, job: Job, last: Sequence[Run]) -> Failing | None:
+async def _failing(visit: Visit, job: Job, last: Sequence[Run]) -> Failing | None:
     """Return the failures of a job since its last good end; None if its newest end is none."""
     ended = [run for run in last if run.state in (RunState.SUCCEEDED, RunState.FAILED)]
     failed = list(takewhile(lambda run: run.state is RunState.FAILED, ended))
     if not failed:
         return None
+    good = next((run for run in ended if run.state is RunState.SUCCEEDED), None)
     return Failing(
         number=len(failed),
         cause=cause(failed[0]),
+        says=await whole_cause(visit, failed[0]),
         is_more=len(failed) == BARS,
         run_id=failed[0].id,
         next=job_row(visit, job, (), is_overdue=False).next,
+        good=None if good is None else visit.time(good.ended or good.due, job.definition.time_zone),
     )
 
 

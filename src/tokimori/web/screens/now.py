@@ -21,10 +21,10 @@ from tokimori.service.validation import MOST_LISTED
 from tokimori.web.addresses import address, path
 from tokimori.web.job_rows import in_words
 from tokimori.web.pictures import Minute, progress, strip, usual_of
-from tokimori.web.run_rows import RunRow, cause, run_rows
+from tokimori.web.run_rows import RunRow, cause, run_rows, whole_cause
 from tokimori.web.screen import Moved, Screen, Shown
 from tokimori.web.screens.jobs import failing, runs_in
-from tokimori.web.screens.run import acts_of
+from tokimori.web.screens.run import acts_of, own_request
 from tokimori.web.visit import Visit
 from tokimori.web.words import clock_time, distance, duration
 
@@ -64,6 +64,9 @@ class Need(NamedTuple):
     links: Sequence[tuple[str, str | None]] = ()
     cause: str = ""
     """The same text for needs of the same cause."""
+    no: str = ""
+    """Something that the reader may not do, and why."""
+    failed: Run | None = None
 
 
 class Tally(NamedTuple):
@@ -203,7 +206,16 @@ async def _needs(visit: Visit, standing: Standing) -> Sequence[Need]:
         *(await _stuck(visit, standing.runs[RunState.READY]) if standing.has_nodes else []),
         *(await _paused(visit)),
     ]
-    return needs if len(needs) <= SHOWN else list(_grouped(visit, needs))
+    if len(needs) > SHOWN:
+        return list(_grouped(visit, needs))
+    return [await _as_written(visit, need) for need in needs]
+
+
+async def _as_written(visit: Visit, need: Need) -> Need:
+    """Return a need whose cause stands as it was written, with its numbers."""
+    if need.failed is None:
+        return need
+    return need._replace(why=need.why.replace(cause(need.failed), await whole_cause(visit, need.failed), 1))
 
 
 def _grouped(visit: Visit, needs: Sequence[Need]) -> Iterator[Need]:
@@ -233,7 +245,8 @@ def _parked(job: Job, run: Run | None) -> Need:
     reason = (run and cause(run)) or job.reason or "it failed too often"
     why = f"Stopped after a failure: {reason}. It starts again when it is resolved."
     log = [("Log", path("runs", run.id))] if run else []
-    return Need("parked", job.id, path("jobs", job.id), why, [("jobs.resolve", job.id)], log, f"Stopped after {reason}")
+    to, acts = path("jobs", job.id), [("jobs.resolve", job.id)]
+    return Need("parked", job.id, to, why, acts, log, f"Stopped after {reason}", failed=run)
 
 
 def _overdue(visit: Visit, alarm: Alarm) -> Need:
@@ -254,7 +267,7 @@ def _failing(visit: Visit, job_id: JobId, run: Run) -> Need:
     cause_text = cause(run) or "it says no more"
     why = f"Its last run failed {distance(run.ended or run.due, visit.now)}: {cause_text}."
     retry, log = [("runs.retry", str(run.id))], [("Log", path("runs", run.id))]
-    return Need("failing", job_id, path("jobs", job_id), why, retry, log, cause_text)
+    return Need("failing", job_id, path("jobs", job_id), why, retry, log, cause_text, failed=run)
 
 
 async def _held(visit: Visit) -> Sequence[Need]:
@@ -263,9 +276,10 @@ async def _held(visit: Visit) -> Sequence[Need]:
     for run in await visit.service.runs.list(state="held", limit=SHOWN):
         reasons = (await visit.service.runs.why(run.id)).reasons
         why = visit.reread(reasons[0].text) if reasons else "held by hand"
-        acts = [(name, str(run.id)) for name in acts_of(run, visit.reader.role)]
+        own = await own_request(visit, run)
+        acts = [(name, str(run.id)) for name in acts_of(run, visit.reader.role, is_own=own != "")]
         text, state = f"{why[0].upper()}{why[1:]}", "approval" if awaits_approval(run) else "held"
-        found.append(Need(state, run.job_id, path("runs", run.id), f"{text}.", acts, cause=text))
+        found.append(Need(state, run.job_id, path("runs", run.id), f"{text}.", acts, cause=text, no=own))
     return found
 
 

@@ -5,9 +5,10 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from tokimori.clock import Moment
-from tokimori.errors import NotFound
+from tokimori.errors import InvalidInput, NotFound
 from tokimori.model.access_token import Role
 from tokimori.model.approval import awaits_approval, told_of
+from tokimori.model.dependents import root_of
 from tokimori.model.ids import RunId
 from tokimori.model.parents import ParentRun
 from tokimori.model.run import Run, asked_by, parents_of, shown_due
@@ -16,8 +17,8 @@ from tokimori.model.transitions import BEFORE_START, ENDS, STANDING_STILL, RunSt
 from tokimori.service.runs.runs import AttemptDetails, RunDetails
 from tokimori.web.addresses import path
 from tokimori.web.log_view import log_view
-from tokimori.web.pictures import Lane, Span, waterfall
-from tokimori.web.run_rows import cause, is_stock, run_row
+from tokimori.web.pictures import BARS, Lane, Span, waterfall
+from tokimori.web.run_rows import cause, is_stock, run_row, whole_cause
 from tokimori.web.screen import Screen, Shown
 from tokimori.web.screens.graph import family_of
 from tokimori.web.visit import Visit
@@ -54,6 +55,7 @@ async def show(visit: Visit) -> Shown:
     output = await service.runs.output(run.id, number)
     zone = details.time_zone
     family, acts = await family_of(visit, run)
+    own, good = await own_request(visit, run), await _last_good(visit, run)
     why = (await service.runs.why(run.id)).reasons if run.state in STANDING_STILL else ()
     is_said = run.error is not None and (is_stock(run.error) or any(run.error in each.text for each in why))
     return {
@@ -62,6 +64,8 @@ async def show(visit: Visit) -> Shown:
         "why": why,
         "due": visit.time(first_due(run) if run.state in ENDS else shown_due(run), zone),
         "cause": cause(run) if run.state is RunState.FAILED else "",
+        "cause_says": await whole_cause(visit, run) if run.state is RunState.FAILED else "",
+        "good": good and (good.id, visit.time(good.started or good.due, zone)),
         "error": None if is_said or awaits_approval(run) else run.error,
         "started": None if run.started is None else visit.time(run.started, zone),
         "ended": None if run.ended is None else visit.time(run.ended, zone),
@@ -73,7 +77,8 @@ async def show(visit: Visit) -> Shown:
         "log": await log_view(visit, output, zone, running=run.state not in ENDS and number == run.attempt),
         "fall": _fall(details, visit.now),
         "family": family,
-        "acts_here": (*acts_of(run, visit.reader.role), *acts),
+        "acts_here": (*acts_of(run, visit.reader.role, is_own=own != ""), *acts),
+        "own": own,
         "approval": run.details.approval and visit.reread(told_of(run.details.approval, zone)),
         "again": path("jobs", run.job_id) is not None and not details.is_job_deleted and run.state in ENDS,
         "spawned": await _spawned(visit, run),
@@ -104,14 +109,40 @@ async def _parents(visit: Visit, run: Run) -> Sequence[ParentRun]:
     return seen
 
 
-def acts_of(run: Run, role: Role) -> Sequence[str]:
-    """Return the acts on a run in its state. Somebody who may not answer its question can only cancel it."""
+async def own_request(visit: Visit, run: Run) -> str:
+    """Return why the reader may not approve a run: he asked for it, or for its family; empty if he may."""
+    asked = run.details.approval
+    if not awaits_approval(run) or asked is None or not asked.four_eyes:
+        return ""
+    by, root, reader = run.details.requested_by, root_of(run), visit.reader.access.author
+    with suppress(NotFound):
+        if by is None and not root.startswith("s:"):
+            by = (await visit.service.runs.get(RunId(root))).run.details.requested_by
+    return "you asked for it, and its job wants the approval of another" if reader and by == reader else ""
+
+
+async def _last_good(visit: Visit, run: Run) -> Run | None:
+    """Return the newest of the last runs of the job that ended well, for a run that failed."""
+    if run.state is not RunState.FAILED:
+        return None
+    with suppress(InvalidInput):  # a run of no job, such as a message
+        last = (await visit.service.runs.last([run.job_id], BARS, longest=0))[run.job_id]
+        return next((each for each in last if each.state is RunState.SUCCEEDED), None)
+    return None
+
+
+def acts_of(run: Run, role: Role, *, is_own: bool = False) -> Sequence[str]:
+    """Return the acts on a run in its state. Somebody who may not answer its question can only cancel it.
+
+    `is_own`: the reader asked for it himself, and another one has to approve it.
+    """
     state, asked = run.state, run.details.approval
     if state in ENDS:
         return ("runs.retry",)
     if awaits_approval(run) and asked is not None:
         may = role.includes(Role(asked.approver))
-        return ("runs.approve", "runs.refuse", "runs.cancel") if may else ("runs.cancel",)
+        answers = ("runs.refuse",) if is_own else ("runs.approve", "runs.refuse")
+        return (*answers, "runs.cancel") if may else ("runs.cancel",)
     if state is RunState.HELD:
         return ("runs.resume", "runs.cancel")
     return ("runs.cancel", "runs.hold") if state in BEFORE_START else ("runs.cancel",)
