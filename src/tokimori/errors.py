@@ -63,7 +63,7 @@ class TokimoriError(Exception):
         self.field = field
         self.value = value
         self.allowed = allowed
-        if allowed is not None:
+        if allowed is not None and allowed not in message:
             self.add_note(f"allowed: {allowed}")  # a line of its own in tracebacks
 
 

@@ -119,7 +119,7 @@ def _print_text(error: TokimoriError) -> None:
     if error.allowed is not None and error.allowed not in error.message and not isinstance(error, Outdated):
         lines.append(error.allowed if error.allowed.startswith("See ") else f"allowed: {error.allowed}")
     if isinstance(error, NotFound) and (kind := _LISTED.match(error.message)) is not None:
-        step = f", or `tokimori run why {kind[2]}` if it is still to be made" if kind[1] == "run" else ""
+        step = ", or ask `tokimori run why` if it is still to be made" if kind[1] == "run" else ""
         lines.append(f"See `tokimori {kind[1]} list`{step}.")
     if error.exit_code == Bug.exit_code:
         lines.append(f"This is a bug in Tokimori. Please report it, with the output of `--debug` or {DEBUG}=1.")

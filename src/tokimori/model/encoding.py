@@ -109,6 +109,8 @@ def invalid_json(fault: msgspec.DecodeError, plain: object = None) -> InvalidInp
     value = plain
     for name in path.split("."):
         value = value.get(name) if isinstance(value, dict) else None
+    if "missing required" in why:
+        return InvalidInput(f"{path}: it is missing", field=path, allowed="a value")
     what = message if message == why else f"{'the value' if value is None else repr(value)} is not {message}"
     return InvalidInput(f"{path}: {what}" if path else what, field=path or None, value=value, allowed=message)
 

@@ -54,7 +54,7 @@ async def _check_there(store: Jobs, name: str, field: str) -> None:
         await store.get_job(notifier_id(name))
     except NotFound:
         raise InvalidInput(
-            f"{field}: there is no notifier {name!r}: `tokimori notifier add {name} …` makes it",
+            f"{field}: there is no notifier {name!r}: `tokimori notifier add` makes it",
             field=field,
             value=name,
             allowed="See `tokimori notifier list`.",

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -79,7 +80,6 @@ async def all_jobs(store: Jobs, *, idle: bool = False, like: Sequence[str] = ())
 async def known_job(store: Jobs, job_id: str) -> Job:
     """Return the job of that id. A deleted job is found until its last run ends or its id is reused."""
     checked_id = check_job_id(job_id)
-    try:
+    with suppress(NotFound):
         return await store.get_job(checked_id)
-    except NotFound:
-        return await store.deleted_job(checked_id)
+    return await store.deleted_job(checked_id)

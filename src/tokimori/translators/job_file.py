@@ -192,7 +192,7 @@ def _resource(part: Part, name: str, fields: object, file: str) -> DeclaredResou
     try:
         return DeclaredResource(part=part, name=name, fields=shown_state(state_of(part, name, fields)), file=file)
     except InvalidInput as fault:
-        raise _fault(file, f"{part}.{name}", fault) from None
+        raise _fault(file, part if fault.value == name else f"{part}.{name}", fault) from None
 
 
 # The formats

@@ -20,7 +20,7 @@ async def test_a_job_names_notifiers_that_are_there(world: World) -> None:
     with pytest.raises(InvalidInput) as refused:
         await world.service.jobs.add("bad", noop=True, notify={"failure": ["ops"]})
     assert (refused.value.field, refused.value.value) == ("notify.failure", "ops")
-    assert "tokimori notifier add ops" in refused.value.message
+    assert "`tokimori notifier add` makes it" in refused.value.message
     await world.service.jobs.add(id_of("ops"), **notifier_fields(HOOK))
     await world.service.jobs.add("bad", noop=True, notify={"failure": ["ops"]})
     with pytest.raises(InvalidInput):

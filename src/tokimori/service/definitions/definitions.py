@@ -15,7 +15,7 @@ from tokimori.model.email import Email, Tls
 from tokimori.model.encoding import allowed_in
 from tokimori.model.job import Definition, Job, Terms
 from tokimori.model.job_fields import FIELDS, LONGEST, OF_RETRY
-from tokimori.model.target import Build, Command, Function, Http, Noop, Target, Unreadable
+from tokimori.model.target import METHODS, Build, Command, Function, Http, Noop, Target, Unreadable
 from tokimori.model.words import check_text, texts_in
 from tokimori.schedules.stamp import iso_text, seconds_in
 from tokimori.service.definitions.arguments import ELSEWHERE, JobArguments, RequestArguments
@@ -263,13 +263,18 @@ def _target(fields: JobFields) -> Target:
     if fields.function is not None:
         return Function(name=fields.function)
     if fields.url is not None:
-        method = None if fields.method is None else fields.method.upper()
+        method = fields.method
+        if method is not None and method.upper() in METHODS:
+            method = method.upper()
         others = {name: getattr(fields, name) for name in _OF_KIND["url"] if name != "method"}
         return Http(url=fields.url, method=method, **others)
     if fields.email is not None:
         return _email(fields)
     if fields.build is not None:
-        task, _, digest = fields.build.rpartition("@")
+        task, at, digest = fields.build.rpartition("@")
+        if not at:
+            what = f"build: {fields.build!r} has no digest"
+            raise InvalidInput(what, field="build", value=fields.build, allowed="TASK@DIGEST")
         return Build(task=task, digest=digest)
     if kinds == ["noop"]:
         return Noop()

@@ -286,9 +286,10 @@ class Runs(RunFailures[M], RunFamilies[M], RunApprovals[M]):
 
         Of a step that is still to be made they name the runs for which it waits.
         """
-        try:
+        run: Run | None = None
+        with suppress(NotFound):
             run = await self._store.get_run(_run_id(run_id))
-        except NotFound:
+        if run is None:
             return await why_to_come(self._store, run_id)
         job = (await self._jobs_of([run])).get(run.job_id)
         return why_run(await reader_on(self._shared).of_run(run, job), run)

@@ -81,7 +81,7 @@ def _read_part(part: Part, given: object) -> dict[str, dict[str, Any]]:
         try:
             found[name] = dict(state_of(part, name, fields))
         except InvalidInput as fault:
-            raise fault.below(f"{part}.{name}") from None
+            raise fault.below(part if fault.value == name else f"{part}.{name}") from None
     return found
 
 
@@ -96,7 +96,9 @@ def state_of(part: Part, name: str, fields: object) -> State:
         case "semaphores":
             check_word("semaphore", name)
             _check_fields("semaphore", given, ("limit", "rate"))
-            limit, rate = checked("limit", given.get("limit"), MOST_UNITS), given.get("rate")
+            if "limit" not in given:
+                raise InvalidInput("limit: a semaphore needs it", field="limit", allowed=f"1..{MOST_UNITS}")
+            limit, rate = checked("limit", given["limit"], MOST_UNITS), given.get("rate")
             return {"limit": limit} | ({} if rate is None else {"rate": str(parse_claim_rate(rate, field="rate"))})
         case _:
             assert_never(part)
