@@ -2,18 +2,22 @@
 
 A document stands for each run with `expires`, under that moment, and for each question if a run may begin that has to
 be answered in time: so the first ones are found without a walk over runs. It is written with the run, or before the run
-is held; one without a run is deleted when its moment has come.
+is held; one without a run is deleted when its moment has come. If a clock ahead has made it, another one stands under
+the right moment; its text is the moment of the first one.
 """
 
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from tokimori.clock import SECOND, Moment
-from tokimori.errors import NotFound
+from tokimori.errors import Conflict, NotFound
 from tokimori.model.approval import unanswered
 from tokimori.model.ids import NodeId, RunId
-from tokimori.model.request import EXPIRY, EXPIRY_VERSION
+from tokimori.model.request import EXPIRY, EXPIRY_VERSION, expiry_at
+from tokimori.model.rewind import MARGIN, by_the_right_time, lasting_from
 from tokimori.model.run import expired
 from tokimori.ports.documents import Documents
 from tokimori.ports.nodes import Pulse
@@ -23,6 +27,8 @@ EVERY, SOONEST = 10.0, 0.2
 """Seconds from one look to the next, at most and at least. Which claimed run has expired its node sees by itself."""
 BATCH = 50
 """Runs that one step ends at most, each in a transaction of its own."""
+PAGE, MOST = 200, 10_000
+"""Documents of moments to come that are looked at together, and at most."""
 
 
 class ExpiringStore(Documents, Runs, Protocol):
@@ -54,14 +60,31 @@ class Expirer:
                 self.next_at = at + min(EVERY, max(SOONEST, left / SECOND))
                 return False
             self.next_at = at + SOONEST
-            await self._expire(RunId(run_id), sure, now)
+            await self._expire(RunId(run_id), (int(each.text or 0), int(moment)), sure, now)
             await self._store.delete_document(EXPIRY, each.name, EXPIRY_VERSION)
         return False
 
-    async def _expire(self, run_id: RunId, sure: Moment, now: Moment) -> None:
+    async def _expire(self, run_id: RunId, mended: tuple[int, int], sure: Moment, now: Moment) -> None:
         with suppress(NotFound):
-            run = await self._store.get_run(run_id)
+            known = await self._store.get_run(run_id)
+            run = by_the_right_time(known, *mended)
             if (why := expired(run, sure)) is not None:
                 await self._store.cancel_run(run_id, why, now, run.attempt)
             elif (refused := unanswered(run, sure)) is not None:
-                await self._store.resume_run(run_id, (run.details, refused))
+                await self._store.resume_run(run_id, (known.details, refused))
+
+
+async def put_expiries_right(store: ExpiringStore, now: Moment) -> None:
+    """Have runs that a clock ahead has given a time to begin, or to be approved, end after that time from now on."""
+    after = f"{now + MARGIN:020d}"
+    for _ in range(MOST // PAGE):
+        page = await store.list_documents(EXPIRY, after=after, limit=PAGE)
+        for each in page:
+            moment, _, run_id = each.name.partition(" ")
+            with suppress(NotFound, Conflict):
+                right = lasting_from(await store.get_run(RunId(run_id)), int(moment), now)
+                if right is not None:
+                    await store.put_document(replace(expiry_at(right, RunId(run_id)), text=moment), None)
+        if len(page) < PAGE:
+            break
+        after = page[-1].name

@@ -10,6 +10,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from tokimori.clock import SECOND, Moment, format_moment
+from tokimori.engine.expire import put_expiries_right
 from tokimori.engine.fire import Schedules
 from tokimori.engine.pace import Appetite
 from tokimori.engine.refusals import blames_the_asked, tell_refused
@@ -22,8 +23,11 @@ from tokimori.model.decide import decidable
 from tokimori.model.document import Document, new_version
 from tokimori.model.ids import JobId, NodeId, RandomBytes
 from tokimori.model.job import Job
+from tokimori.model.mute import KIND as MUTE
+from tokimori.model.mute import decode_mute, encode_mute
 from tokimori.model.retention import day_of, first_id_at
 from tokimori.model.rewind import MARGIN, MOST_FIRED, Ahead, hastened, is_ahead, rewound
+from tokimori.model.run import Run
 from tokimori.model.target import Unreadable
 from tokimori.model.transitions import RunState
 from tokimori.ports.documents import Documents
@@ -168,7 +172,8 @@ async def hasten(store: HasteningStore, now: Moment, job_id: JobId | None = None
         asked = RunFilter(job_id=job_id, states=states, before=before, limit=PAGE_OF_RUNS, longest=LONGEST_FACTS)
         page = await store.list_runs(asked)
         for run in page:
-            if (requests or run.started is not None) and (moments := hastened(run, now)) is not None:
+            ended = await _last_end(store, run) if run.started is not None and run.due > now + MARGIN else None
+            if (requests or run.started is not None) and (moments := hastened(run, now, ended)) is not None:
                 await store.hasten_run(run, *moments)
                 found += 1
         if len(page) < asked.limit:
@@ -178,19 +183,39 @@ async def hasten(store: HasteningStore, now: Moment, job_id: JobId | None = None
         log.warning("a clock ahead had put off %d runs: they are due by the correct time again", found)
 
 
+async def _last_end(store: HasteningStore, run: Run) -> Moment | None:
+    """Return when the newest attempt of a run that is tried again ended."""
+    return max((each.ended for each in await store.attempts(run.id) if each.ended is not None), default=None)
+
+
+def _token_right(text: str, now: Moment) -> str | None:
+    token = decode_token(text)
+    return encode_token(token.since(now)) if token.created > now + MARGIN else None
+
+
+def _mute_right(text: str, now: Moment) -> str | None:
+    mute = decode_mute(text)
+    return encode_mute(mute.anew(now)) if mute.since > now + MARGIN else None
+
+
+_DATED = ((TOKEN, _token_right), (MUTE, _mute_right))
+"""Kinds of documents that last for a time, and how each gets it from now; None: it was made by the right time."""
+
+
 async def put_documents_right(store: Documents, now: Moment, random: RandomBytes) -> None:
-    """Correct documents that a clock which was ahead has made: tokens get their lifetime from now, and entries of the
-    audit log are listed behind those written from now on.
+    """Correct documents that a clock which was ahead has made: tokens and mutes last as long as was said from now, and
+    entries of the audit log are listed behind those written from now on.
     """
-    after, changed = "", 0
-    while page := await store.list_documents(TOKEN, after=after, limit=PAGE):
-        after = page[-1].name
-        for each in page:
-            with suppress(Conflict, ValueError):  # somebody was faster, or a later version wrote it
-                if (token := decode_token(each.text)).created > now + MARGIN:
-                    made = replace(each, text=encode_token(token.since(now)), version=each.version + 1)
-                    await store.put_document(made, each.version)
-                    changed += 1
+    changed = 0
+    for kind, right in _DATED:
+        after = ""
+        while page := await store.list_documents(kind, after=after, limit=PAGE):
+            after = page[-1].name
+            for each in page:
+                with suppress(Conflict, ValueError):  # somebody was faster, or a later version wrote it
+                    if (text := right(each.text, now)) is not None:
+                        await store.put_document(replace(each, text=text, version=each.version + 1), each.version)
+                        changed += 1
     for _ in range(MOST_ENTRIES // PAGE_OF_ENTRIES):
         entries = await store.list_documents(AUDIT, limit=PAGE_OF_ENTRIES)
         ahead = [each for each in entries if each.name < older_than(Moment(now + MARGIN))]
@@ -205,7 +230,8 @@ async def put_documents_right(store: Documents, now: Moment, random: RandomBytes
         now = Moment(now - PAGE_OF_ENTRIES)
     if changed:
         log.warning(
-            "a clock ahead had dated %d tokens and entries of the audit log: they have the current time now", changed
+            "a clock ahead had dated %d tokens, mutes and entries of the audit log: they have the current time now",
+            changed,
         )
 
 
@@ -313,6 +339,7 @@ class Rewinder:
         await hasten(self._store, now)
         yield
         await put_documents_right(self._store, now, self._random)
+        await put_expiries_right(self._store, now)
 
     async def _put_back(self, job: Job, now: Moment) -> None:
         try:

@@ -3,6 +3,7 @@
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.model.document import texts_of
@@ -21,6 +22,10 @@ class Mute(Struct, frozen=True, kw_only=True, omit_defaults=True):
     until: Moment
     by: str | None = None
     reason: str | None = None
+
+    def anew(self, now: Moment) -> "Mute":
+        """Return the mute as if it began then, for as long."""
+        return replace(self, since=now, until=Moment(self.until - self.since + now))
 
 
 encode_mute, decode_mute = texts_of(Mute)

@@ -77,19 +77,43 @@ def rewound(job: Job, schedule: Schedule, ahead: Ahead, now: Moment) -> tuple[Jo
     return new, [_cut(skip, schedule, through) for skip in ahead.skips if skip.first <= through < skip.last]
 
 
-def hastened(run: Run, now: Moment) -> tuple[Moment, Moment] | None:
+def hastened(run: Run, now: Moment, ended: Moment | None = None) -> tuple[Moment, Moment] | None:
     """Return the due and the nominal time of a waiting run that a clock ahead has put off.
 
-    A retry is due now. A request with a delay waits so long from now; one for a moment keeps it.
+    A retry is due now; its attempt may have begun before the clock was ahead: `ended` is when it ended. A request with
+    a delay waits so long from now; one for a moment keeps it.
     """
     if run.due == NEVER:
         return None
     if run.started is not None:
-        return (now, run.nominal) if run.started > now + MARGIN and run.due > now else None
+        was_ahead = max(run.started, ended or run.started) > now + MARGIN
+        return (now, run.nominal) if was_ahead and run.due > now else None
     delay = run.details.delay
     if delay is None or run.due - delay <= now + MARGIN:
         return None
     return Moment(now + delay), Moment(now + delay)
+
+
+def lasting_from(run: Run, until: int, now: Moment) -> Moment | None:
+    """Return when a run has to have begun, or to be approved, that may take so long: from now on instead of from a
+    moment to come. None: it was given its time by the right clock, or the time is not `until`.
+    """
+    asked, since = run.details.approval, None
+    if run.details.expires == until:
+        since = run.created
+    elif asked is not None and asked.until == until:
+        since = asked.asked
+    return None if since is None or since <= now + MARGIN else Moment(now + until - since)
+
+
+def by_the_right_time(run: Run, wrong: int, right: int) -> Run:
+    """Return the run with the `right` moment for the `wrong` one, by which it has to have begun or be approved."""
+    details, asked = run.details, run.details.approval
+    if details.expires == wrong:
+        details = replace(details, expires=Moment(right))
+    if asked is not None and asked.until == wrong:
+        details = replace(details, approval=replace(asked, until=Moment(right)))
+    return replace(run, details=details)
 
 
 def without_passed(job: Job) -> Job | None:

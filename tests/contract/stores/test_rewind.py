@@ -8,8 +8,10 @@ from msgspec.structs import replace
 from tests.contract.stores.actors import NOW, Worker, a_job, a_request, fire, later, random_bytes, state_of
 from tests.contract.stores.ledger import occurrences
 from tokimori.clock import DAY, HOUR, MINUTE, SECOND, Moment
+from tokimori.engine.expire import Expirer, put_expiries_right
 from tokimori.engine.fire import Schedules
 from tokimori.engine.rewind import SOON, STEADY, Rewinder, hasten, jobs_ahead, put_documents_right, rewind
+from tokimori.engine.settle import change_of
 from tokimori.errors import Conflict
 from tokimori.model.access_token import AccessToken, Role, decode_token, encode_token
 from tokimori.model.audit import Entry, changed_in, encode_entry, name_of
@@ -17,9 +19,10 @@ from tokimori.model.document import Document
 from tokimori.model.ids import NodeId, RunId, uuid7
 from tokimori.model.job import Job, JobState
 from tokimori.model.lanes import rank_of
-from tokimori.model.outcome import Failed, RetryAt
-from tokimori.model.policies import AnchoredOn, Misfire
-from tokimori.model.request import Manner, shared_origin
+from tokimori.model.mute import Mute, decode_mute, encode_mute
+from tokimori.model.outcome import Failed, Hold, RetryAt
+from tokimori.model.policies import AnchoredOn, Approval, Misfire
+from tokimori.model.request import Manner, expiries_of, expiry_at, shared_origin
 from tokimori.model.retention import expiry_of
 from tokimori.model.run import Details, Run, child_origin
 from tokimori.model.transitions import RunState
@@ -376,6 +379,20 @@ async def test_a_retry_that_was_put_off_by_a_clock_ahead_is_due(store: Store, wo
     await check_balance(store, job, Moment(NOW + 3 * HOUR))
 
 
+async def test_a_retry_of_an_attempt_that_had_begun_before_is_due(store: Store, worker: Worker) -> None:
+    """When it ended counts, as the clock was ahead only then; not of one that ended by the right time."""
+    job = await add(store)
+    now = Moment(NOW + MINUTE)
+    for due, ended in ((NOW - 1, NOW), (NOW, Moment(NOW + TWO_DAYS))):
+        await store.add_run(a_request(job, due=Moment(due)), NOW)
+        (claimed,) = await worker.claim(1, NOW)
+        change = worker.change(claimed, RetryAt(Moment(ended + HOUR)), ended)
+        await store.settle([replace(change, started=NOW)], worker.id, ended)
+    await hasten(store, now)
+    waiting = await store.list_runs(RunFilter(states=frozenset({RunState.WAITING})))
+    assert sorted({run.due for run in waiting}) == [now, NOW + HOUR]
+
+
 async def test_a_request_that_said_how_long_to_wait_waits_so_long(store: Store, worker: Worker) -> None:
     """From now, though a clock that was ahead has put it off; one for a moment keeps that, and so does one of now."""
     job = a_job(max_running=0)
@@ -447,6 +464,55 @@ async def test_tokens_of_a_clock_ahead_live_as_long_as_was_said(store: Store) ->
         assert [await store.get_document("token", each.name) for each in stays] == stays
         told = [decode_token((await store.get_document("token", name)).text) for name in "bc"]
         assert [(token.created, token.expires) for token in told] == [(now, now + DAY), (now, None)]
+
+
+async def test_a_mute_of_a_clock_ahead_lasts_as_long_as_was_said(store: Store) -> None:
+    """From now: nobody would be told of that failure for days. One of the right time stays."""
+    ahead, now = Moment(NOW + TWO_DAYS), Moment(NOW + MINUTE)
+    for name, since in (("a", NOW), ("b", ahead)):
+        mute = Mute(id=name, cause=name, since=since, until=Moment(since + HOUR))
+        await store.put_document(Document(kind="mute", name=name, text=encode_mute(mute), version=1), None)
+    for _ in range(2):
+        await put_documents_right(store, now, random_bytes)
+        found = [decode_mute((await store.get_document("mute", name)).text) for name in "ab"]
+        assert [(mute.since, mute.until) for mute in found] == [(NOW, NOW + HOUR), (now, now + HOUR)]
+
+
+async def test_what_a_clock_ahead_gave_a_time_to_begin_has_it_from_now(store: Store, worker: Worker) -> None:
+    """A request that expires, and a question for an approval; what was asked by the right time stays."""
+    job, asks = a_job(max_running=0), a_job("asks", max_running=0)
+    await store.add_jobs([job, asks])
+    ahead, now = Moment(NOW + TWO_DAYS), Moment(NOW + 2 * MINUTE)
+    expiring, held = list[Run](), list[Run]()
+    for at in (NOW, ahead):
+        facts = Details(expires=Moment(at + HOUR))
+        run = a_request(job, id=RunId(uuid7(at, random_bytes)), created=at, due=Moment(at + 1), details=facts)
+        expiring.append(await store.add_run(run, at))
+        await store.put_document(expiries_of(run)[0], None)
+        held.append(await store.add_run(a_request(asks, due=NOW), NOW))
+        claimed = next(each for each in await worker.claim(9, at) if each.run.job_id == asks.id)
+        question = Approval(asked=at, until=Moment(at + 3 * HOUR))
+        await store.put_document(expiry_at(Moment(at + 3 * HOUR), held[-1].id), None)
+        change = change_of(claimed, Hold("asks", question), owner=worker.id, now=at, chance=0.0)
+        await store.settle([change], worker.id, at)
+    for _ in range(2):
+        await put_expiries_right(store, now)
+    expirer = Expirer(store, 0)
+
+    async def states(moment: int) -> list[RunState]:
+        for _ in range(3):
+            await expirer.step(NodeId("n"), Moment(moment), expirer.next_at)
+        return [(await store.get_run(run.id)).state for run in (*expiring, *held)]
+
+    waits, skipped, asked = RunState.WAITING, RunState.SKIPPED, RunState.HELD
+    assert await states(now + HOUR - 1) == [skipped, waits, asked, asked]
+    assert await states(now + HOUR) == [skipped, skipped, asked, asked]
+    assert await states(now + 3 * HOUR - 1) == [skipped, skipped, waits, asked]
+    assert await states(now + 3 * HOUR) == [skipped, skipped, waits, waits]
+    assert "2030-01-01T01:02:00Z" in ((await store.get_run(expiring[1].id)).error or "")
+    answers = [(await store.get_run(run.id)).details.approval for run in held]
+    until = [each.until for each in answers if each is not None and each.approved is False]
+    assert until == [NOW + 3 * HOUR, now + 3 * HOUR]
 
 
 async def test_the_audit_log_has_the_newest_first_again(store: Store) -> None:

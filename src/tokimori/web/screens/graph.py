@@ -131,7 +131,7 @@ async def family_of(visit: Visit, run: Run) -> tuple[Family | None, Sequence[str
     ]
     few = _fanned(every, run.id, {each.name: each.state for each in found})
     edges = every if len(every) == len(few) <= MOST_RELATED else around(few, JobId(run.id), MOST_RELATED)
-    if not any(run.id in edge[:2] for edge in edges):  # a reader may see others of it, and not what leads to them
+    if not any(JobId(run.id) in edge[:2] for edge in edges):  # a reader may see others of it alone
         return None, ()
     of_job = Counter(each.job_id for each in found)
     ends = {end for edge in edges for end in edge[:2]}
