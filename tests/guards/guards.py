@@ -218,7 +218,7 @@ GUARDS: tuple[Guard, ...] = (
         PROCESSES,
         "a keeper that stands still, which no end and no order passes, is killed in the end",
         "executors/keeper_post.py",
-        "elif silence >= ENDED_AFTER:",
+        "elif silence >= (DISK_AFTER if waits else ENDED_AFTER):",
         "elif False:",
         "tests/integration/executors/test_deaths.py::test_a_keeper_that_stands_still_is_killed_in_the_end",
     ),
