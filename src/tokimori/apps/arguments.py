@@ -78,7 +78,7 @@ class Arguments:
     """The arguments of one function. A first parameter annotated `tokimori.Task` gets the task in hand.
 
     A payload is a JSON object with a member for each other parameter. Any other JSON is the value of the only one, or
-    of the only one without a default.
+    of the only one without a default. A method without parameters takes any payload: its object has `self.task.data`.
     Raises `InvalidInput` for a function that can't be called so.
     """
 
@@ -90,6 +90,7 @@ class Arguments:
         hints = _hints(called, self.name)
         self.wants_task = bool(parameters) and hints.get(parameters[0].name) is Task
         self._parameters = parameters[1:] if self.wants_task else parameters
+        self._reads_task = bound and not parameters
         self._others = next((each.name for each in self._parameters if each.kind is _KINDS.VAR_KEYWORD), None)
         named = [each for each in self._parameters if each.kind is not _KINDS.VAR_KEYWORD]
         for each in named:
@@ -165,7 +166,7 @@ class Arguments:
 
     def decode(self, payload: str | None, *, inherited: bool = False) -> dict[str, Any]:
         """Return the arguments that a payload says, by name. Raises `InvalidInput`."""
-        if payload is None and not self._names:
+        if (payload is None and not self._names) or self._reads_task:
             return {}
         given = self._decoded(payload, inherited)
         try:

@@ -91,6 +91,9 @@ class Task(OfParents):
         self._end: End | None = None
         self._ends_because: str | None = None
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.job_id}, run {self.run_id}, attempt {self.attempt}>"
+
     @property
     def job_id(self) -> str:
         """Return the job."""

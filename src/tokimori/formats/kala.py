@@ -14,7 +14,7 @@ from tokimori.formats.importing import name_of, text_of
 from tokimori.model.words import json_fault
 from tokimori.service.definitions.imports import Start
 from tokimori.service.validation import MOST_LISTED
-from tokimori.translators.entries import AT_ONCE, Entry, Moved, Refused, checked, entries, shown, told
+from tokimori.translators.entries import Entry, Moved, Refused, checked, entries, shown, told
 from tokimori.translators.gob import read_gob
 
 MOST_JOBS = 100_000
@@ -80,7 +80,7 @@ def entries_of(jobs: Jobs, now: Moment) -> Iterator[Entry]:
                     place=place,
                     job_id=job_id,
                     definition=kept.definition,
-                    start=Start(paused_because="disabled in Kala") if kept.disabled else AT_ONCE,
+                    start=Start(paused_because="disabled in Kala" if kept.disabled else None, since=kept.last_run),
                     runs_remaining=kept.runs_remaining,
                     warnings=tuple(f"{member}: {shown(value)}: {what}" for member, value, what in kept.warnings),
                 )

@@ -39,6 +39,11 @@ class Schedule:
         self._collection = collection
         self.key = key
 
+    def __repr__(self) -> str:
+        """Return the fields, as Ruby's `inspect` does."""
+        told = ", ".join(f"{name}={value!r}" for name, value in vars(self).items() if not name.startswith("_"))
+        return f"<{type(self).__name__} {told}>"
+
     def exists(self) -> bool:
         """Return whether the collection has this schedule."""
         try:

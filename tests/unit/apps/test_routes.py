@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.unit.apps.tasks import a_task
-from tokimori.apps.routes import Routes, act_of
+from tokimori.apps.arguments import UnfitPayload
+from tokimori.apps.routes import Routes, act_of, act_of_method
 from tokimori.apps.task import Task
 from tokimori.errors import InvalidInput
 
@@ -89,6 +90,14 @@ def test_classes_get_their_task() -> None:
     assert routes.find("performs")(a_task('{"go": true}')) == "True"
     assert routes.find("performs")(a_task('{"go": false}')) is None
     assert Performs.said == ["before", "perform", "after", "before", "after"]
+
+
+def test_a_method_without_parameters_takes_any_payload() -> None:
+    """PerfectSched's `run` and Kōjō's methods have none, whatever the data: they read them from the task."""
+    assert act_of(Runs)(a_task('{"key": "value"}')) == {"key": "value"}
+    assert act_of_method(Runs, "run")(a_task("[1, 2]")) == [1, 2]
+    with pytest.raises(UnfitPayload):
+        act_of(Runs().run)(a_task('{"key": "value"}'))
 
 
 def test_what_comes_after_comes_after_a_fall_too() -> None:

@@ -91,6 +91,20 @@ def test_what_is_over_runs_on_demand(changes: dict[str, object]) -> None:
     assert [member for member, _, _ in job.warnings] == ["schedule"]
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"metadata": {"last_attempted_run": "2026-05-31T09:00:00.123456789+02:00"}},
+        {"last_attempted_run": "2026-05-31T07:00:00.123456Z"},
+    ],
+)
+def test_the_next_run_is_counted_from_the_last_one(changes: dict[str, object]) -> None:
+    """The next run comes an interval after the last one in Kala, and not an interval after the move."""
+    assert kept(**changes).last_run == parse_moment("2026-05-31T07:00:00.123456Z")
+    assert kept(**changes, resume_at_next_scheduled_time=True).last_run is None
+    assert kept(last_attempted_run="0001-01-01T00:00:00Z").last_run is None
+
+
 def test_a_child_follows_its_parents() -> None:
     """Both sides may say so; its own schedule counts for nothing, as there."""
     jobs: list[dict[str, object]] = [

@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 
-from tokimori.clock import Moment
+from tokimori.clock import Moment, parse_moment
 from tokimori.errors import InvalidInput
 from tokimori.foreign.kala.shapes import KalaJob, Remote, Repeats, read_schedule
 from tokimori.foreign.kala.translator import definition_of, told_in
 from tokimori.model.job import Definition
+from tokimori.model.policies import AnchoredOn
 
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _AS_IN_JSON = {
@@ -26,11 +27,15 @@ _OF_REMOTE = frozenset(Remote.__struct_encode_fields__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptJob:
-    """Job that Kala stored. `warnings` are the differences, as (member, value, reason)."""
+    """Job that Kala stored. `warnings` are the differences, as (member, value, reason).
+
+    `last_run` is the moment from which its next run is counted, if it is.
+    """
 
     definition: Definition
     runs_remaining: int | None
     disabled: bool
+    last_run: Moment | None
     warnings: Sequence[tuple[str, object, str]]
 
 
@@ -77,10 +82,12 @@ def kept_job(job: Mapping[str, Any], parents: Sequence[str], now: Moment) -> Kep
     elif not given.schedule and not given.parent_jobs:
         warnings.append(("schedule", given.schedule, "it ran once, when it was made: here it runs when it is asked to"))
     is_counted = repeats is not None and repeats.runs not in (None, 1)
+    definition = definition_of(given, str(job.get("id")), repeats)
     return KeptJob(
-        definition=definition_of(given, str(job.get("id")), repeats),
+        definition=definition,
         runs_remaining=repeats.runs - finished if is_counted and repeats and repeats.runs else None,
         disabled=given.disabled,
+        last_run=_last_run(job, now) if definition.anchored_on is AnchoredOn.LAST_RUN else None,
         warnings=warnings,
     )
 
@@ -125,6 +132,15 @@ def _finished(job: Mapping[str, Any]) -> int:
         return counted
     stats = job.get("stats")
     return len(stats) if isinstance(stats, list) else 0
+
+
+def _last_run(job: Mapping[str, Any], now: Moment) -> Moment | None:
+    """Return when Kala last tried to run the job: its next run is an interval later. Raises `InvalidInput`."""
+    metadata = job.get("metadata")
+    found = metadata.get("last_attempted_run") if isinstance(metadata, Mapping) else None
+    text = found or job.get("last_attempted_run")  # in 2015 it stood beside the job
+    moment = parse_moment(text, field="last_attempted_run") if isinstance(text, str) and text else Moment(0)
+    return moment if 0 < moment <= now else None
 
 
 def _is_over(job: Mapping[str, Any], repeats: Repeats, finished: int, now: Moment) -> bool:

@@ -10,6 +10,7 @@ from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 from tokimori.model.ids import JobId, check_new_job_id
 from tokimori.model.job import Definition, Job
+from tokimori.model.policies import AnchoredOn
 from tokimori.model.settle import parked
 from tokimori.model.sizes import check_reason
 from tokimori.service.definitions.definitions import runs_remaining_in
@@ -30,7 +31,8 @@ class Start(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     """State in which a job from elsewhere continues.
 
     `paused_because` and `parked_because` are reasons for which it is added paused, or parked as by a failure. All that
-    it names from `since` on is decided here, the past too, but nothing before `not_before`: see `add_since`.
+    it names from `since` on is decided here, the past too, but nothing before `not_before`: see `add_since`. Where the
+    schedule counts from the last run, `since` was that one.
     """
 
     paused_because: str | None = None
@@ -44,6 +46,8 @@ def started(job: Job, start: Start | None, now: Moment, by: str | None) -> Job:
     if start is None:
         return job
     if start.since is not None:
+        from_last_run = job.definition.anchored_on is AnchoredOn.LAST_RUN
+        job = replace(job, anchor=start.since) if from_last_run else job
         job = kept_since(job, start.since, start.not_before)
     if start.paused_because is not None:
         return paused(job, now, start.paused_because, by)

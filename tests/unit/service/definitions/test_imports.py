@@ -39,6 +39,15 @@ async def test_what_was_missed_elsewhere_is_decided_here(world: World) -> None:
     assert job.next_due == now + MINUTE
 
 
+@pytest.mark.parametrize("hours", [1, 25])
+async def test_an_interval_goes_on_from_its_last_run_elsewhere(world: World, hours: int) -> None:
+    """The next run is an interval after it, and due at once where that has passed."""
+    now = await world.service.db.now()
+    ran = Moment(now - hours * 60 * MINUTE)
+    job = await imported(world, Start(since=ran), schedule="R/2020-01-01T00:00:00Z/P1D", anchored_on="last run")
+    assert job.next_due == ran + 24 * 60 * MINUTE
+
+
 async def test_what_is_past_comes_in_where_it_is_to_be_decided(world: World) -> None:
     """A job for one moment that has passed is refused, unless it goes on since then: it is due at once."""
     passed = Moment(await world.service.db.now() - MINUTE)
