@@ -60,7 +60,7 @@ def import_settings(*, file: str, system: str | None, place: Path | None) -> Non
     from tokimori.config.value import this_machine
     from tokimori.translators.foreign_settings import recognised, translated, write_settings
 
-    text, base = _text_of(file)
+    text = _text_of(file)
     old = None if place is None else _text_at(place)
     table = {setting.name: setting for setting in settings_table()}
     try:
@@ -68,7 +68,7 @@ def import_settings(*, file: str, system: str | None, place: Path | None) -> Non
         found = translated(
             text,
             system,
-            base=base,
+            base=Path.cwd(),  # as `job import`: their programs too begin where they are called
             table=table,
             home=this_machine(os.environ).home,
             zone=partial(machine_zone, os.environ),
@@ -89,15 +89,15 @@ def import_settings(*, file: str, system: str | None, place: Path | None) -> Non
         _print_import(found, place, old)
 
 
-def _text_of(file: str) -> tuple[str, Path]:
-    """Return the text, and the folder in which its relative paths begin. Raises `InvalidFile`."""
+def _text_of(file: str) -> str:
+    """Return the text. Raises `InvalidFile`."""
     from tokimori.translators.foreign_settings import LARGEST
 
     try:
         with sys.stdin.buffer if file == _STDIN else Path(file).open("rb") as opened:
             data = opened.read(LARGEST + 1)
         if len(data) <= LARGEST:
-            return data.decode("utf-8-sig"), Path.cwd() if file == _STDIN else Path(file).absolute().parent
+            return data.decode("utf-8-sig")
         why = f"it is too large; at most {LARGEST} bytes"
     except (OSError, ValueError) as fault:
         why = "is not UTF-8 text" if isinstance(fault, UnicodeDecodeError) else f"can't be read: {_cause(fault)}"

@@ -13,8 +13,8 @@ from tokimori.formats.importing import at_once, name_of, text_of
 if TYPE_CHECKING:
     from tokimori.translators.entries import Entry
 
-_NOTES = (
-    "Kōjō still runs these jobs: stop it, or they run twice; those that have ended stay there",
+_NOTES = ("Kōjō still runs these jobs: stop it, or they run twice; those that have ended stay there",)
+_OF_FUNCTIONS = (
     "a function CLASS::METHOD waits for a worker that takes it over HTTP, as one in PHP can; --command runs it",
 )
 _FILES = (".yml", ".yaml", ".php")
@@ -40,10 +40,11 @@ def _source(given: Given) -> FormatSource:
     from tokimori.translators.kojo import read_types, rows_of_file
 
     command, zone = _words(given.options["command"]), given.zone("UTC")[0]
+    notes = _NOTES if command else _NOTES + _OF_FUNCTIONS
     if given.source != "-" and not given.source.lower().endswith(_FILES):
-        return FormatSource(_of_tables(given.source, command, zone), _NOTES)
+        return FormatSource(_of_tables(given.source, command, zone), notes)
     rows = rows_of_file(text_of(given.source), name_of(given.source))
-    return FormatSource(at_once(partial(read_types, rows, command, zone)), _NOTES)
+    return FormatSource(at_once(partial(read_types, rows, command, zone)), notes)
 
 
 def _words(command: str | None) -> list[str]:

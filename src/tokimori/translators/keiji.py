@@ -126,8 +126,6 @@ def _job(row: Row, keiji: Keiji) -> Entry:
         warnings.add("name", name, f"it is not its slug {slug!r}, so that it has never run there; here it does")
     if (last := row.get("last_execution_time")) is not None:
         warnings.add("last_execution_time", str(last), "what ran there is no run here")
-    if log := text_in(row, "log_path"):
-        warnings.add("log_path", log, "what is in the log stays there")
     return moved(_place(row), _job_id(name, slug), fields, start=_start(row), warnings=warnings.all())
 
 

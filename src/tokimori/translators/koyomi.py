@@ -265,9 +265,10 @@ def _schedule(times: Sequence[Row], warnings: Warnings) -> str:
 
 
 def _written(times: Sequence[Row]) -> str:
-    """Return some of the rows, as they are in the table."""
-    texts = ("/".join(str(time.get(column)) for column in _Times._fields) for time in times[:_MOST_TOLD])
-    return f"{', '.join(texts)} ({'/'.join(_Times._fields)})"
+    """Return some of the rows, as Koyomi writes them."""
+    texts = [_Times(*(str(time.get(column)) for column in _Times._fields)).text() for time in times[:_MOST_TOLD]]
+    why = "; no weekday is 0 there: Sunday is 7" if any(text.endswith("(0)") for text in texts) else ""
+    return "; ".join(texts) + why
 
 
 class _Times(NamedTuple):

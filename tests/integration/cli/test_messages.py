@@ -24,7 +24,7 @@ FAULTS = [
         ("task", "get", "long"),
         3,
         "error: There is no task 'long'. Run `tokimori task build long` to build it from its source.\n"
-        "See `tokimori task list`.\n",
+        "See `tokimori task list`. A job that is no task is shown by `tokimori job list`.\n",
     ),
     (
         ("job", "add", "j", "--noop", "--schedule", "*/*/* 25:61 (*)"),

@@ -159,7 +159,10 @@ class Tasks(Part[M]):
             return await self._jobs.add(name, **{"on_exhausted": OnExhausted.PARK, **terms})
         if known is None and not isinstance(job.definition.target, Build):
             raise AlreadyExists(
-                f"name: there is a job {name!r} that is no task", field="name", value=name, allowed="a name not in use"
+                f"name: there is a job {name!r} that is no task",
+                field="name",
+                value=name,
+                allowed=f"a name not in use; `tokimori job delete {name}` frees this one",
             )
         return await self._jobs.update(name, **terms)
 
@@ -383,7 +386,7 @@ class Tasks(Part[M]):
                 f"There is no task {name!r}. Run `tokimori task build {name}` to build it from its source.",
                 field="name",
                 value=name,
-                allowed="See `tokimori task list`.",
+                allowed="See `tokimori task list`. A job that is no task is shown by `tokimori job list`.",
             ) from None
         return self._documents.value_of(known)
 
