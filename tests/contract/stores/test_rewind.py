@@ -467,7 +467,7 @@ async def test_tokens_of_a_clock_ahead_live_as_long_as_was_said(store: Store) ->
 
 
 async def test_a_mute_of_a_clock_ahead_lasts_as_long_as_was_said(store: Store) -> None:
-    """From now: nobody would be told of that failure for days. One of the right time stays."""
+    """Its hour begins now, as nobody would be told of that failure for days; one of the right time stays as it was."""
     ahead, now = Moment(NOW + TWO_DAYS), Moment(NOW + MINUTE)
     for name, since in (("a", NOW), ("b", ahead)):
         mute = Mute(id=name, cause=name, since=since, until=Moment(since + HOUR))
