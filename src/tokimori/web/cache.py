@@ -36,10 +36,16 @@ class Kept:
         if known is None or (known.until is not None and self._clock.monotonic() >= known.until):
             known = _Answer(asyncio.ensure_future(self._find(question, find, least)), None)
             self._answers[question] = known
-            while len(self._answers) > MOST:
-                self._answers.popitem(last=False)
+            self._drop_old()
         answer: _T = await asyncio.shield(known.found)
         return answer
+
+    def _drop_old(self) -> None:
+        now = self._clock.monotonic()
+        for old in [each for each, known in self._answers.items() if known.until is not None and now >= known.until]:
+            del self._answers[old]
+        while len(self._answers) > MOST:
+            self._answers.popitem(last=False)
 
     async def _find(self, question: Hashable, find: Callable[[], Awaitable[_T]], least: float) -> _T:
         began, mine = self._clock.monotonic(), asyncio.current_task()

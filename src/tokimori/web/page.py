@@ -47,6 +47,10 @@ _FOR_EVER = {"cache-control": "public, max-age=31536000, immutable"}
 MOST_FIELDS: Final = 1_000
 PART: Final = "tokimori-part"
 """The header with which the script asks for what may change on a screen; it says which line of a log it has."""
+ALL: Final = "1"
+"""Its value if all that may change is asked for."""
+SHARED: Final = 2.0
+"""Seconds for which such an answer serves others: a tab asks no sooner again."""
 ZONE: Final = "tokimori-zone"
 """The cookie with the zone in which somebody wants times to be shown."""
 TONES: Final = {
@@ -119,14 +123,33 @@ class Page:
 
     def _shower(self, screen: Screen) -> Callable[[Request], Awaitable[Response]]:
         async def show(request: Request) -> Response:
-            async with request.app.state.line:  # with lists of the API
-                return await self._show(screen, request)
+            visit = self._visit(request)
+            is_alone = visit.part != ALL or request.method != "GET" or toasts.COOKIE in request.cookies
+            return await (self._show(screen, visit, request) if is_alone else self._shared(screen, visit, request))
 
         return show
 
-    async def _show(self, screen: Screen, request: Request) -> Response:
+    async def _shared(self, screen: Screen, visit: Visit, request: Request) -> Response:
+        """Return what may change on a screen: many tabs hear of a change at once, and one answer serves all readers
+        with the same rights for a while. `age` tells in milliseconds when it was begun.
+        """
+
+        async def find() -> tuple[float, Response]:
+            return self._clock.monotonic(), await self._show(screen, visit, request)
+
+        asked = (visit.path, request.url.query, visit.zone, visit.host, visit.reader.role, visit.reader.access.scope)
+        began, made = await self._kept.get(asked, find, SHARED)
+        took, age = made.headers.get("server-timing"), 1000 * (self._clock.monotonic() - began)
+        response = Response(made.body, made.status_code, made.headers)
+        response.headers["server-timing"] = f"{took or 'page;dur=0'}, age;dur={age:.0f}"
+        return response
+
+    async def _show(self, screen: Screen, visit: Visit, request: Request) -> Response:
+        async with request.app.state.line:  # with lists of the API
+            return await self._made(screen, visit, request)
+
+    async def _made(self, screen: Screen, visit: Visit, request: Request) -> Response:
         began = self._clock.monotonic()
-        visit = self._visit(request)
         values: Mapping[str, object] = {"visit": visit, "here": screen.place, "of": shows(screen, visit)}
         try:
             if screen.take is not None and request.method == "POST":

@@ -1,6 +1,8 @@
 """What screens cost, counted in questions to the store and in moments that are reckoned: time differs by machine."""
 
+import asyncio
 from collections.abc import Iterator
+from copy import copy
 from typing import Any
 
 import pytest
@@ -8,10 +10,13 @@ import pytest
 from tests.unit.service.world import World
 from tests.unit.web.conftest import Tab, add
 from tokimori.clock import Moment
+from tokimori.model.access_token import Role
 from tokimori.model.outcome import Failed
 from tokimori.model.transitions import RunState
 from tokimori.schedules.schedule import each_moment
 from tokimori.web.screens import plan
+
+PART = ("tokimori-part", "1")
 
 
 def questions(world: World, monkeypatch: pytest.MonkeyPatch, name: str) -> list[tuple[Any, ...]]:
@@ -34,6 +39,34 @@ async def test_now_reads_what_stands_once(world: World, tab: Tab, monkeypatch: p
         asked.clear()
         await tab.show(path)
         assert [wanted.states for (wanted,) in asked].count(frozenset({RunState.BLOCKED})) == 1, path
+
+
+async def test_tabs_that_hear_of_a_change_share_an_answer(
+    world: World, tab: Tab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two hundred cost one reading in two seconds, unless something is done here; other rights have their own."""
+    await add(world)
+    asked = questions(world, monkeypatch, "list_pauses")
+
+    async def ages(*tabs: Tab) -> set[str]:
+        asked.clear()
+        answers = await asyncio.gather(*(each.ask("/queues", "GET", PART) for each in tabs))
+        assert len({each.body for each in answers}) == 1
+        return {each.headers["server-timing"].rpartition("=")[2] for each in answers}
+
+    await ages(tab)
+    alone = len(asked)
+    world.pass_seconds(3)
+    assert await ages(*[tab] * 200) == {"0"}
+    assert len(asked) == alone > 0
+    world.pass_seconds(1)
+    assert await ages(*[tab] * 200) == {"1000"}
+    assert asked == []
+    eve, token = copy(tab), await world.service.tokens.create("eve", Role.READ, queues=["mine"])
+    eve._always = [("host", "localhost"), ("authorization", f"Bearer {token.text}")]
+    assert await ages(eve) == {"0"}
+    await tab.press("queues.pause", "default")
+    assert await ages(tab) == {"0"}
 
 
 async def test_most_jobs_are_known_to_fail_by_one_run(world: World, tab: Tab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,7 @@ import { keyOf, live, morph, pass } from "./live.js";
 const [SOON, RARELY] = [2000, 60000]; // milliseconds between two refreshes, at least and at most
 const [SOMETIMES, FOLLOWED] = [10000, 4000]; // at most, where something runs, and where it is followed
 const [BYTE, SHARE] = [1.5, 200]; // so many of them for each byte of the last one, and for each one that it took the node
-const TIMEOUT = 10000;
-const TOAST = 9000;
+const [TIMEOUT, TOAST] = [10000, 9000];
 const root = document.body.dataset.root;
 const main = document.getElementById("main");
 const sign = document.getElementById("live");
@@ -14,10 +13,10 @@ const toasts = document.getElementById("toasts");
 let timer = 0;
 let newest = 0; // the last refresh that began: older ones that come late are dropped
 let seen = { address: location.href.split("#")[0], tag: "" }; // what is shown, where the node gave it a tag
-let [fetched, pace, stale, lively] = [-SOON, SOON, false, 0]; // when it was, how long it is enough, whether more has changed, and until when each change is shown soon
+let [fetched, pace, lively] = [-SOON, SOON, 0]; // when it was, how long it is enough, and until when each change is shown soon
+let [stale, heard] = [false, 0]; // whether more has changed, and when that was told last
 let ahead = document.body.dataset.now - performance.timeOrigin - performance.getEntriesByType("navigation")[0].responseStart; // the node's clock
-let busy = 0; // the refresh that is asked for now
-let dialog = null;
+let [busy, dialog] = [0, null]; // the refresh that is asked for now, and the question that is open
 
 // Fetching
 
@@ -42,7 +41,8 @@ async function refresh() {
     const fresh = response.status === 304 ? null : await parsed(response);
     if (mine !== newest) return;
     fetched = performance.now();
-    const took = response.headers.get("server-timing")?.split("=")[1] ?? 0;
+    const [took, age] = response.headers.get("server-timing")?.match(/\d+/g) ?? [0, 0];
+    stale ||= heard > fetched - age; // the answer was made for another tab, before that
     pace = Math.max(SOON, BYTE * (response.headers.get("content-length") ?? 0), Math.min(SHARE * took, SOMETIMES));
     ahead = Date.parse(response.headers.get("date")) + 500 - Date.now();
     if (fresh) {
@@ -379,7 +379,7 @@ document.addEventListener("visibilitychange", () => document.hidden || main.quer
 const want = live({
   root,
   wants: () => (main.querySelector("[data-still]") ? "" : main.dataset.of),
-  told: () => ((stale = true), busy || soon()),
+  told: () => (([stale, heard] = [true, performance.now()]), busy || soon()),
   on: tellLive,
   out: () => location.reload(),
 });
