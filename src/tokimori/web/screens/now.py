@@ -47,6 +47,8 @@ ENDED_READ: Final = 100
 """Of so many of the newest runs the last ends are shown: a long run is older than short ones that ended before it."""
 BADGE_LASTS: Final = 5.0
 """Seconds for which the numbers of the rail are kept."""
+COMING_LASTS: Final = 15.0
+"""Seconds for which the moments to come are kept, that only a change of a job elsewhere alters: they are costly."""
 QUARTER: Final = 15 * MINUTE
 LATE: Final = MINUTE
 """A run that is ready for longer is looked at: perhaps no node may run it."""
@@ -115,7 +117,7 @@ async def show(visit: Visit) -> Shown:
     needs = await _needs(visit, standing)
     ended = await runs_in(service, *ENDS - {RunState.SKIPPED}, limit=ENDED_READ)
     ended = sorted(ended, key=lambda run: run.ended or run.due, reverse=True)[:ENDED_SHOWN]
-    coming = await visit.lately("coming", lambda: service.schedules.upcoming(MOST_LISTED), BADGE_LASTS)
+    coming = await visit.lately("coming", lambda: service.schedules.upcoming(MOST_LISTED), COMING_LASTS)
     coming = [pair for pair in coming if pair[1] > visit.now]
     first = sorted({job.id: (job, at) for job, at in reversed(coming)}.values(), key=itemgetter(1))[:ENDED_SHOWN]
     return {
