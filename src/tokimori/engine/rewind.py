@@ -268,11 +268,9 @@ class Rewinder:
         """See `Duty`. Nothing concerns it."""
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
-        """See `Duty`. Begin a walk over the jobs if the time has leapt or runs are ahead, else take its next step.
-
-        The time has run steadily since the monotonic second `since`; `offset` is its distance from the monotonic clock.
-        """
-        since, offset = at - self._steady(at), now - round(at * SECOND)
+        """See `Duty`. Begin a walk over the jobs if the time has leapt or runs are ahead, else take its next step."""
+        since = at - self._steady(at)  # the monotonic second since which the time has run steadily
+        offset = now - round(at * SECOND)  # the distance of the time from the monotonic clock
         if self._first_offset is None:
             self._first_offset, self._since = offset, since
         is_sure = at - since >= SURE or abs(offset - self._first_offset) < MARGIN
@@ -281,21 +279,34 @@ class Rewinder:
                 self._walk, self.next_at = None, at + SOON
                 if not await self._is_believed(now, at, since):
                     return False
-                if await self._is_suspect(now, since):
-                    self._walk, self._has_rest = self._over_jobs(now), True
-                elif self._has_rest and is_sure:
-                    self._walk, self._has_rest = self._over_rest(now), False
-            if self._walk is not None:
-                await anext(self._walk)
-            self.next_at = at + (EVERY if self._walk is None else PAUSE)
-        except StopAsyncIteration:
-            self._walk, self.next_at = None, at + (PAUSE if self._has_rest and is_sure else EVERY)
-            return True
+                self._walk = await self._begin_walk(now, since, is_sure=is_sure)
+            return await self._walk_on(at, is_sure=is_sure)
         except StoreError:
             self._has_rest |= self._walk is not None
             self._walk, self._since, self._newest, self.next_at = None, -inf, None, at + EVERY
             raise
-        return False
+
+    async def _begin_walk(self, now: Moment, since: float, *, is_sure: bool) -> AsyncGenerator[None] | None:
+        """Return the walk that is needed, if any: over the jobs, or over the rest that waited until it is sure."""
+        if await self._is_suspect(now, since):
+            self._has_rest = True
+            return self._over_jobs(now)
+        if self._has_rest and is_sure:
+            self._has_rest = False
+            return self._over_rest(now)
+        return None
+
+    async def _walk_on(self, at: float, *, is_sure: bool) -> bool:
+        """Take the next step of the walk, if there is one, and return if it ended with that."""
+        if self._walk is None:
+            self.next_at = at + EVERY
+            return False
+        has_ended = await anext(self._walk, True) is True  # each step yields None
+        if has_ended:
+            self._walk = None
+        goes_on = not has_ended or (self._has_rest and is_sure)
+        self.next_at = at + (PAUSE if goes_on else EVERY)
+        return has_ended
 
     async def _is_believed(self, now: Moment, at: float, since: float) -> bool:
         """Return if the store's time has run steadily for long, as this node or all nodes have seen it.

@@ -286,7 +286,7 @@ class Node:
         self._worker.take_reports()
         if self._stopping.working:
             if await self._tick_if_due():
-                await self._work_on()
+                await self._take_steps()
         else:
             await self._stop_on()
         return self._delay()
@@ -297,19 +297,20 @@ class Node:
             await self._tick()
         return self._membership.knows_time
 
-    async def _work_on(self) -> None:
-        """Take a step of every duty, and claim. All go on if one fails; its error is raised at the end."""
-        worker, lookout, member, began = self._worker, self._lookout, self._membership, self._clock.monotonic()
-        rare = (duty.step(member.id, member.now, began) for duty in self._duties if duty.next_at <= began)
+    async def _take_steps(self) -> None:
+        """Fire, settle, claim, and take a step of every due duty. All go on if one fails; its error is raised then."""
+        worker, member, lookout, at = self._worker, self._membership, self._lookout, self._clock.monotonic()
         fire = self._firing.step(member.id, member.peers, member.now, trusted=member.trusts_its_time)
-        work = worker.settle_and_claim(partial(self._goes_on, began + LONGEST_FLOW))
-        fired, _, claimed, *others = results = await asyncio.gather(fire, *work, *rare, return_exceptions=True)
+        settle, claim = worker.settle_and_claim(partial(self._goes_on, at + LONGEST_FLOW))
+        due = [duty.step(member.id, member.now, at) for duty in self._duties if duty.next_at <= at]
+        results = await asyncio.gather(fire, settle, claim, *due, return_exceptions=True)
         worker.start_tasks()
         if worker.work.busy:
             member.tick_soon()
-        if fired is True or any(other is True for other in others) or self._clock.monotonic() >= lookout.next_at:
+        has_fired, _, claims_on, *steps = [result is True for result in results]
+        if has_fired or any(steps) or self._clock.monotonic() >= lookout.next_at:
             lookout.stale = True
-        if lookout.stale and claimed is not True:
+        if lookout.stale and not claims_on:  # else the next claim follows at once
             await self._timed("survey", lookout.look(self.now, self._clock.monotonic()))
         raise_first(results)
 

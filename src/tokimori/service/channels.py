@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from itertools import accumulate
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -170,24 +171,27 @@ class Channels(Part[M]):
         A lower number changes nothing, nor does a number of a topic without messages: later messages have greater
         numbers. Raises `InvalidInput`, also for a number above the newest message.
         """
-        checked_topic, known = check_topic("topic", topic), check_subscriber(name)
-        wanted = checked("number", number, LARGEST_NUMBER, least=0)
-        if wanted and not await self._topics.streams.read(checked_topic, wanted - 1, 1):
-            if not await self._topics.streams.newest(checked_topic):
-                return await self._position(checked_topic, known)
+        checked_topic, subscriber = check_topic("topic", topic), check_subscriber(name)
+        checked_number = checked("number", number, LARGEST_NUMBER, least=0)
+        is_reached = not checked_number or await self._topics.streams.read(checked_topic, checked_number - 1, 1)
+        if not is_reached and not await self._topics.streams.newest(checked_topic):
+            return await self._position(checked_topic, subscriber)
+        if not is_reached:
             message = f"number: no message of {topic!r} has the number {number} yet"
             raise InvalidInput(message, field="number", value=number, allowed="that of a message")
-        value = Subscriber(number=wanted, at=await self._now())
-        document = subscriber_name(checked_topic, known)
-        try:
-            kept = await self._subscribers.change(document, lambda old: old if old.number >= wanted else value)
-        except NotFound:
-            try:
-                await self._subscribers.add(document, value)
-            except AlreadyExists:
-                return await self.acknowledge(topic, name, number)
-            return wanted
-        return kept.number
+        return await self._advance(subscriber_name(checked_topic, subscriber), checked_number)
+
+    async def _advance(self, document: str, number: int) -> int:
+        """Move the position of a subscriber forward to that number, never back. Return where it is then."""
+        wanted = Subscriber(number=number, at=await self._now())
+        while True:
+            with suppress(NotFound):
+                return (
+                    await self._subscribers.change(document, lambda old: max(old, wanted, key=attrgetter("number")))
+                ).number
+            with suppress(AlreadyExists):  # else somebody has added it meanwhile: that one is moved
+                await self._subscribers.add(document, wanted)
+                return number
 
     @operation(Role.OPERATE, WHOLE, doing="Using a channel")
     async def unsubscribe(self, topic: str, name: str) -> None:

@@ -97,24 +97,28 @@ class Waits:
                 bell.set()
 
     async def _look_for_ends(self) -> None:
-        loop, notifies, turn, keen = asyncio.get_running_loop(), False, 0.0, 0.0
+        """Ring for runs that have ended: look at new waits soon, and at all that wait in turn."""
+        loop, notifies, next_turn, keen_until = asyncio.get_running_loop(), False, 0.0, 0.0
         while True:
-            new = [run_id for run_id in self._new[:MOST] if run_id in self._bells]
-            del self._new[:MOST]
-            if new:
-                notifies, keen = self._store.expect(new, self._ring), loop.time() + KEEN
+            ids = self._take_new()
+            if ids:
+                notifies, keen_until = self._store.expect(ids, self._ring), loop.time() + KEEN
                 await asyncio.sleep(FIRST_LOOK if notifies or self._store.mark() is None else 0)
             else:
-                await self._nap(min(STOPS_WITHIN, max(0.0, turn - loop.time())))
+                await self._nap(min(STOPS_WITHIN, max(0.0, next_turn - loop.time())))
                 if self._stops():
                     self._ring(list(self._bells))
-            ids = new
-            if loop.time() >= turn:
-                ids = list(dict.fromkeys(new + self._in_turn(notifies=notifies)))
-                turn = loop.time() + self._between(notifies=notifies, keen=loop.time() < keen)
+            if loop.time() >= next_turn:
+                ids = list(dict.fromkeys(ids + self._in_turn(notifies=notifies)))
+                next_turn = loop.time() + self._between(notifies=notifies, keen=loop.time() < keen_until)
             if ids:
                 with suppress(StoreError):
                     self._ring(await self._store.ended_among(ids[:MOST]))
+
+    def _take_new(self) -> list[RunId]:
+        """Return the first new waits, but those that are over."""
+        new, self._new = self._new[:MOST], self._new[MOST:]
+        return [run_id for run_id in new if run_id in self._bells]
 
     async def _nap(self, seconds: float) -> None:
         """Sleep for `seconds`, or until another caller waits."""
