@@ -79,7 +79,7 @@ def _says(run: Run) -> str:
     if run.cancel is not None and run.state is RunState.RUNNING:
         return f"is to be cancelled: {run.cancel}"[:MOST_SAID]
     if run.state is RunState.RUNNING:
-        far = "" if run.details.progress is None else f"{run.details.progress:.0%} "
+        far = "" if run.details.progress is None else f"{100 * run.details.progress:.0f} % "
         return f"{far}{run.details.progress_text or ''}".strip()[:MOST_SAID]
     return "" if run.state is RunState.SUCCEEDED else cause(run)
 

@@ -66,13 +66,26 @@ def test_jobs_are_paused_with_a_reason_and_taken_back(page: Page, site: Site, cl
 
 @pytest.mark.prove
 def test_eighteen_jobs_are_in_view(page: Page, site: Site, client: Client) -> None:
-    """At 1440 × 900 pixels, in five groups."""
+    """At 1440 × 900 pixels, in five groups; the longest schedule makes no table wider than its place."""
+    client.jobs.add("view0-long", noop=True, schedule="0 7 5 1,4,7,10 *", time_zone="America/Argentina/Buenos_Aires")
     for n in range(25):
         client.jobs.add(f"view{n // 4}-{n:02}", noop=True, schedule="@yearly")
     page.goto(f"{site.url}jobs?q=view")
     seen = "rows => rows.filter(row => row.getBoundingClientRect().bottom <= innerHeight).length"
     assert page.locator("tr[data-key^='job ']").evaluate_all(seen) >= 18
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for width in (1440, 1280, 1100):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.locator(".sheet").evaluate("sheet => sheet.scrollWidth <= sheet.clientWidth"), width
+
+
+@pytest.mark.prove
+def test_the_line_below_bars_is_a_hairline(page: Page, site: Site, client: Client) -> None:
+    """A place of columns is no width of lines."""
+    client.jobs.add("hairline", command="exit 3")
+    client.runs.wait(client.jobs.trigger("hairline").id, 20)
+    page.goto(f"{site.url}failures?job=hairline")
+    assert page.locator("td svg path").evaluate("path => getComputedStyle(path).strokeWidth") == "1px"
 
 
 @pytest.mark.prove

@@ -177,6 +177,23 @@ async def test_a_node_is_drained(world: World, tab: Tab, monkeypatch: pytest.Mon
     assert (await tab.ask("/nodes/nobody")).status == 404
 
 
+async def test_a_number_has_its_name_on_a_phone(world: World, tab: Tab) -> None:
+    """Where the heads of columns are not seen; what a moment is, too."""
+    await world.register()
+    page = await tab.show("/nodes")
+    assert {"runs", "up since"} <= {each.get("data-says") for each in page.named("td")}
+
+
+async def test_a_semaphore_says_whose_units_are_held(world: World, tab: Tab) -> None:
+    """The job of the run that holds them."""
+    await world.service.semaphores.set("warehouse", 2)
+    await add(world, "load", semaphores=["warehouse"])
+    await world.trigger("load")
+    await world.begin(1)
+    page = await tab.show("/semaphores/warehouse")
+    assert "/jobs/load" in page.links()
+
+
 def test_every_act_has_a_screen_to_go_back_to() -> None:
     """Wherever an act came from, there is a list of its noun."""
     assert {f"/{act.noun}" for act in ACTS.values()} <= {screen.path for screen in SCREENS}

@@ -93,6 +93,8 @@ async def test_a_cause_stands_as_it_was_written(world: World, tab: Tab) -> None:
     change = change_of(claimed, failed, owner=NODE, now=now, chance=0, started=now, output=output)
     await world.store.settle([change], NODE, now)
     await world.store.save_outputs([output])
+    (says,) = [each for each in (await tab.show("/runs")).named("td") if "pf" in str(each.get("class"))]
+    assert says.get("class") == "wide w2 pf"  # on phones, too
     page = await tab.show(f"/runs/{run.id}")
     assert "exit 3: bank said 401: expired All with this cause · Last good run" in page.text
     assert f"/runs/{good.id}" in page.links()

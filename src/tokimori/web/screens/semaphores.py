@@ -1,13 +1,30 @@
 """Semaphores: units that runs and programs share."""
 
+from contextlib import suppress
 from typing import Final
 
-from tokimori.errors import InvalidInput, StoreUnavailable
+from tokimori.errors import InvalidInput, NotFound, StoreUnavailable
 from tokimori.model.semaphores import MOST_UNITS
 from tokimori.service.semaphores import Holder, SemaphoreDetails
 from tokimori.service.service import Service
 from tokimori.web.addresses import path
-from tokimori.web.nouns import Cell, Column, Noun, Row, Table, filters, has, paged, plain, run_cell, said, state, when
+from tokimori.web.nouns import (
+    SHOWN,
+    Cell,
+    Column,
+    Noun,
+    Row,
+    Table,
+    filters,
+    has,
+    job_cell,
+    paged,
+    plain,
+    run_cell,
+    said,
+    state,
+    when,
+)
 from tokimori.web.pictures import share
 from tokimori.web.screen import Act, Field, Given, Receipt, Screen, Shown
 from tokimori.web.visit import Visit
@@ -18,8 +35,9 @@ _COLUMNS: Final = (
 )
 _HELD: Final = (
     Column("Run or program", "pa"),
+    Column("Job", "wide pf"),
     Column("Units", "n pb"),
-    Column("Node", "wide pf"),
+    Column("Node", "pc"),
     Column("Since", "n pd"),
 )
 
@@ -66,12 +84,20 @@ def _holder(each: Holder) -> Cell:
     return run_cell(each.run_id) if each.run_id is not None else said(f"pid {each.pid}")
 
 
+async def _job_of(visit: Visit, each: Holder) -> Cell:
+    """Return the job of the run that holds units; empty for a program, and for a run that the reader does not see."""
+    with suppress(NotFound):
+        if each.run_id is not None:
+            return job_cell((await visit.service.runs.get(each.run_id)).run.job_id)
+    return Cell()
+
+
 async def page(visit: Visit) -> Shown:
     """Return the page of a semaphore, with its holders."""
     each = await visit.service.semaphores.get(visit.parts["name"])
     rows = [
-        Row(f"holder {n}", (_holder(one), said(one.weight), said(one.host or one.node_id), when(visit, one.since)))
-        for n, one in enumerate(each.holders)
+        Row(f"holder {n}", (_holder(one), job, said(one.weight), said(one.host or one.node_id), when(visit, one.since)))
+        for n, (one, job) in enumerate([(one, await _job_of(visit, one)) for one in each.holders[:SHOWN]])
     ]
     name = plain(each.name)
     return {

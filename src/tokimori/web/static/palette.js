@@ -55,7 +55,12 @@ export function help(open) {
   content.innerHTML = '<h2>Keys</h2><dl class="facts"></dl><p class="gap"><label><input type="checkbox"> Single keys do something</label></p>';
   for (const [keys, does] of HELP) {
     const [dt, dd] = [document.createElement("dt"), document.createElement("dd")];
-    [dt.textContent, dd.textContent] = [keys, does];
+    for (const word of keys.split(" ")) {
+      const key = document.createElement(/^(or|arrows)$/.test(word) ? "span" : "kbd");
+      key.textContent = word.replace(",", "");
+      dt.append(key, " ");
+    }
+    dd.textContent = does;
     content.querySelector("dl").append(dt, dd);
   }
   const box = content.querySelector("input");

@@ -130,7 +130,7 @@ def _merged(visit: Visit, zone: str, lines: Sequence[LedgerLine], causes: Mappin
         why = WHY.get(reason or some[0].fate, reason or "") if some[0].fate is not Fate.RUN else ""
         yield Line(
             when=_span(visit, zone, first, last),
-            state=word,
+            state="ran" if count > 1 and word == RunState.SUCCEEDED else word,
             says=f"{count} {word}" if count > 1 else _origin_text(some[0]),
             why=why or causes.get(run_id or "", ""),
             to=None if run_id is None else path("runs", run_id),
@@ -145,5 +145,7 @@ def _origin_text(line: LedgerLine) -> str:
 def _span(visit: Visit, zone: str, first: Moment, last: Moment) -> str:
     """Return the clock times of the first and the last one, with the day of the first if that is another."""
     begins, ends = (clock_time(each, zone, visit.now).split()[-1] for each in (first, last))
+    if begins.endswith(":00") and ends.endswith(":00"):
+        begins, ends = begins.removesuffix(":00"), ends.removesuffix(":00")
     days = [day_name(each, zone, visit.now) for each in (first, last)]
     return begins if first == last else f"{'' if days[0] == days[1] else f'{days[0]} '}{begins} – {ends}"

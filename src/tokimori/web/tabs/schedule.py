@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from markupsafe import Markup
 from msgspec.structs import replace
 
-from tokimori.clock import SECOND, Moment
+from tokimori.clock import DAY, SECOND, Moment
 from tokimori.errors import InvalidInput
 from tokimori.model.job import Job, JobState
 from tokimori.model.retention import DailyCount
@@ -111,7 +111,8 @@ def _planned(
     whole = schedule if job.days_off is None else schedule_for(replace(job, days_off=None))
     days = [(Moment(first - 1), Moment(last - 1)) for first, last in pairwise(edges)]
     named = [(count_until(schedule, *day)[0], count_until(whole, *day)[0]) for day in days]
-    return named, frozenset(on_clocks(zone, jump.at).date() for jump in jumps(schedule, edges[0], edges[-1]))
+    long = {day for day, (first, last) in zip(dates, pairwise(edges), strict=True) if last - first != DAY}
+    return named, frozenset(long | {on_clocks(zone, jump.at).date() for jump in jumps(schedule, edges[0], edges[-1])})
 
 
 def _midnight(day: date, zone: str) -> Moment:
