@@ -178,7 +178,7 @@ async def test_a_node_is_drained(world: World, tab: Tab, monkeypatch: pytest.Mon
 
 
 async def test_a_number_has_its_name_on_a_phone(world: World, tab: Tab) -> None:
-    """Where the heads of columns are not seen; what a moment is, too."""
+    """The heads of columns are not seen there; what a moment is, it says, too."""
     await world.register()
     page = await tab.show("/nodes")
     assert {"runs", "up since"} <= {each.get("data-says") for each in page.named("td")}
