@@ -40,6 +40,8 @@ MOST_LOOKED_AT = 5_000
 """So many runs are looked at for one answer: those take some 60 ms of a processor."""
 MOST_SEARCHED = 10_000
 """So many runs are searched for a text for one answer."""
+OUTPUTS_AT_ONCE = 50
+"""In so many outputs of up to 128 KiB a store looks at once: in 25 ms of a processor, while its other readers wait."""
 LONGEST_SEARCH = 5.0
 """Seconds after which a search for a text answers with what it has found, and where to go on."""
 _LEAST = 8
@@ -178,9 +180,11 @@ class _Matching:
                 found.add(run.id)
             elif run.attempt:
                 attempts[run.id] = run.attempt
-        outputs_with = self._sources.outputs_with
-        if outputs_with is not None and attempts:
-            found.update(await outputs_with(text.encode(), attempts))
+        if self._sources.outputs_with is not None:
+            asked = list(attempts.items())
+            for first in range(0, len(asked), OUTPUTS_AT_ONCE):
+                some = dict(asked[first : first + OUTPUTS_AT_ONCE])
+                found.update(await self._sources.outputs_with(text.encode(), some))
         return found
 
     async def shown(self, run: Run) -> Run:

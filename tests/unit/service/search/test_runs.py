@@ -1,23 +1,29 @@
 """Who looks at no payload reads none, however many runs there are."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import count
+from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.examples import NEW_YEAR
-from tests.unit.service.world import World
+from tests.unit.service.world import ON_DEMAND, World
 from tokimori.api.metrics import standing_of
 from tokimori.api.nodes import live_runs
 from tokimori.clock import MINUTE, Moment
 from tokimori.errors import Refused
 from tokimori.model.access_token import Role, Scope
+from tokimori.model.ids import RunId
+from tokimori.model.job import Job
 from tokimori.model.outcome import Failed
 from tokimori.model.run import Run
 from tokimori.ports.ends import EndedRun
+from tokimori.ports.store import RunFilter
 from tokimori.service.access import Access, owner
 from tokimori.service.doors.authorization import authorized
 from tokimori.service.search import runs as finding_runs
-from tokimori.service.search.runs import RunSearch, all_whole, find_runs
+from tokimori.service.search.runs import RunSearch, RunSources, all_whole, find_runs
 from tokimori.web.reader import Reader
 from tokimori.web.screens import job, jobs, now, runs
 from tokimori.web.visit import Visit
@@ -148,3 +154,26 @@ async def test_a_list_of_what_somebody_sees_asks_for_no_job_behind_its_end(world
 
     (run,) = await find_runs(world.store.list_runs, world.service.jobs.get, RunSearch(limit=1), sees)
     assert (run.job_id, asked) == ("b", ["c", "b"])
+
+
+async def test_a_step_of_a_search_looks_at_few_rows(world: World) -> None:
+    """However many runs there are, an answer looks at 10,000 in pages of 200, and at the outputs of fifty at a time."""
+    job = await world.add(ON_DEMAND, "j")
+    run, ids = replace(await world.trigger("j"), attempt=1), count(1 << 100)
+    pages, outputs = list[int](), list[int]()
+
+    async def list_runs(wanted: RunFilter) -> list[Run]:
+        pages.append(wanted.limit)
+        return [replace(run, id=RunId(str(UUID(int=next(ids))))) for _ in range(wanted.limit)]
+
+    async def outputs_with(_: bytes, attempts: Mapping[RunId, int]) -> list[RunId]:
+        outputs.append(len(attempts))
+        return []
+
+    async def job_of(_: str) -> Job:
+        return job
+
+    found = await find_runs(list_runs, job_of, RunSearch(text="rare"), None, RunSources(outputs_with=outputs_with))
+    assert (found.runs, found.looked, found.next is not None) == ([], 10_000, True)
+    assert pages == [200] * 50
+    assert outputs == [50] * 200
