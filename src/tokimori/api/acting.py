@@ -8,6 +8,7 @@ from urllib.parse import unquote
 from starlette.requests import Request
 from starlette.types import Scope
 
+from tokimori.api.answers import first_said
 from tokimori.errors import Unauthorized
 from tokimori.service.access import Access, owner
 from tokimori.service.claims.claims import Claims
@@ -33,6 +34,7 @@ Again = Callable[[], Awaitable[Access | None]]
 
 AUTHOR: Final = "tokimori-author"
 """Header in which a sender with the node's secret names the author of an order."""
+_AUTHOR: Final = AUTHOR.encode()
 
 
 def author_said(unsaid: str = "http") -> AuthorOf:
@@ -44,8 +46,10 @@ def author_said(unsaid: str = "http") -> AuthorOf:
 
     def author_of(request: Request) -> str:
         access: Access = request.scope[_ACCESS]
-        sent = request.headers.get(AUTHOR, "").strip()
-        author = unquote(sent) or access.author or unsaid
+        sent = (first_said(request.scope, _AUTHOR) or "").strip()
+        author = unquote(sent) or access.author
+        if author is None:
+            return unsaid
         check_author(author)
         return author
 

@@ -99,6 +99,12 @@ def said(scope: Scope, header: bytes) -> list[str]:
     return [value.decode("latin-1") for name, value in scope["headers"] if name == header]
 
 
+def first_said(scope: Scope, header: bytes) -> str | None:
+    """Return the value of the first header of this name (in lower case); None: there is none."""
+    value: bytes | None = dict(reversed(scope["headers"])).get(header)
+    return None if value is None else value.decode("latin-1")
+
+
 async def read_body(request: Request, kind: type[_T]) -> _T:
     """Return the JSON body as a value, an empty one as an empty object. Raises `InvalidInput` naming the field."""
     body = await request.body() or b"{}"

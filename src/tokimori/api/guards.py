@@ -11,12 +11,11 @@ from ipaddress import ip_address
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tokimori.api.answers import RefusalPage, refusal, refused, said
+from tokimori.api.answers import RefusalPage, first_said, refusal, refused, said
 from tokimori.api.finishing import Finished
 from tokimori.api.queries import MOST_BODY, read_whole
 from tokimori.api.rates import Rates
@@ -185,8 +184,8 @@ class JsonBody:
             body = await read_whole(scope, receive)
         except ClientDisconnect:
             return
-        headers = Headers(scope=scope)
-        content_type, packed = headers.get("content-type", ""), headers.get("content-encoding", "identity")
+        content_type = first_said(scope, b"content-type") or ""
+        packed = first_said(scope, b"content-encoding")
         has_body = bool(body) or scope["method"] not in _WITHOUT_BODY
         if body is None:
             response = refusal(
@@ -195,7 +194,7 @@ class JsonBody:
             response.headers["connection"] = "close"
         elif has_body and not self._may_be(scope, content_type) and self._is_answered(scope):
             response = _not_taken("Content-Type", content_type, "application/json")
-        elif body and packed.casefold() != "identity":
+        elif body and packed is not None and packed.casefold() != "identity":
             response = _not_taken("Content-Encoding", packed, "identity: a body as it is, not compressed")
         else:
             await self._app(scope, _replayed(body, receive), send)

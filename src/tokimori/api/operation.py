@@ -61,18 +61,22 @@ class Operation:
 
     def route(self) -> Route:
         """Return the route of the operation."""
-        return Route(self.path, self._answer, methods=[self.method])
+        handler, query, body = self.handler, self.query, self.body
+        in_path = handler.__annotations__.keys() - _NOT_IN_PATHS
+        waits = self.large or (get_origin(self.answers) is list and self.method == "GET")
 
-    async def _answer(self, request: Request) -> Response:
-        given = {name: request.path_params.get(name) for name in self.handler.__annotations__.keys() - _NOT_IN_PATHS}
-        if self.query is not None:
-            given["query"] = read_query(request, self.query)
-        if self.body is not None:
-            given["body"] = await read_body(request, self.body)
-        if not self.large and (get_origin(self.answers) is not list or self.method != "GET"):
-            return await self.handler(request, **given)
-        async with line_of(request):
-            return await self.handler(request, **given)
+        async def answered(request: Request) -> Response:
+            given: dict[str, Any] = {name: request.path_params.get(name) for name in in_path}
+            if query is not None:
+                given["query"] = read_query(request, query)
+            if body is not None:
+                given["body"] = await read_body(request, body)
+            if not waits:
+                return await handler(request, **given)
+            async with line_of(request):
+                return await handler(request, **given)
+
+        return Route(self.path, answered, methods=[self.method])
 
 
 class Routes:

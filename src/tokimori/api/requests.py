@@ -1,5 +1,6 @@
 """Requests and answers of several parts of the API: for runs, for pauses, without words, and of deletions."""
 
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
@@ -7,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tokimori.api.acting import principal_of
-from tokimori.api.answers import answer
+from tokimori.api.answers import answer, first_said
 from tokimori.model.cause import HEADER, traceparent_in
 from tokimori.service.definitions.requests import Became, RequestedRun
 from tokimori.service.doors.idempotency import made_under
@@ -68,7 +69,10 @@ class TriggerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def arguments(self) -> dict[str, Any]:
         """Return the request as the service takes it."""
-        return {name: getattr(self, name) for name in TriggerRequest.__struct_fields__}
+        return dict(zip(TriggerRequest.__struct_fields__, _arguments(self), strict=True))
+
+
+_arguments = attrgetter(*TriggerRequest.__struct_fields__)
 
 
 class RunRequest(TriggerRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -81,7 +85,7 @@ async def ask(request: Request, service: Service, job_id: str, wanted: TriggerRe
     """Ask for a run. The response is 201 with the path of a new run, or 200 with the run that answers."""
     fields = wanted.arguments()
     fields["key"] = await key_of(request, service, wanted, wanted.key)
-    fields["traceparent"] = wanted.traceparent or traceparent_in(request.headers.get(HEADER))
+    fields["traceparent"] = wanted.traceparent or traceparent_in(first_said(request.scope, HEADER.encode()))
     return requested(await service.jobs.request(job_id, **fields))
 
 
@@ -93,9 +97,10 @@ def requested(asked: RequestedRun) -> Response:
 
 async def made_once(request: Request, service: Service, said: object) -> str | None:
     """Return the key under which what this request asks for is made, if its sender has put a key on it."""
-    header = request.headers.get(IDEMPOTENCY_KEY)
-    parts = [request.method, request.url.path, said]
-    return None if header is None else await made_under(service, principal_of(request), header, parts)
+    header = first_said(request.scope, IDEMPOTENCY_KEY.encode())
+    if header is None:
+        return None
+    return await made_under(service, principal_of(request), header, [request.method, request.url.path, said])
 
 
 async def key_of(request: Request, service: Service, body: Struct, key: str | None) -> str | None:

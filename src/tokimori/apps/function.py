@@ -43,7 +43,7 @@ class AskArguments(RequestArguments, total=False):
 
 
 _OWN = ("key", "connection")
-_ASKED = AskArguments.__annotations__
+_ASKED = AskArguments.__annotations__.keys()
 
 
 class Asks(Protocol):

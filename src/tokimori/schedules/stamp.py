@@ -1,6 +1,7 @@
 """Moments and lengths of time as people type them, and as they are told."""
 
 import re
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -32,6 +33,7 @@ class Stamp(Struct, frozen=True):
         return format_moment(Moment(self.wall)).removesuffix("Z") + (self.offset or "")
 
 
+@lru_cache(maxsize=16)  # a request reads its moment several times
 def parse_stamp(text: str, *, field: str) -> Stamp:
     """Read RFC 3339, with or without an offset. Raises `InvalidSchedule`."""
     found = _OFFSET.search(text)
@@ -76,6 +78,12 @@ def seconds_in(text: str) -> float | None:
     return sum(float(number or 0) * unit for number, unit in zip(found.groups(), _UNITS.values(), strict=True))
 
 
+def length_in(text: str) -> float | None:
+    """Return the seconds from now that the text of a moment says; None: it is no length."""
+    given = text.strip()
+    return None if given.isdecimal() else seconds_in(given)
+
+
 def iso_text(seconds: float) -> str:
     """Return a length of time in ISO 8601: P7D if it is a whole number of days, else PT90S."""
     days, rest = divmod(seconds, 86_400)
@@ -96,8 +104,7 @@ def _moment_text(field: str, text: str, now: Moment, sign: int) -> str:
     """Return the text as every door takes it. Raises `InvalidInput`, which says what else a command line takes."""
     given = text.strip()
     allowed = f"{_ALLOWED_MOMENTS}; or {'how long ago: 7d, 1h30m' if sign < 0 else 'how long from now: 2h, 1d12h'}"
-    seconds = None if given.isdecimal() else seconds_in(given)
-    if seconds is not None:
+    if (seconds := length_in(given)) is not None:
         try:
             return format_moment(Moment(now + sign * round(seconds * SECOND)))
         except OverflowError:

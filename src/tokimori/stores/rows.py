@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -79,6 +80,7 @@ RUN_COLUMNS = RUN.count(",") + 1
 _RUN_STATES = {str(state): state for state in RunState}
 
 
+@cache
 def marks(columns: str) -> str:
     """Return a question mark for each column."""
     return ", ".join("?" for _ in columns.split(", "))

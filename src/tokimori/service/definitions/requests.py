@@ -1,6 +1,8 @@
 """Requests for runs: they are checked, and become the values that the store needs. Pure."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from datetime import timedelta
 from enum import StrEnum
 from typing import Any, assert_never
 
@@ -18,6 +20,7 @@ from tokimori.model.run import Details, Run, Step, manual_origin
 from tokimori.model.semaphores import check_concurrency_key
 from tokimori.model.transitions import RunState
 from tokimori.model.words import check_text
+from tokimori.schedules.stamp import length_in
 from tokimori.service.definitions.arguments import ELSEWHERE, Payload, RequestArguments
 from tokimori.service.definitions.steps import read_steps
 from tokimori.service.validation import (
@@ -79,7 +82,7 @@ class Request(Struct, frozen=True, kw_only=True):
     then: tuple[Step, ...] = ()
 
 
-_FIELDS = Request.__struct_fields__
+_FIELDS = frozenset(Request.__struct_fields__)
 _LEAST = 946_684_800 * SECOND
 """The year 2000: a smaller number was never a moment, but a count of seconds."""
 
@@ -109,16 +112,15 @@ class RequestedRun(Struct, frozen=True, kw_only=True):
 def read_request(key: str | None, payload: Payload | None, fields: RequestArguments) -> Request:
     """Return the request that these arguments say. Raises `InvalidInput`."""
     check_names(fields)
-    request = Request(
-        key=key, payload=payload_of(payload), **{name: _read(name, value) for name, value in fields.items()}
-    )
+    said = {name: _read(name, value) for name, value in fields.items() if value is not None}
+    request = Request(key=key, payload=payload_of(payload), **said)
     _check(request)
     return request
 
 
-def check_names(fields: Mapping[str, object], known: Collection[str] = _FIELDS) -> None:
+def check_names(fields: Mapping[str, object], known: AbstractSet[str] = _FIELDS) -> None:
     """Refuse what is no term of a request. Raises `InvalidInput`."""
-    for name, value in fields.items():
+    for name, value in () if fields.keys() <= known else fields.items():
         if name not in known:
             meant = hint("at" if name in ("delay", "after") else ELSEWHERE.get(name, name), known)
             if name in FIELDS or name in OF_RETRY:
@@ -131,17 +133,17 @@ def _read(name: str, value: object) -> Any:
     match name:
         case "force" | "replace":
             return flag_of(name, value)
-        case "debounce" | "throttle" if value is not None:
+        case "debounce" | "throttle":
             return seconds_of(name, value, above_zero=True)
         case "traceparent":
             return check_traceparent(value)
-        case "unique" if value is not None:
+        case "unique":
             return chosen(Unique, name, value)
-        case "on_duplicate" if value is not None:
+        case "on_duplicate":
             return chosen(OnDuplicate, name, value)
         case "then":
             return read_steps(value)
-        case "in_place_of" if value is not None:
+        case "in_place_of":
             return _in_place_of(value)
         case _:
             return value
@@ -181,7 +183,7 @@ def requested_run(job: Job, request: Request, run_id: RunId, now: Moment, by: st
         details=Details(
             traceparent=request.traceparent,
             requested_by=by,
-            delay=_delay(job, request, now, due),
+            delay=due - now if due > now and _says_delay(request) else None,
             unique=request.unique,
             expires=_expires(job, request, now, due),
             then=request.then,
@@ -281,11 +283,11 @@ def _due(job: Job, request: Request, now: Moment) -> Moment:
     return moment_of("at", at, zone) if isinstance(at, int) and at > _LEAST else moment_ahead("at", at, zone, now)
 
 
-def _delay(job: Job, request: Request, now: Moment, due: Moment) -> int | None:
-    """Return the delay of a request that said one; one for a moment says the same a second later, too."""
-    if due <= now or request.replace or _due(job, request, Moment(now + SECOND)) != due + SECOND:
-        return None
-    return due - now
+def _says_delay(request: Request) -> bool:
+    """Return if the request says when its run is due by a length of time, which counts from the moment it came."""
+    at = request.at
+    is_length = isinstance(at, timedelta) or (isinstance(at, str) and length_in(at) is not None)
+    return request.debounce is not None or (is_length and not request.replace)
 
 
 def _origin(request: Request, run_id: RunId) -> str:

@@ -23,8 +23,10 @@ _ALLOWED = (
 
 def read_steps(given: object) -> tuple[Step, ...]:
     """Return the steps of a request. Raises `InvalidInput`."""
+    if not given:
+        return ()
     try:
-        steps = msgspec.convert(given or (), tuple[Step, ...])
+        steps = msgspec.convert(given, tuple[Step, ...])
         size = len(msgspec.json.encode(steps))
     except (msgspec.ValidationError, RecursionError, UnicodeEncodeError):  # the last: half of a surrogate pair
         raise InvalidInput("then: these are no steps", field="then", value=given, allowed=_ALLOWED) from None

@@ -180,6 +180,8 @@ def judge_of(service: Service, access: Access, allowed: JobRestrictions) -> Judg
 
 async def _check_approver(service: Service, role: Role, job_id: JobId) -> None:
     """Refuse a change of a job whose runs the caller may not approve: it could take the approval away."""
+    if role is Role.ADMIN:
+        return
     with suppress(NotFound):
         terms = (await service.jobs.get(job_id)).definition
         if terms.approval and not role.includes(Role(terms.approver)):

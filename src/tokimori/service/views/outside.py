@@ -34,7 +34,9 @@ class Outside(Struct, frozen=True):
         """Return the value as programs get it. `more` sets further fields; optional ones are present only if given."""
         names, read, changes, computed, optional = _plan(cls, tuple(more))
         found = dict(zip(names, read(value), strict=True)) | more
-        found |= {name: UNSET for name in optional if more[name] is None}
+        for name in optional:
+            if more[name] is None:
+                found[name] = UNSET
         for name, change in changes:
             if (given := found[name]) is not None and given is not UNSET:
                 found[name] = change(given)

@@ -4,6 +4,7 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from sqlite3 import Connection
 
 from msgspec.structs import replace
@@ -39,7 +40,6 @@ from tokimori.stores.sqlite.moves import cancel, check_moved
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
 _INDEXED = ("1", "origin NOT LIKE 's:%'")
 """Conditions of the indexes by origin, for either table."""
-_OF_ORIGIN = "SELECT {} FROM {} WHERE incarnation = ? AND origin = ? AND {}"
 _SIZE = "length(CAST({0} AS BLOB))"
 
 
@@ -124,13 +124,17 @@ def _put_off(db: Connection, known: Run, asked: Run, lane: Lane, now: Moment) ->
 
 
 def runs_of(db: Connection, incarnation: Incarnation, origins: Sequence[str], longest: Most = None) -> list[Run]:
+    statement = _of_origin(longest)
+    return [run_of(row) for origin in origins for row in db.execute(statement, (incarnation, origin))]
+
+
+@lru_cache(maxsize=16)
+def _of_origin(longest: Most) -> str:
     columns = run_columns(longest, _SIZE)
-    return [
-        run_of(row)
+    return " UNION ALL ".join(
+        f"SELECT {columns} FROM {table} WHERE incarnation = ?1 AND origin = ?2 AND {indexed}"
         for table, indexed in zip((_LIVE, _HISTORY), _INDEXED, strict=True)
-        for origin in origins
-        for row in db.execute(_OF_ORIGIN.format(columns, table, indexed), (incarnation, origin))
-    ]
+    )
 
 
 def list_runs(db: Connection, wanted: RunFilter, tables: Collection[str] = (_LIVE, _HISTORY)) -> list[Run]:
