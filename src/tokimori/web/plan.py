@@ -21,6 +21,8 @@ MOST_TICKS: Final = 120
 MOST_WALKED: Final = 1_500
 """So many firings of a job are looked at for the busiest minute."""
 ROW, TOP = 28, 28
+_LABEL: Final = 9.0
+"""Percent of the width that a label above the lanes takes."""
 _EPOCH: Final = datetime(1970, 1, 1).toordinal()
 
 
@@ -179,7 +181,8 @@ def picture(lanes: Sequence[Lane], window: Window) -> Markup:
         x = window.percent(window.now)
         place = ' class="acc t halo e"' if x > 90 else ' class="acc t halo"'
         drawn.append(f'<line class="s acc" x1="{x}%" x2="{x}%" y1="18" y2="{high}"/>')
-        drawn.append(f'<text{place} x="{x}%" dx="{-4 if x > 90 else 4}" y="26">now</text>')
+        clock = f"{on_clocks(window.zone, window.now):%H:%M}"
+        drawn.append(f'<text{place} x="{x}%" dx="{-4 if x > 90 else 4}" y="26">now {clock}</text>')
     period = f"from {said(window.first, window)} to {said(window.last, window)}"
     label = f"Firings of {len(lanes)} lanes {period}; those to come are listed below"
     return Markup(  # noqa: S704  numbers, and texts that are escaped
@@ -202,9 +205,14 @@ def _shaded(lanes: Sequence[Lane], window: Window, high: int) -> Iterator[str]:
     """Yield the background of all lanes: many firings at once, and changes of the clocks."""
     least = (window.last - window.first) // 288
     long = [(tick.first, tick.last) for tick, _ in to_come(lanes) if tick.last - tick.first >= least]
+    free = window.percent(window.now) + _LABEL if window.first < window.now else -1.0
     for first, last, most in collisions(long):
         says = f"{said(first, window)}: {most} long ones at once"
         yield _rect("f amber soft", (first, last), window, (28, high - 28), f"<title>{written(says)}</title>")
+        x = window.percent(first)
+        if x > free:  # else it would cover another label
+            free = x + _LABEL
+            yield f'<text class="amber t halo{" e" if x > 94 else ""}" x="{x}%" y="26">{most} at once</text>'
     for first, last, says in jumps(window):
         x = window.percent(last)
         place, away = ("e", -4) if x > 80 else ("", 4)
@@ -235,14 +243,15 @@ def _lane(lane: Lane, window: Window, y: int) -> Iterator[str]:
     if lane.unread:
         yield _rect("f ok", lane.unread, window, (y + 19, 5), "<title>earlier runs, not one by one</title>")
     for tick in lane.ticks:
-        if lane.is_dense and not tick.tone:
+        if lane.is_dense and tick.tone in ("", "ok", "q"):
             continue
         tone = f"f {tick.tone}" if tick.tone else "next"
         yield _rect(tone, (tick.first, tick.last), window, (y + 7, 15), f"<title>{written(tick.says)}</title>")
         if tick.tone == "bad":
             yield _rect(tone, (tick.first, tick.last), window, (y + 24, 2))
     if lane.note:
-        yield f'<text class="amber t halo" x="{x}%" dx="6" y="{y + 18}">{written(lane.note)}</text>'
+        tone = "bad" if lane.note.startswith("■") else "amber"
+        yield f'<text class="{tone} t halo" x="{x}%" dx="6" y="{y + 18}">{written(lane.note)}</text>'
 
 
 def _rect(kind: str, span: tuple[int, int], window: Window, box: tuple[int, int], inner: str = "") -> str:

@@ -1,5 +1,7 @@
 import re
 
+import pytest
+
 from tests.unit.api.asgi import JSON
 from tests.unit.service.world import NODE, World
 from tests.unit.web.conftest import EVIL, Tab, add
@@ -195,3 +197,12 @@ def test_failures_that_are_near_to_each_other_are_told_once_on_a_phone() -> None
     minutes = [Minute(Moment(now - ago * MINUTE), 3, 1) for ago in (42, 27, 12)]
     drawn = str(strip(minutes, now, ()))
     assert drawn.count('halo"') == 2 and drawn.count('halo odd"') == 1
+
+
+async def test_the_next_hour_says_how_far_it_is_known(world: World, tab: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of very many firings to come the first are counted, and the picture is no promise of silence behind them."""
+    await add(world, schedule="* * * * *")
+    assert "alone, to" not in (await tab.show("/")).text
+    monkeypatch.setattr("tokimori.web.screens.now.MOST_LISTED", 5)
+    world.pass_seconds(60)
+    assert re.search(r"to come the first 1,000 alone, to 01:0\d:00", (await tab.show("/")).text)

@@ -150,3 +150,25 @@ async def test_earlier_runs_that_are_not_read_are_a_thin_line(world: World, tab:
         await world.work(Succeeded())
     thin = [each for each in (await tab.show("/plan")).named("rect") if each.get("height") == "5"]
     assert [each.get("class") for each in thin] == ["next", "f ok"]
+
+
+async def test_a_lane_of_many_firings_is_one_band_before_now_too(world: World, tab: Tab) -> None:
+    """But for what failed: the newest runs alone are no stretch in which more ran than before."""
+    await add(world, "often", max_running=0)
+    await world.service.jobs.update("often", schedule="* * * * *")
+    for outcome in (Succeeded(), Failed(error="no luck"), Succeeded()):
+        world.pass_seconds(60)
+        await world.trigger("often")
+        await world.work(outcome)
+    drawn = [each for each in (await tab.show("/plan")).named("rect") if str(each.get("class")).startswith("f ")]
+    high = [str(each.get("class")) for each in drawn if each.get("height") == "15"]
+    assert high == ["f bad"] and "f ok" in [each.get("class") for each in drawn if each.get("height") == "5"]
+
+
+async def test_a_week_ends_at_midnight(world: World, tab: Tab) -> None:
+    """When clocks change in it, too: one of its days has 23 hours then."""
+    await add(world, "daily", schedule="0 5 * * *")
+    form = ("content-type", "application/x-www-form-urlencoded")
+    await tab.ask("/do/zone", "POST", form, ("origin", "http://localhost"), body=b"zone=Europe%2FBerlin&back=%2F")
+    page = await tab.show("/plan?span=week&at=12")
+    assert "Mon 25 Mar 00:00 to Mon 1 Apr 00:00" in page.text and "clocks skip 1 h" in page.text

@@ -118,7 +118,7 @@ async def show(visit: Visit) -> Shown:
     ended = await runs_in(service, *ENDS - {RunState.SKIPPED}, limit=ENDED_READ)
     ended = sorted(ended, key=lambda run: run.ended or run.due, reverse=True)[:ENDED_SHOWN]
     coming = await visit.lately("coming", lambda: service.schedules.upcoming(MOST_LISTED), COMING_LASTS)
-    coming = [pair for pair in coming if pair[1] > visit.now]
+    is_cut, coming = len(coming) >= MOST_LISTED, [pair for pair in coming if pair[1] > visit.now]
     first = sorted({job.id: (job, at) for job, at in reversed(coming)}.values(), key=itemgetter(1))[:ENDED_SHOWN]
     return {
         "counts": _counts(standing),
@@ -126,6 +126,7 @@ async def show(visit: Visit) -> Shown:
         "needs_count": len(needs),
         "running": await _running(visit, standing.runs[RunState.RUNNING][:SHOWN]),
         "strip": await _strip(visit, [at for _, at in coming]),
+        "known_to": visit.time(coming[-1][1]) if is_cut and coming and coming[-1][1] < visit.now + HOUR else None,
         "ended": await run_rows(visit, ended),
         "next": [(job, in_words(job), visit.time(at, job.definition.time_zone)) for job, at in first],
         "badges": _badges(standing),

@@ -92,9 +92,12 @@ def _periods(visit: Visit) -> int:
 def _window(visit: Visit, length: int, at: int) -> Window:
     """Return the period: a day begins six hours ago, a week yesterday, and a month a week ago."""
     zone = visit.service.time_zone if visit.zone == "job" else visit.zone_of(visit.service.time_zone)
-    first = Moment(visit.now - 6 * HOUR - visit.now % HOUR)
     if length > DAY:
-        first = midnight(Moment(visit.now - (DAY if length == 7 * DAY else 7 * DAY)), zone)
+        begins = midnight(Moment(visit.now - (DAY if length == 7 * DAY else 7 * DAY)), zone)
+        noons = (Moment(begins + (at + n) * length + 12 * HOUR) for n in (0, 1))  # a day may have 23 or 25 hours
+        first, last = (midnight(each, zone) for each in noons)
+        return Window(first, last, visit.now, zone)
+    first = Moment(visit.now - 6 * HOUR - visit.now % HOUR)
     return Window(Moment(first + at * length), Moment(first + (at + 1) * length), visit.now, zone)
 
 
@@ -165,8 +168,10 @@ def _lane(job: Job, runs: Sequence[Run], window: Window) -> tuple[Lane, Sequence
     ticks = [_past(run, window) for run in runs[::-1] if window.first <= (run.started or run.due) < window.last]
     ticks = [tick for tick in ticks if tick.first <= window.now]
     oldest = (runs[-1].started or runs[-1].due) if len(runs) == RUNS_OF_EACH else Moment(0)
-    unread = (Moment(max(window.first, job.created)), Moment(min(oldest, window.last)))
-    if count <= MOST_TICKS:
+    is_dense = count > MOST_TICKS
+    ends = window.now if is_dense and runs else oldest  # as a band it is one, before now as behind it
+    unread = (Moment(max(window.first, job.created)), Moment(min(ends, window.last)))
+    if not is_dense:
         ticks += [Tick(at, Moment(at + usual), "", f"{clock_time(at, zone, window.now)}{takes}") for at in named]
     return (
         Lane(
@@ -175,7 +180,7 @@ def _lane(job: Job, runs: Sequence[Run], window: Window) -> tuple[Lane, Sequence
             in_words(job),
             ticks,
             count,
-            count > MOST_TICKS,
+            is_dense,
             off,
             _STOPPED.get(job.state, ""),
             unread if unread[0] < unread[1] else None,
