@@ -23,7 +23,7 @@ BARE = "bare Starlette on uvicorn"
 AT_LEAST, AT_MOST = 0.5, 10.0
 JOB = Definition(target=Command(argv=("true",)), schedule="0 3 * * *")
 CLIENTS = 16
-ADDRESS = re.compile(r"page is at http://127\.0\.0\.1:(\d+)/(?:\?secret=(\S+))?")
+ADDRESS = re.compile(r"page is at http://127\.0\.0\.1:(\d+)/")
 WARM_UP = 0.5
 """Seconds."""
 
@@ -50,11 +50,12 @@ async def rate_and_lateness(port: int, asks: Request, seconds: float, *, keep: b
 
 
 def address_of(process: Process) -> tuple[int, str | None]:
-    """The port that the program prints, and the secret with it where it demands one."""
+    """The port that the program prints, and the secret of a node."""
     assert process.stdout is not None
     found = (ADDRESS.search(line) for line in iter(process.stdout.readline, ""))
     address = next(match for match in found if match is not None)
-    return int(address[1]), address[2]
+    secret = Path(os.environ["TOKIMORI_STATE_DIR"]) / "secret"
+    return int(address[1]), secret.read_text().strip() if "serve" in str(process.args) else None
 
 
 @contextmanager

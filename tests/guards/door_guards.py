@@ -5,19 +5,11 @@ from tests.guards.guard import DOOR, NOBODY_IN, Guard
 DOOR_GUARDS = (
     Guard(
         NOBODY_IN,
-        "no secret is printed where supervisord or a container keeps it",
-        "cli/output.py",
-        "stat.S_ISFIFO(mode) and not kept",
-        "stat.S_ISFIFO(mode)",
-        "tests/unit/cli/test_output.py::test_what_goes_to_a_file_is_not_for_one_reader",
-    ),
-    Guard(
-        NOBODY_IN,
         "a secret that was given is printed nowhere",
         "cli/serve.py",
-        "is_for_one_reader(STDOUT) and not (settings.http.secret or settings.http.secret_file)",
-        "is_for_one_reader(STDOUT)",
-        "tests/integration/deploy/test_mounted.py::test_a_node_starts_from_files_alone_and_follows_them",
+        "os.isatty(STDOUT) and not (settings.http.secret or settings.http.secret_file)",
+        "os.isatty(STDOUT)",
+        "tests/integration/http/test_strangers.py::test_a_secret_is_printed_on_a_terminal_alone",
     ),
     Guard(
         NOBODY_IN,
@@ -237,11 +229,11 @@ DOOR_GUARDS = (
     ),
     Guard(
         NOBODY_IN,
-        "the secret is printed for who started the node, and not into a file",
-        "cli/output.py",
-        "os.isatty(descriptor) or (stat.S_ISFIFO(mode) and not kept)",
-        "mode > 0",
-        "tests/unit/cli/test_output.py::test_what_goes_to_a_file_is_not_for_one_reader",
+        "the secret is printed on a terminal, and neither into a file nor into the pipe of a supervisor",
+        "cli/serve.py",
+        "os.isatty(STDOUT) and not (",
+        "not (",
+        "tests/integration/http/test_strangers.py::test_a_secret_is_printed_on_a_terminal_alone",
     ),
     Guard(
         NOBODY_IN,

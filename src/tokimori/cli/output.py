@@ -1,8 +1,6 @@
 """Output of the program: JSON for programs, tables and lines for people, texts of others without their sequences."""
 
-import os
 import re
-import stat
 import sys
 from codecs import getincrementaldecoder
 from collections.abc import Sequence
@@ -72,20 +70,6 @@ def announce(line: str) -> None:
     """Print a line at once, although the program goes on."""
     print_lines(line)
     sys.stdout.flush()
-
-
-def is_for_one_reader(descriptor: int) -> bool:
-    """Return whether the output goes to the user who has started this: to a terminal, or a program that reads it.
-
-    Files and the system's journal have other readers, later; so have the pipes of supervisord and of containers,
-    whose first process may be an init with the node as its child.
-    """
-    try:
-        mode = os.fstat(descriptor).st_mode
-    except OSError:
-        return False
-    kept = 1 in (os.getpid(), os.getppid()) or "SUPERVISOR_ENABLED" in os.environ
-    return os.isatty(descriptor) or (stat.S_ISFIFO(mode) and not kept)
 
 
 def print_notice(line: str) -> None:

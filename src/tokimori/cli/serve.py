@@ -12,7 +12,7 @@ import click
 
 from tokimori.cli.command import Command, options
 from tokimori.cli.moment import Length
-from tokimori.cli.output import STDOUT, announce, is_for_one_reader, print_lines, print_notice
+from tokimori.cli.output import STDOUT, announce, print_lines, print_notice
 from tokimori.cli.session import Absent, in_service, load
 from tokimori.config.value import check_linux
 
@@ -207,7 +207,8 @@ def run_node(settings: "Settings", tell: Callable[[str], None], read: Callable[[
                     tell,
                     SystemClock(),
                     joined,
-                    tells_secret=is_for_one_reader(STDOUT) and not (settings.http.secret or settings.http.secret_file),
+                    # Whatever is no terminal is kept by somebody: a file, the journal, the pipe of a supervisor.
+                    tells_secret=os.isatty(STDOUT) and not (settings.http.secret or settings.http.secret_file),
                     hide=log.hide,
                     again=lambda: read().settings,
                 )

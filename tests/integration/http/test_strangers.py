@@ -17,6 +17,7 @@ from tests.integration.cli.conftest import Program, stop
 from tests.integration.http.site import Site, site_of
 from tests.programs.forked import PROGRAM
 
+GIVEN = "given-0123456789-given-0123456789-given-012"
 ATTACK = r"""
 import glob, http.client, json, os, sys, time, urllib.parse
 url, pid, state, canary = sys.argv[1:]
@@ -169,6 +170,26 @@ def test_a_node_that_writes_to_a_file_names_the_command(program: Program) -> Non
         assert secret not in written.read_text()
     finally:
         stop(node)
+
+
+@pytest.mark.parametrize(("given", "on_terminal"), [(False, True), (True, True), (False, False)])
+def test_a_secret_is_printed_on_a_terminal_alone(program: Program, given: bool, on_terminal: bool) -> None:
+    """Not into a pipe, as runit, s6 and others keep it in a log; nor is one printed that somebody has given."""
+    program.environment |= {"TOKIMORI_HTTP_SECRET": GIVEN} if given else {}
+    reading, writing = os.openpty() if on_terminal else os.pipe()
+    node = subprocess.Popen(
+        [str(PROGRAM), "serve", "-p", "0"], cwd=program.home, env=program.environment, text=True, stdout=writing
+    )
+    os.close(writing)
+    told = b""
+    try:
+        while b"secret" not in told:
+            told += os.read(reading, 4096)
+        secret = GIVEN if given else (program.home / "state" / "secret").read_text().strip()
+        assert (secret in told.decode()) is (on_terminal and not given)
+    finally:
+        stop(node)
+        os.close(reading)
 
 
 def test_nodes_of_one_folder_share_the_secret(program: Program) -> None:
