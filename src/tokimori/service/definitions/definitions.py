@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from operator import attrgetter
 from typing import Annotated, Literal, cast, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -84,8 +85,11 @@ def definition_from(fields: Mapping[str, object], *, time_zone: str = "UTC") -> 
     _check_names(fields)
     given = _with_seconds(fields)
     parsed = _convert({"time_zone": time_zone, **given})
-    terms = {name: getattr(parsed, name) for name in Terms.__struct_fields__}
+    terms = dict(zip(Terms.__struct_fields__, _terms_of(parsed), strict=True))
     return check_definition(Definition(target=_target(parsed), **terms))
+
+
+_terms_of = attrgetter(*Terms.__struct_fields__)
 
 
 def _with_seconds(fields: Mapping[str, object], within: str = "") -> dict[str, object]:

@@ -135,6 +135,8 @@ async def _queues(jobs: Jobs[Inside], kind: str, subject: object, *found: object
 
 def _told_queues(kind: str, subject: object, found: object) -> Iterator[tuple[str, str]]:
     match found:
+        case None:
+            pass
         case RequestedRun():
             yield from _told_queues(kind, subject, found.run)
         case Job():
