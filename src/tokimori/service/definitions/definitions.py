@@ -127,12 +127,8 @@ def job_fields_of(job: Job) -> JobArguments:
 def fields_of(definition: Definition) -> JobArguments:
     """Return the fields that describe this definition, without defaults; `definition_from` reads them back."""
     terms: dict[str, object] = msgspec.to_builtins(definition)
-    del terms["target"]
-    terms.pop("apart", None)
-    terms.pop("foreign", None)
-    terms.pop("declared", None)
-    terms.pop("moved", None)
-    terms.pop("fired_ahead", None)
+    for inner in ("target", "apart", "foreign", "declared", "moved", "fired_ahead"):
+        terms.pop(inner, None)
     by_name = {"time_zone": definition.time_zone, **terms, **target_fields(definition.target)}
     return cast(JobArguments, by_name)
 
