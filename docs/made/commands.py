@@ -47,8 +47,7 @@ def _lines() -> Iterator[str]:
     yield from (
         "# Commands",
         "",
-        "Written by `make docs` from the commands: `tokimori COMMAND --help` says the same, and `tokimori man`",
-        "prints manual pages.",
+        "Written by `make docs` from the commands: `tokimori COMMAND --help` says the same.",
         "",
         "## Options everywhere",
         "",
