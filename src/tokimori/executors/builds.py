@@ -25,7 +25,7 @@ from tokimori.errors import Bug, Refused, StoreError, TokimoriError
 from tokimori.executors.keeper.kernel import is_short
 from tokimori.executors.keeper_post import Background
 from tokimori.executors.reported import short_of, stopped
-from tokimori.model.build import Manifest, check_content, check_task_name, content_of, env_names, manifest_of
+from tokimori.model.build import Manifest, check_content, check_task_name, content_of, manifest_of
 from tokimori.model.ids import RunId, Token
 from tokimori.model.outcome import Failed, Outcome, Released
 from tokimori.model.target import Build, Command
@@ -346,7 +346,7 @@ class BuildCache:
 
     def variables_of(self, digest: str) -> tuple[str, ...]:
         """Return the names of the variables with which the build was made."""
-        return env_names(self.file_of(digest).read_bytes())
+        return manifest_of(self.file_of(digest).read_bytes()).variables
 
     def close(self) -> None:
         """End builds in the making, without waiting."""

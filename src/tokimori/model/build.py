@@ -8,7 +8,7 @@ import base64
 import binascii
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Final
 
@@ -30,16 +30,12 @@ MOST_UPLOADS: Final = 4
 """Builds that one principal may be uploading at a time."""
 MOST_PIECES: Final = -(-LARGEST // PIECE)
 MANIFEST: Final = "tokimori-build.json"
-ENV: Final = "tokimori-env.json"
-"""File beside the manifest, as older nodes would not read a manifest with another field."""
 MAIN: Final = "__main__.py"
 LARGEST_MANIFEST: Final = 2**18
 NAME_ALLOWED: Final = "1 to 100 of A-Z a-z 0-9 . _ -, beginning with a letter or a digit"
 DIGEST_ALLOWED: Final = "64 of 0-9 a-f, as `tokimori task builds` shows them"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z", re.ASCII)
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z", re.ASCII)
-_OF_KEIJI = frozenset({"TASK_NAME", "TASK_DESCRIPTION"})
-"""Variables with settings of the task, which its function does not need."""
 _WHEN = (1980, 1, 1, 0, 0, 0)
 """The time of every file in a build: the first one that a zip file can hold."""
 
@@ -47,12 +43,14 @@ _WHEN = (1980, 1, 1, 0, 0, 0)
 class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Facts of a build that a node needs. `lock` has lines for pip, each with hashes; without them, no environment.
 
-    `locked_for` is the Python and the machine for which they were chosen.
+    `locked_for` is the Python and the machine for which they were chosen, `variables` the names of those in the task's
+    `.env`.
     """
 
     task: str
     lock: tuple[str, ...] = ()
     locked_for: str = ""
+    variables: tuple[str, ...] = ()
 
 
 _manifests = msgspec.json.Decoder(Manifest)
@@ -109,25 +107,6 @@ def frozen(files: Mapping[str, bytes], manifest: Manifest) -> bytes:
             allowed=f"at most {LARGEST} bytes: keep data elsewhere, and list packages as dependencies",
         )
     return content
-
-
-def env_file(names: Iterable[str]) -> dict[str, bytes]:
-    """Return the file of a build that names the variables with which it was made, if there are any."""
-    wanted = sorted(set(names) - _OF_KEIJI)
-    return {ENV: msgspec.json.encode(wanted)} if wanted else {}
-
-
-def env_names(content: bytes) -> tuple[str, ...]:
-    """Return the names of the variables with which a build was made, if it has them."""
-    import zipfile  # noqa: PLC0415
-
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            entry = archive.getinfo(ENV)
-            is_plain = entry.compress_type == zipfile.ZIP_STORED and entry.file_size <= LARGEST_MANIFEST
-            return msgspec.json.decode(archive.read(entry), type=tuple[str, ...]) if is_plain else ()
-    except (zipfile.BadZipFile, KeyError, ValueError, RuntimeError, EOFError):
-        return ()
 
 
 def manifest_of(content: bytes) -> Manifest:

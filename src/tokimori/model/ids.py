@@ -32,19 +32,10 @@ _JOB_ID = re.compile(r"[A-Za-z0-9._:@+][A-Za-z0-9._:@+-]{0,254}\Z", re.ASCII)
 
 
 def check_job_id(text: object, *, field: str = "id") -> JobId:
-    """Return the text as a job id, by the rules of any version. Raises `InvalidInput`."""
-    if not isinstance(text, str) or _JOB_ID.match(text) is None:
+    """Return the text as a job id. Raises `InvalidInput`."""
+    if not isinstance(text, str) or _JOB_ID.match(text) is None or text in DOTS:
         raise InvalidInput(f"{field}: {text!r} is not a job id", field=field, value=text, allowed=JOB_ID_ALLOWED)
     return JobId(text)
-
-
-def check_new_job_id(text: object) -> JobId:
-    """Return the text as the id of a new job. Raises `InvalidInput`."""
-    checked = check_job_id(text)
-    if checked in DOTS:
-        message = f"id: {text!r} is not a job id: in an address it would lead to something else"
-        raise InvalidInput(message, field="id", value=text, allowed=JOB_ID_ALLOWED)
-    return checked
 
 
 def uuid7(now: Moment, random: RandomBytes) -> str:

@@ -1,6 +1,6 @@
 """Bounds of the texts that people and programs give of jobs and reasons.
 
-Texts are checked when they are written, never when they are read: stored ones stay readable, and edits may keep them.
+Texts are checked when they are written, never when they are read.
 """
 
 from collections.abc import Mapping
@@ -63,15 +63,13 @@ def check_reason(field: str, reason: object) -> None:
     check_size(field, str(reason), MOST_REASON)
 
 
-def check_sizes(definition: Definition, known: Definition | None = None) -> None:
-    """Check the sizes of a job's texts, unless it has them already (`known`). Raises `InvalidInput`."""
-    fields, before = _fields_of(definition), {} if known is None else _fields_of(known)
+def check_sizes(definition: Definition) -> None:
+    """Check the sizes of a job's texts. Raises `InvalidInput`."""
+    fields = _fields_of(definition)
     for field, most in MOST_OF.items():
-        value = fields.get(field)
-        if value is not None and value != before.get(field):
+        if (value := fields.get(field)) is not None:
             _check(field, sum(len(text.encode()) for text in texts_in(value)), most)
-    if known is None or _size(known) <= MOST_DEFINITION:
-        _check("definition", _size(definition), MOST_DEFINITION)
+    _check("definition", len(msgspec.json.encode(definition)), MOST_DEFINITION)
 
 
 def _fields_of(definition: Definition) -> dict[str, object]:
@@ -79,10 +77,6 @@ def _fields_of(definition: Definition) -> dict[str, object]:
     plain = msgspec.to_builtins(definition)
     target = {_CALLED.get(name, name): value for name, value in plain.pop("target").items()}
     return {**target, **plain}
-
-
-def _size(definition: Definition) -> int:
-    return len(msgspec.json.encode(definition))
 
 
 def _check(field: str, size: int, most: int) -> None:

@@ -16,7 +16,7 @@ from tokimori.model.run import Run
 from tokimori.model.semaphores import MOST_UNITS, rate_of_queue
 from tokimori.model.sizes import check_reason
 from tokimori.model.transitions import RunState
-from tokimori.model.words import DOTS, check_word
+from tokimori.model.words import check_word
 from tokimori.ports.planning import Pausing
 from tokimori.ports.semaphores import Semaphore, SemaphoreTable
 from tokimori.ports.store import Jobs, RunFilter, Runs
@@ -178,10 +178,8 @@ class Queues(Part[M]):
 
         A queue with a pause of its own stays paused when everything is resumed. Raises `InvalidInput`.
         """
-        pauses = await self.pauses()
-        is_old = queue in tuple(DOTS) and any(pause.queue == queue for pause in pauses)  # older versions took these
-        name = queue if queue is not None and is_old else _name(queue)
-        known = [pause for pause in pauses if pause.queue == name]
+        name = _name(queue)
+        known = [pause for pause in await self.pauses() if pause.queue == name]
         await retried(lambda: self._store.delete_pause(name), StoreUnavailable)
         return known[0] if known else None
 

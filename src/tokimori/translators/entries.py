@@ -13,7 +13,7 @@ import msgspec
 
 from tokimori.clock import Moment
 from tokimori.errors import InvalidFile, InvalidInput
-from tokimori.model.ids import check_new_job_id
+from tokimori.model.ids import check_job_id
 from tokimori.model.job import Definition, schedule_of
 from tokimori.model.sizes import MOST_REASON, check_sizes
 from tokimori.service.definitions.definitions import definition_from
@@ -145,7 +145,7 @@ def checked(job: Moved) -> Moved:
     """Return the job, checked as far as it can be without a store. Raises `InvalidInput`."""
     check_sizes(job.definition)
     schedule_of(job.definition, Moment(0), job.job_id)
-    check_new_job_id(job.job_id)
+    check_job_id(job.job_id)
     return job
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from tokimori.clock import Moment
 from tokimori.errors import Bug, InvalidFile, InvalidInput
-from tokimori.model.ids import JobId, check_new_job_id
+from tokimori.model.ids import JobId, check_job_id
 from tokimori.model.job import schedule_of
 from tokimori.service.definitions.definitions import definition_from, runs_remaining_in
 
@@ -104,7 +104,7 @@ def read_document(text: str, known: JobId | None = None) -> Edited:
     if known is not None and given_id != known:
         message = f"id: {given_id!r} is not allowed: the job is {known!r}"
         raise InvalidInput(message, field="id", value=given_id, allowed=f"`tokimori job rename {known} NEW-ID`")
-    job_id = check_new_job_id(given_id) if known is None else known
+    job_id = check_job_id(given_id) if known is None else known
     runs_remaining_in(fields)
     definition = definition_from({name: value for name, value in fields.items() if name != "runs_remaining"})
     schedule_of(definition, Moment(0), job_id)

@@ -30,7 +30,7 @@ from typing import Any, Final, Literal, cast
 
 from tokimori.clock import Moment
 from tokimori.errors import InvalidFile, InvalidInput
-from tokimori.model.ids import JobId, check_new_job_id
+from tokimori.model.ids import JobId, check_job_id
 from tokimori.model.job import schedule_of
 from tokimori.model.words import check_word
 from tokimori.service.definitions.definitions import definition_from, runs_remaining_in
@@ -169,7 +169,7 @@ def _job(fields: object, file: str, path: str) -> DeclaredJob:
     if not isinstance(fields, Mapping):
         raise _wrong(file, path, fields, "the fields of a job, and its id")
     try:
-        job_id = check_new_job_id(fields.get("id"))
+        job_id = check_job_id(fields.get("id"))
     except InvalidInput as fault:
         raise _fault(file, path, fault) from None
     terms = {name: value for name, value in fields.items() if name != "id"}

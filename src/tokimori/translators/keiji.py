@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from tokimori.config.value import MASK
 from tokimori.errors import InvalidInput
-from tokimori.model.ids import check_new_job_id
+from tokimori.model.ids import check_job_id
 from tokimori.model.task import read_env
 from tokimori.schedules.fluent import every, parse_time, print_time
 from tokimori.service.definitions.imports import Start
@@ -131,9 +131,9 @@ def _job(row: Row, keiji: Keiji) -> Entry:
 
 def _job_id(name: str, slug: str) -> str:
     try:
-        return check_new_job_id(name)
+        return check_job_id(name)
     except InvalidInput:
-        return check_new_job_id(slug)
+        return check_job_id(slug)
 
 
 def _start(row: Row) -> Start:

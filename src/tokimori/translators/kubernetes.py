@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 from tokimori.model.checks import check_definition
-from tokimori.model.ids import check_new_job_id
+from tokimori.model.ids import check_job_id
 from tokimori.model.job import Definition, schedule_of
 from tokimori.model.policies import Overlap, Retry
 from tokimori.model.target import Command
@@ -236,7 +236,7 @@ def _job_id(metadata: Value) -> str:
         return ""
     job_id = f"{namespace}:{name}" if namespace else name
     try:
-        return check_new_job_id(job_id)
+        return check_job_id(job_id)
     except InvalidInput as fault:
         metadata.refuse(f"{fault.message}; allowed: {fault.allowed}")
         return job_id

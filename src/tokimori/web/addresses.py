@@ -3,12 +3,10 @@
 from collections.abc import Iterable
 from urllib.parse import quote, urlencode
 
-from tokimori.model.words import DOTS
 
-
-def path(*parts: str) -> str | None:
-    """Return the path of these parts; None if it would lead elsewhere, for a name that older versions took."""
-    return None if DOTS.intersection(parts) else "/".join(("", *(quote(part, safe="") for part in parts)))
+def path(*parts: str) -> str:
+    """Return the path of these parts."""
+    return "/".join(("", *(quote(part, safe="") for part in parts)))
 
 
 def address(where: str, values: Iterable[tuple[str, object]]) -> str:

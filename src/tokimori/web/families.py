@@ -67,7 +67,7 @@ class Node(NamedTuple):
     """
 
     id: JobId
-    to: str | None
+    to: str
     word: str
     tone: str
     sign: str
@@ -201,8 +201,5 @@ def _node(node: Node, spot: tuple[int, int], root: str, way: Way) -> str:
         f'<tspan class="sub"> {written(node.more)}</tspan></text>'
     )
     title = f"<title>{written(f'{node.id}: {node.word} {node.more}'.strip())}</title>"
-    inner = f"{title}{texts}"
-    if node.to is None:
-        return f"<g>{inner}</g>"
     soft = " data-soft" if "?" in node.to else ""  # it stays on this screen
-    return f'<a{soft} href="{written(root + node.to)}">{inner}</a>'
+    return f'<a{soft} href="{written(root + node.to)}">{title}{texts}</a>'

@@ -20,11 +20,11 @@ import msgspec
 from msgspec import Struct, field
 
 from tokimori.errors import InvalidFile, InvalidInput, Refused
-from tokimori.model.build import Manifest, digest_of, env_file, frozen, pieces_of
+from tokimori.model.build import Manifest, digest_of, frozen, pieces_of
 from tokimori.model.task import BuildRecord, check_build, check_dependencies
 from tokimori.schedules.parse import parse_schedule
 from tokimori.service.definitions.definitions import definition_from
-from tokimori.workspace.source import TaskSource, read_source
+from tokimori.workspace.source import DESCRIPTION, TaskSource, read_source
 
 LONGEST_LOCKING: Final = 300
 """Seconds that pip gets."""
@@ -131,6 +131,8 @@ LONGEST_SCHEDULING: Final = 60.0
 """Seconds."""
 _OF_THE_BUILD: Final = frozenset({"description", "build", "command", "function", "url", "email", "noop"})
 """Terms that stand elsewhere: what a task does is its build."""
+_OF_KEIJI: Final = frozenset({"TASK_NAME", DESCRIPTION})
+"""Variables with settings of the task, which its function does not need."""
 _PASSED_ON: Final = ("PATH", "HOME", "USER", "LANG", "TZ")
 
 
@@ -254,5 +256,6 @@ def freeze(tasks_dir: Path, name: str, environ: Mapping[str, str]) -> Frozen:
 def content_of_source(source: TaskSource) -> bytes:
     """Return the file of the build, with its dependencies locked."""
     lock = locked(source.dependencies, source.metadata.requires_python)
-    manifest = Manifest(task=source.name, lock=lock, locked_for=locked_for() if lock else "")
-    return frozen({**source.files, **env_file(source.env)}, manifest)
+    variables = tuple(sorted(source.env.keys() - _OF_KEIJI))
+    manifest = Manifest(task=source.name, lock=lock, locked_for=locked_for() if lock else "", variables=variables)
+    return frozen(source.files, manifest)

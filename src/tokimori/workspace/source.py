@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct, field
 
 from tokimori.errors import InvalidFile, InvalidInput, NotFound
-from tokimori.model.build import ENV, LARGEST, MAIN, MANIFEST, check_task_name
+from tokimori.model.build import LARGEST, MAIN, MANIFEST, check_task_name
 from tokimori.model.task import env_files_of, read_env
 from tokimori.service.definitions.arguments import JobArguments
 
@@ -77,7 +77,7 @@ MOST_FILES: Final = 1_000
 LARGEST_SCRIPT: Final = 100_000
 """Bytes of a shell script: it is an argument of its shell."""
 DESCRIPTION: Final = "TASK_DESCRIPTION"
-_OURS: Final = (MAIN, MANIFEST, ENV)
+_OURS: Final = (MAIN, MANIFEST)
 _LEFT_OUT: Final = ("__pycache__", "readme", "readme.md", "readme.txt")
 _RUNS_FUNCTION: Final = b'''"""Runs the function of a task."""
 

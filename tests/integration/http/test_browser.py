@@ -224,8 +224,7 @@ def test_what_a_run_waits_for_is_seen(page: Page, site: Site, client: Client) ->
     """Who has its place, with a way to that run, and the command that mends it."""
     client.jobs.add("lasts", command="sleep 60", max_running=1)
     first, second = client.jobs.trigger("lasts"), client.jobs.trigger("lasts")
-    page.goto(f"{site.url}?run={second.id}&job=lasts")
-    assert page.url == f"{site.url}runs/{second.id}"
+    page.goto(f"{site.url}runs/{second.id}")
     held = page.locator(".why").first
     expect(held).to_contain_text(f"held by run {first.id[-8:]}")
     expect(held.locator("code")).to_have_text("tokimori job update lasts --max-running 2")

@@ -16,7 +16,7 @@ from tokimori.errors import NotFound, StoreUnavailable, TokimoriError
 from tokimori.executors import builds as module
 from tokimori.executors.builds import BuildExecutor
 from tokimori.executors.reported import short_of
-from tokimori.model.build import Manifest, digest_of, env_file, frozen, pieces_of
+from tokimori.model.build import Manifest, digest_of, frozen, pieces_of
 from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.outcome import Failed, Released
 from tokimori.model.target import Build, Command
@@ -280,7 +280,7 @@ async def test_what_nothing_has_run_for_long_is_removed(bench: Bench) -> None:
 
 async def test_variables_that_have_gone_are_told(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     """A build keeps their names: once for each task, until others are missing; what only names the task is no loss."""
-    content = frozen({"__main__.py": b"1", **env_file(["KEY", "A", "TASK_DESCRIPTION"])}, Manifest(task="ping"))
+    content = frozen({"__main__.py": b"1"}, Manifest(task="ping", variables=("A", "KEY")))
     bench.kept.found, digest = pieces_of(content), digest_of(content)
     (bench.tasks_dir / "ping").mkdir(parents=True)
     (bench.tasks_dir / "ping" / ".env").write_text("A=1\n")

@@ -3,12 +3,9 @@
 from collections.abc import Awaitable, Callable
 
 import pytest
-from msgspec.structs import replace
 
 from tests.unit.service.world import ON_DEMAND, World
-from tokimori.errors import InvalidInput, NotFound
-from tokimori.model.ids import JobId
-from tokimori.model.lanes import Pause
+from tokimori.errors import InvalidInput
 
 DOTS = [".", ".."]
 pytestmark = pytest.mark.parametrize("name", DOTS)
@@ -43,22 +40,6 @@ async def test_nothing_is_called_so(world: World, name: str) -> None:
     with pytest.raises(InvalidInput):
         await service.queues.pause(name)
     for ask in (service.jobs.pause, service.jobs.trigger, service.jobs.get):
-        with pytest.raises(NotFound):
+        with pytest.raises(InvalidInput):
             await ask(name)
     assert [job.id for job in await service.jobs.list()] == ["a"]
-
-
-async def test_what_an_older_version_has_taken_can_go(world: World, name: str) -> None:
-    """Such a job can be deleted, and such a queue resumed; where there is none, nothing is done."""
-    service = world.service
-    job = await service.jobs.add("a", noop=True)
-    await world.store.add_jobs([replace(job, id=JobId(name), incarnation=7)])
-    await world.store.add_pause(Pause(queue=name, since=world.clock.moment))
-    await service.jobs.delete(name)
-    assert [job.id for job in await service.jobs.list()] == ["a"]
-    assert await service.queues.resume(name) is not None
-    assert await service.queues.pauses() == []
-    with pytest.raises(NotFound):
-        await service.jobs.delete(name)
-    with pytest.raises(InvalidInput):
-        await service.queues.resume(name)

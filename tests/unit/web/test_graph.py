@@ -31,7 +31,7 @@ def test_families_are_told_apart() -> None:
 
 
 def test_names_are_text_in_the_picture() -> None:
-    """Whatever a job is called by older versions."""
+    """Whatever a job would be called."""
     drawn = picture(
         [Edge(JobId("<b>"), JobId("<i>"), On.SUCCESS, 0, JobId("<i>"))],
         lambda job: Node(job, "/jobs/<u>", "<s>", "q", "·", "<b>"),

@@ -7,12 +7,11 @@ from urllib.parse import parse_qs
 import pytest
 from jinja2 import Environment
 from jinja2.meta import find_referenced_templates
-from msgspec.structs import replace
 
 from tests.unit.service.world import World
 from tests.unit.web.conftest import EVIL, NAMED, Tab, add, elements, fill_nouns
 from tokimori.model.cause import cause_id, cause_in
-from tokimori.model.ids import Incarnation, JobId, RunId
+from tokimori.model.ids import RunId
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.run import Output
 from tokimori.service.events.notice_board import wanted_of
@@ -108,12 +107,6 @@ async def test_nothing_that_a_job_says_becomes_markup(world: World, tab: Tab) ->
     assert (await tab.press("jobs.pause", "hello", reason=EVIL)).text.count(EVIL) >= 1
 
 
-async def test_old_addresses_lead_to_the_new_places(world: World, tab: Tab) -> None:
-    """Links of older versions are in mails and chats."""
-    assert (await tab.ask("/?job=a%3Ab")).headers["location"] == "/jobs/a%3Ab"
-    assert (await tab.ask("/?job=x&run=abc&attempt=2")).headers["location"] == "/runs/abc?attempt=2"
-
-
 @pytest.mark.parametrize(
     ("path", "status"),
     [
@@ -204,15 +197,12 @@ async def test_times_are_shown_in_the_chosen_zone(world: World, tab: Tab) -> Non
 
 
 async def test_ids_are_quoted_in_every_address(world: World, tab: Tab) -> None:
-    """What stands in an id means nothing in an address; an id that means a folder has no address."""
+    """What stands in an id means nothing in an address."""
     for job_id in ("a:b@c+d", "..."):
         await add(world, job_id)
-    old = await world.service.jobs.get("...")
-    await world.store.add_jobs([replace(old, id=JobId(".."), incarnation=Incarnation(7))])
     page = await tab.show("/jobs")
-    assert page.keys("job") == ["..", "...", "a:b@c+d"]
+    assert page.keys("job") == ["...", "a:b@c+d"]
     assert {"/jobs/...", "/jobs/a%3Ab%40c%2Bd"} <= set(page.links())
-    assert "/jobs/.." not in page.links()
 
 
 async def test_a_reader_sees_what_he_may_not_do(world: World) -> None:

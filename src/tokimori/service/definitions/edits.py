@@ -111,7 +111,7 @@ def edited(
     definition = replace(definition, moved=moved)
     check_definition(definition)
     check_notifier(job.id, definition.notifier, definition.notify)
-    check_sizes(definition, job.definition)
+    check_sizes(definition)
     anew = _times(definition) != _times(job.definition)
     last = look_at(job.definition, now) if anew else now
     before = schedule_of(job.definition, job.anchor, job.id, job.days_off)

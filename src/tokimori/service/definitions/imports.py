@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
-from tokimori.model.ids import JobId, check_new_job_id
+from tokimori.model.ids import JobId, check_job_id
 from tokimori.model.job import Definition, Job
 from tokimori.model.policies import AnchoredOn
 from tokimori.model.settle import parked
@@ -58,7 +58,7 @@ def checked_pair(pair: object) -> tuple[JobId, Definition]:
     """Return an id and a definition. Raises `InvalidInput`."""
     match pair:
         case (job_id, Definition() as definition):
-            return check_new_job_id(job_id), definition
+            return check_job_id(job_id), definition
         case _:
             raise InvalidInput(f"jobs: {pair!r} is not such a pair", field="jobs", value=pair, allowed=PAIRS)
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.errors import AlreadyExists, NotFound, Refused, TokimoriError
 from tokimori.model.dependents import Edge
-from tokimori.model.ids import JobId, check_job_id, check_new_job_id
+from tokimori.model.ids import JobId, check_job_id
 from tokimori.model.job import Job, JobState
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
@@ -23,7 +23,7 @@ from tokimori.service.validation import job_fields
 
 async def copied(writer: JobWriter, job_id: str, new_id: str) -> Job:
     """Add a job with the definition of another one: see `Jobs.copy`."""
-    job, new = await writer.store.get_job(check_job_id(job_id)), check_new_job_id(new_id)
+    job, new = await writer.store.get_job(check_job_id(job_id)), check_job_id(new_id)
     check_readable(job.definition)
     reason = job.reason or f"copied from {job.id}, which was {job.state}"
     stops = job.state in (JobState.PAUSED, JobState.PARKED)
@@ -37,7 +37,7 @@ async def copied(writer: JobWriter, job_id: str, new_id: str) -> Job:
 
 async def renamed(writer: JobWriter, job_id: str, new_id: str) -> Job:
     """Give a job another id: see `Jobs.rename`."""
-    job, new = await writer.store.get_job(check_job_id(job_id)), check_new_job_id(new_id)
+    job, new = await writer.store.get_job(check_job_id(job_id)), check_job_id(new_id)
     check_readable(job.definition)
     if (declared := job.definition.declared) is not None:
         message = f"the job {job.id!r} is declared by the set {declared.set!r}: rename it there"

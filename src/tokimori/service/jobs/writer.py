@@ -16,7 +16,7 @@ from tokimori.engine.fire import decide_and_apply
 from tokimori.errors import AlreadyExists, Conflict, FamilyChanged, InvalidInput, NotFound, Refused, StoreUnavailable
 from tokimori.model.calendar import Calendar
 from tokimori.model.decide import MOST_OCCURRENCES, Due
-from tokimori.model.ids import JobId, RandomBytes, check_job_id, check_new_job_id, new_incarnation, uuid7
+from tokimori.model.ids import JobId, RandomBytes, check_job_id, new_incarnation, uuid7
 from tokimori.model.job import Definition, Job, JobState, schedule_of
 from tokimori.model.run import Skip
 from tokimori.model.sizes import check_reason
@@ -99,7 +99,7 @@ class JobWriter(Struct, frozen=True, kw_only=True):
         """Add a job with these fields, as `begun` makes it of a new one."""
         now = await self.now()
         definition = definition_from(said, time_zone=self.time_zone)
-        checked = check_new_job_id(uuid7(now, self.random) if job_id is None else job_id)
+        checked = check_job_id(uuid7(now, self.random) if job_id is None else job_id)
         new, days = await self.new(checked, definition, now, runs_remaining_in(said))
         job = begun(new)
         try:

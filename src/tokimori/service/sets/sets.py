@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tokimori.model.access_token import Role
 from tokimori.model.document import check_name
-from tokimori.model.ids import check_new_job_id
+from tokimori.model.ids import check_job_id
 from tokimori.model.job import set_of
 from tokimori.model.lanes import EVERYTHING as ALL_QUEUES
 from tokimori.model.words import check_word
@@ -173,7 +173,7 @@ class Sets(Part[M]):
 
 async def _check_declared(sight: Sight, declared: object) -> None:
     for job_id in mapping_of("declared", declared, "fields by id of the job"):
-        checked = check_new_job_id(job_id)
+        checked = check_job_id(job_id)
         if not sight.scope.has_id(checked) or not await sight.may_become(checked):
             raise out_of_scope(f"jobs: {job_id!r}", job_id)
 

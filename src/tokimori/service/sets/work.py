@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.errors import Conflict, InvalidInput, NotFound, Refused
-from tokimori.model.ids import JobId, check_new_job_id
+from tokimori.model.ids import JobId, check_job_id
 from tokimori.model.job import Declaration, Definition, Job, edges_of, set_of
 from tokimori.model.notifier import notifier_id
 from tokimori.model.target import Unreadable
@@ -253,7 +253,7 @@ async def _read(name: str, declared: object, zone: str) -> tuple[Mapping[JobId, 
     wanted: dict[JobId, Definition] = {}
     counts: dict[str, int] = {}
     async for text, fields in _each(_mapping("declared", declared)):
-        job_id = check_new_job_id(text)
+        job_id = check_job_id(text)
         terms = job_fields(_mapping(job_id, fields))
         try:
             definition = definition_from(without_count(terms), time_zone=zone)

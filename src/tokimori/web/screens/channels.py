@@ -23,8 +23,8 @@ _COMMAND: Final = "tokimori publish orders '{\"order\": 17}'"
 async def show(visit: Visit) -> Shown:
     """Return where a topic is looked for, and a message published."""
     topic = visit.one("q")
-    if topic is not None and (to := path("channels", topic)) is not None:
-        return Moved(to)
+    if topic is not None:
+        return Moved(path("channels", topic))
     empty = "A topic is named by whoever publishes to it. Type one above to see its messages; this publishes one:"
     return {
         "noun": Noun(

@@ -43,7 +43,7 @@ def screen(acts: Callable[[], Mapping[str, Act]], places: Callable[[], Sequence[
         looked = (visit.one("q") or "").casefold().split()
         jobs = await _jobs(visit, looked)
         groups = {
-            "Jobs": [Option(plain(each), to, word) for each, word in jobs if (to := path("jobs", each))],
+            "Jobs": [Option(plain(each), path("jobs", each), word) for each, word in jobs],
             "Runs": await _runs(visit, looked),
             "Do": _verbs(visit, acts(), looked, jobs[:1]),
             "Go to": _places(places(), looked),
@@ -94,8 +94,7 @@ async def _runs(visit: Visit, looked: Sequence[str]) -> Sequence[Option]:
         run = (await visit.service.runs.get(run_id)).run
     except (NotFound, InvalidInput):
         return ()
-    to = path("runs", run.id) or "/runs"
-    return [Option(f"{plain(run.job_id)} · {short(run.id)}", to, run.state.value)]
+    return [Option(f"{plain(run.job_id)} · {short(run.id)}", path("runs", run.id), run.state.value)]
 
 
 def _verbs(
@@ -108,8 +107,8 @@ def _verbs(
         for name in _VERBS.get(state, ("jobs.delete",))
         if not visit.reader.lacks(name)
     ]
-    if jobs and not visit.reader.lacks("jobs.edit") and (to := path("jobs", jobs[0][0], "edit")):
-        found.insert(0, Option(f"Edit {plain(jobs[0][0])}", to))
+    if jobs and not visit.reader.lacks("jobs.edit"):
+        found.insert(0, Option(f"Edit {plain(jobs[0][0])}", path("jobs", jobs[0][0], "edit")))
     made = [
         Option(f"{act.makes}…", _question(act.name, None, f"/{act.noun}"), asks=True)
         for act in acts.values()

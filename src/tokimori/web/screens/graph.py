@@ -179,7 +179,7 @@ def _member(visit: Visit, each: FamilyMember, *, alone: bool) -> Node:
     return _node(visit, name, each.run, path("runs", each.name))
 
 
-def _node(visit: Visit, job: JobId, run: Run | None, to: str | None) -> Node:
+def _node(visit: Visit, job: JobId, run: Run | None, to: str) -> Node:
     if run is None:
         return Node(job, to, "no run yet", "q", "◌", "")
     tone, sign = SIGNS.get(run.state, ("q", "◌"))

@@ -70,7 +70,7 @@ async def _save(visit: Visit, job: Job | None, job_id: str, said: Mapping[str, o
     else:
         made = await visit.service.jobs.edit(job.id, said, whole=True, tags=[tag_of(job)])
         toast = Toast(head=f"{made.id} has version {made.version} now")
-    return Moved(path("jobs", made.id) or "/jobs", toast)
+    return Moved(path("jobs", made.id), toast)
 
 
 async def _shown(

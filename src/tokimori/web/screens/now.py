@@ -22,7 +22,7 @@ from tokimori.web.addresses import address, path
 from tokimori.web.job_rows import in_words
 from tokimori.web.pictures import Minute, progress, strip, usual_of
 from tokimori.web.run_rows import RunRow, cause, run_rows, whole_cause
-from tokimori.web.screen import Moved, Screen, Shown
+from tokimori.web.screen import Screen, Shown
 from tokimori.web.screens.jobs import failing, runs_in
 from tokimori.web.screens.run import acts_of, own_request
 from tokimori.web.visit import Visit
@@ -110,8 +110,6 @@ class Standing(NamedTuple):
 
 async def show(visit: Visit) -> Shown:
     """Return the first screen."""
-    if (old := _moved(visit)) is not None:
-        return old
     service = visit.service
     standing = await _read_standing(visit)
     needs = await _needs(visit, standing)
@@ -132,16 +130,6 @@ async def show(visit: Visit) -> Shown:
         "badges": _badges(standing),
         "is_empty": not (await service.jobs.list(limit=1)).jobs,
     }
-
-
-def _moved(visit: Visit) -> Moved | None:
-    """Return where the page of older versions has gone: links to it are in mails and chats."""
-    run, job = visit.one("run"), visit.one("job")
-    if run is not None and (to := path("runs", run)) is not None:
-        return Moved(address(to, [("attempt", visit.one("attempt"))]))
-    if job is not None and (to := path("jobs", job)) is not None:
-        return Moved(to)
-    return None
 
 
 async def badges(visit: Visit) -> Mapping[str, int]:

@@ -15,7 +15,6 @@ from tokimori.model.run import Run, asked_by, parents_of, shown_due
 from tokimori.model.statistics import cost
 from tokimori.model.transitions import BEFORE_START, ENDS, STANDING_STILL, RunState
 from tokimori.service.runs.runs import AttemptDetails, RunDetails
-from tokimori.web.addresses import path
 from tokimori.web.log_view import log_view
 from tokimori.web.pictures import BARS, Lane, Span, waterfall
 from tokimori.web.run_rows import cause, is_stock, run_row, whole_cause
@@ -80,7 +79,7 @@ async def show(visit: Visit) -> Shown:
         "acts_here": (*acts_of(run, visit.reader.role, is_own=own != ""), *acts),
         "own": own,
         "approval": run.details.approval and visit.reread(told_of(run.details.approval, zone)),
-        "again": path("jobs", run.job_id) is not None and not details.is_job_deleted and run.state in ENDS,
+        "again": not details.is_job_deleted and run.state in ENDS,
         "spawned": await _spawned(visit, run),
         "parent": run.parent_id,
         "parents": await _parents(visit, run) if parents_of(run) else (),
