@@ -47,7 +47,8 @@ def _lines() -> Iterator[str]:
     yield from (
         "# Commands",
         "",
-        "Written by `make docs` from the commands: `tokimori COMMAND --help` says the same.",
+        "Written by `make docs` from the commands: `tokimori COMMAND --help` says the same, and `tokimori man`",
+        "prints manual pages.",
         "",
         "## Options everywhere",
         "",

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from msgspec import Struct
 
-from tokimori.cli.global_options import global_options, write_options
+from tokimori.cli.global_options import PREFIX, global_options, write_options
 from tokimori.cli.suggesting import command_hint
 
 
@@ -23,15 +23,20 @@ class Options(Struct, frozen=True, kw_only=True):
     semaphore_store: str | None
     config: Path | None
     output: str
-    """One of `OUTPUTS`."""
+    """One of `OUTPUTS`, or `template=` and a template."""
     debug: bool
     plain: bool = False
     """Whether a terminal gets neither colours nor signs."""
 
     @property
     def as_json(self) -> bool:
-        """Return whether a program reads the output as JSON."""
-        return self.output in {"json", "jsonl"}
+        """Return whether a program reads the output as JSON; with a template, its texts."""
+        return self.output in {"json", "jsonl"} or self.template is not None
+
+    @property
+    def template(self) -> str | None:
+        """Return the template for each thing; None for one of the other forms."""
+        return self.output.removeprefix(PREFIX) if self.output.startswith(PREFIX) else None
 
 
 def options() -> Options:

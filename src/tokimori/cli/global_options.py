@@ -7,6 +7,8 @@ import click
 
 PROGRAM = "tokimori"
 OUTPUTS = ("table", "wide", "json", "jsonl", "csv", "ids")
+PREFIX = "template="
+"""How an output begins that is a template."""
 _EVERYWHERE = (
     *("server", "context", "cacert", "store", "semaphore_store", "config"),
     *("json", "output", "wide", "plain", "debug"),
@@ -48,6 +50,8 @@ def _rows(command: click.Command, ctx: click.Context) -> dict[str, list[tuple[st
 
 def global_options() -> list[click.Parameter]:
     """Return the global options of one command: their values hold for the whole line (`command.options`)."""
+    forms = f"[{'|'.join(OUTPUTS)}|template=TEXT]"
+    form_help = "How to print; wide: whole texts and times; a template such as '{{ id }} {{ state }}'."
     return [
         _global("--server", metavar="URL", help="The node to ask instead."),
         _global("--context", metavar="NAME", help="The same, by its name."),
@@ -56,7 +60,7 @@ def global_options() -> list[click.Parameter]:
         _global("--semaphore-store", metavar="URL", help="The store of semaphores, if it is another."),
         _global("--config", "-c", metavar="FILE", help="The configuration file."),
         _global("--json", is_flag=True, help="Print JSON, errors too."),
-        _global("--output", "-o", type=click.Choice(OUTPUTS), help="How to print; wide: whole texts and times."),
+        _global("--output", "-o", type=_Output(OUTPUTS), metavar=forms, help=form_help),
         _global("--wide", is_flag=True, help="The same as -o wide."),
         _global("--plain", is_flag=True, help="No colours and no signs."),
         _global("--debug", is_flag=True, help="Show the traceback of a bug."),
@@ -67,6 +71,18 @@ def _global(name: str, *short: str, **rest: Any) -> click.Option:
     """Return the option, which is kept for the whole line instead of passed to the command."""
     kept = name.removeprefix("--").replace("-", "_")
     return click.Option([*short, name], expose_value=False, callback=_store_option(kept), **rest)
+
+
+class _Output(click.Choice[str]):
+    """One of the forms, or a template."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the value. Raises `InvalidInput` for a template that can't be one."""
+        if not str(value).startswith(PREFIX):
+            return super().convert(value, param, ctx)
+        from tokimori.cli.template import check_template
+
+        return f"{PREFIX}{check_template(str(value).removeprefix(PREFIX))}"
 
 
 def _store_option(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:

@@ -60,6 +60,7 @@ program = Group(
         "db": ("tokimori.cli.db:db", "The store: status, migrate, sql, check, copy."),
         "context": ("tokimori.cli.context:context", "Nodes elsewhere, to ask instead of the store: add, use, list."),
         "config": ("tokimori.cli.config:config", "Settings: show, check, import."),
+        "man": ("tokimori.cli.manual:man", "Print or write the manual pages."),
         "completion": ("tokimori.cli.completion:completion", "What makes bash, zsh or fish complete command lines."),
     },
     sections={
@@ -72,7 +73,7 @@ program = Group(
         "Messages": ("publish", "subscribe", "unsubscribe"),
         "Nodes": ("serve", "worker", "system", "node", "top", "context"),
         "Access": ("token", "secret", "audit"),
-        "The store and this machine": ("doctor", "backup", "restore", "db", "config", "completion"),
+        "The store and this machine": ("doctor", "backup", "restore", "db", "config", "completion", "man"),
     },
     examples=(
         ("serve", "a node with a page, on a file in your home"),

@@ -20,14 +20,23 @@ STDOUT = 1
 
 
 def print_json(value: object) -> None:
-    """Print one indented JSON document, or a line for each member of a list.
+    """Print one indented JSON document, or a line for each member of a list, or with `-o template` its lines.
 
     Control characters are escaped on a terminal.
     """
+
     from msgspec import json
 
     from tokimori.service.views.outside import as_json
 
+    if (template := options().template) is not None:
+        from tokimori.cli.template import rendered
+
+        lines, missing = rendered(template, value)
+        print_lines(*lines)
+        for line in missing:
+            print_notice(line)
+        return
     if options().output == "jsonl":
         each = value if isinstance(value, list) else [value]
         print_lines(*(as_json(member).decode() for member in each))

@@ -73,6 +73,7 @@ ONLY_HERE: Mapping[str, str] = MappingProxyType(
         },
         "completion": "it is for the shell of this user",
         "top": "it shows on a terminal what run_list, node_list and job_next tell",
+        "man": "it writes what the program says of itself",
         "config show": "the settings of this machine are files of this machine",
         "config check": "the settings of this machine are files of this machine",
         "config import": "the settings of this machine are files of this machine",
