@@ -9,6 +9,8 @@ from tokimori.clock import Clock
 
 SHARE: Final = 20
 """An answer is kept for so many times as long as it took: to find it anew costs at most a twentieth of the time."""
+SELDOM: Final = 400
+"""The same of what changes seldom, and mostly here: acts forget all answers."""
 LONGEST: Final = 30.0
 """Seconds."""
 MOST: Final = 200
@@ -30,11 +32,16 @@ class Kept:
         self._clock = clock
         self._answers: OrderedDict[Hashable, _Answer] = OrderedDict()
 
-    async def get(self, question: Hashable, find: Callable[[], Awaitable[_T]], least: float = 0) -> _T:
-        """Return the answer, which is kept for `least` seconds at least. Concurrent callers wait for the same one."""
+    async def get(
+        self, question: Hashable, find: Callable[[], Awaitable[_T]], least: float = 0, share: int = SHARE
+    ) -> _T:
+        """Return the answer, which is kept for `least` seconds at least, and `share` times as long as it took.
+
+        Concurrent callers wait for the same one.
+        """
         known = self._answers.get(question)
         if known is None or (known.until is not None and self._clock.monotonic() >= known.until):
-            known = _Answer(asyncio.ensure_future(self._find(question, find, least)), None)
+            known = _Answer(asyncio.ensure_future(self._find(question, find, least, share)), None)
             self._answers[question] = known
             self._drop_old()
         answer: _T = await asyncio.shield(known.found)
@@ -47,12 +54,12 @@ class Kept:
         while len(self._answers) > MOST:
             self._answers.popitem(last=False)
 
-    async def _find(self, question: Hashable, find: Callable[[], Awaitable[_T]], least: float) -> _T:
+    async def _find(self, question: Hashable, find: Callable[[], Awaitable[_T]], least: float, share: int) -> _T:
         began, mine = self._clock.monotonic(), asyncio.current_task()
         lasts = 0.0
         try:
             found = await find()
-            lasts = max(min((self._clock.monotonic() - began) * SHARE, LONGEST), least)
+            lasts = max(min((self._clock.monotonic() - began) * share, LONGEST), least)
             return found
         finally:
             known = self._answers.get(question)

@@ -8,7 +8,7 @@ from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 from tokimori.service.service import Service
 from tokimori.web.addresses import address
-from tokimori.web.cache import Kept
+from tokimori.web.cache import SHARE, Kept
 from tokimori.web.reader import Reader
 from tokimori.web.words import Time, reread, time_of
 
@@ -76,10 +76,12 @@ class Visit(NamedTuple):
         """Return the zone in which the times of a job with this zone are shown."""
         return zone if self.zone == EACH_JOB else self.zone or self.service.time_zone
 
-    async def lately(self, question: str, find: Callable[[], Awaitable[_T]], least: float = 0) -> _T:
-        """Return the result of `find`, or a recent one of a reader who sees the same jobs."""
+    async def lately(
+        self, question: str, find: Callable[[], Awaitable[_T]], least: float = 0, share: int = SHARE
+    ) -> _T:
+        """Return the result of `find`, or a recent one of a reader who sees the same jobs: see `Kept`."""
         key = (question, self.reader.access.scope)
-        return await (find() if self.kept is None else self.kept.get(key, find, least))
+        return await (find() if self.kept is None else self.kept.get(key, find, least, share))
 
     def time(self, moment: Moment, zone: str = "") -> Time:
         """Return the moment as it is shown; `zone` is that of its job."""

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from tokimori.clock import Moment
-from tokimori.web.cache import LONGEST, SHARE, Kept
+from tokimori.web.cache import LONGEST, MOST, SELDOM, SHARE, Kept
 
 
 class Hand:
@@ -43,6 +43,26 @@ async def test_an_answer_is_kept_as_long_as_it_was_costly() -> None:
     kept.forget()
     await kept.get("dear", lambda: find(9))
     assert len(asked) == 6
+
+
+async def test_what_changes_seldom_is_kept_longer() -> None:
+    """It costs a smaller share of the time; what took no time is found anew all the same, and what is old is gone."""
+    clock = Hand()
+    kept, asked = Kept(clock), list[float]()
+
+    async def find(cost: float) -> None:
+        clock.at += cost
+        asked.append(cost)
+
+    for _ in range(2):
+        await kept.get("cheap", lambda: find(0), share=SELDOM)
+    for wait in (0, 0.01 * SELDOM - 0.5, 1):
+        clock.at += wait
+        await kept.get("dear", lambda: find(0.01), share=SELDOM)
+    assert asked == [0, 0, 0.01, 0.01]
+    for n in range(2 * MOST):
+        await kept.get(n, lambda: find(0))
+    assert len(kept._answers) <= 2
 
 
 async def test_who_asks_meanwhile_waits_for_the_same_answer() -> None:

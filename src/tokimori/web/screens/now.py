@@ -19,6 +19,7 @@ from tokimori.model.transitions import ENDS, RunState
 from tokimori.service.service import Service
 from tokimori.service.validation import MOST_LISTED
 from tokimori.web.addresses import address, path
+from tokimori.web.cache import SELDOM
 from tokimori.web.job_rows import in_words
 from tokimori.web.pictures import Minute, progress, strip, usual_of
 from tokimori.web.run_rows import RunRow, cause, run_rows, whole_cause
@@ -47,8 +48,6 @@ ENDED_READ: Final = 100
 """Of so many of the newest runs the last ends are shown: a long run is older than short ones that ended before it."""
 BADGE_LASTS: Final = 5.0
 """Seconds for which the numbers of the rail are kept."""
-COMING_LASTS: Final = 15.0
-"""Seconds for which the moments to come are kept, that only a change of a job elsewhere alters: they are costly."""
 QUARTER: Final = 15 * MINUTE
 LATE: Final = MINUTE
 """A run that is ready for longer is looked at: perhaps no node may run it."""
@@ -115,7 +114,7 @@ async def show(visit: Visit) -> Shown:
     needs = await _needs(visit, standing)
     ended = await runs_in(service, *ENDS - {RunState.SKIPPED}, limit=ENDED_READ)
     ended = sorted(ended, key=lambda run: run.ended or run.due, reverse=True)[:ENDED_SHOWN]
-    coming = await visit.lately("coming", lambda: service.schedules.upcoming(MOST_LISTED), COMING_LASTS)
+    coming = await visit.lately("coming", lambda: service.schedules.upcoming(MOST_LISTED), BADGE_LASTS, SELDOM)
     is_cut, coming = len(coming) >= MOST_LISTED, [pair for pair in coming if pair[1] > visit.now]
     first = sorted({job.id: (job, at) for job, at in reversed(coming)}.values(), key=itemgetter(1))[:ENDED_SHOWN]
     return {
@@ -144,7 +143,7 @@ def _badges(standing: Standing) -> Mapping[str, int]:
 
 async def _read_standing(visit: Visit) -> Standing:
     service = visit.service
-    stopped_jobs = await visit.lately("stopped", lambda: _stopped(service))
+    stopped_jobs = await visit.lately("stopped", lambda: _stopped(service), share=SELDOM)
     parked, paused = stopped_jobs[JobState.PARKED], stopped_jobs[JobState.PAUSED]
     failed = await visit.lately("failing", lambda: failing(service))
     stopped = {job.id: failed[job.id] for job in parked if job.id in failed}
