@@ -1,7 +1,6 @@
 """Settings of all tests."""
 
 import gc
-import os
 import re
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Sequence
@@ -64,9 +63,6 @@ STORES = frozenset({"memory", "sqlite", "postgres", "mariadb", "redis"})
 def watchdog() -> Iterator[Watchdog]:
     """What watches all loops of this process."""
     watchdog = Watchdog()
-    if "MUTANT_UNDER_TEST" in os.environ:  # of mutmut, by whose way around each call no step is as short as ours
-        yield watchdog
-        return
     watchdog.begin()
     yield watchdog
     watchdog.end()

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from docs.made.markdown import REFERENCE, code, table, text
-from tokimori.api.app import OPENAPI, operations
+from tokimori.api.app import operations
+from tokimori.api.docs import DOCS, OPENAPI
 from tokimori.api.document import document
 from tokimori.clock import SystemClock
 from tokimori.node.http_door import formats
@@ -27,8 +28,8 @@ def _lines() -> Iterator[str]:
     yield from (
         "# HTTP",
         "",
-        f"Written by `make docs` from the OpenAPI document, which each node serves at `{OPENAPI}`: with all",
-        "fields, and an example of each request.",
+        f"Written by `make docs` from the OpenAPI document, which each node serves at `{OPENAPI}`. `{DOCS}` of a node",
+        "shows it with all fields and an example of each request.",
         "",
         found["info"]["description"],
         "",

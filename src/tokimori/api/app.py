@@ -4,11 +4,9 @@ import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Sequence
-from functools import cache
 from http import HTTPStatus
-from typing import Any, Final
 
-from msgspec import Struct, json
+from msgspec import Struct
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -18,7 +16,7 @@ from starlette.types import ASGIApp
 
 from tokimori.api.acting import Acting, AuthorOf, ClaimsFor, ServiceFor, author_said
 from tokimori.api.alarms import Alarms
-from tokimori.api.answers import RefusalPage, answer, error_answer, is_browser, refusal, written
+from tokimori.api.answers import RefusalPage, answer, error_answer, is_browser, refusal
 from tokimori.api.audit import AuditRoutes
 from tokimori.api.bulk import BulkRoutes
 from tokimori.api.calendars import CalendarRoutes
@@ -26,7 +24,7 @@ from tokimori.api.callbacks import CallbackDoor, Hear, unheard
 from tokimori.api.calls import Calls
 from tokimori.api.channels import ChannelRoutes
 from tokimori.api.claims import ClaimPaths
-from tokimori.api.document import document
+from tokimori.api.docs import Docs
 from tokimori.api.events import DEFAULT_STREAMS, EventRoutes
 from tokimori.api.exchange import Exchange, Formats
 from tokimori.api.guards import STRICT, Lenient, guarded
@@ -64,7 +62,6 @@ PARTS: Sequence[type[Routes]] = (
     *(NodeRoutes, TokenRoutes, SecretRoutes, AuditRoutes, TaskRoutes, Alarms, ChannelRoutes, Notifiers, BulkRoutes),
 )
 """The parts of the API; each has its own operations."""
-OPENAPI: Final = "/api/v2/openapi.json"
 
 
 class Readiness(Struct, frozen=True, kw_only=True):
@@ -121,10 +118,10 @@ def create_app(
     own = None if service._shared.place is None else acting.claims
     offered = [*_probes(health, unready), *operations(acting.service, own, formats, streams)]
     offered += [] if figures is None else MetricsPath(acting.service, figures).operations()
-    routes = [each.route() for each in _documented(offered, lambda: health().version, path_prefix)]
+    docs = Docs(offered, lambda: health().version, path_prefix)
     handlers = {TokimoriError: _on_error, HTTPException: _on_http_errors(lost), Exception: _on_bug}
     app = Starlette(exception_handlers=handlers)
-    app.router = DirectRouter([*routes, *Calls(acting.service, has_claims=own is not None).routes(), *pages])
+    app.router = DirectRouter([*docs.routes(), *Calls(acting.service, has_claims=own is not None).routes(), *pages])
     app.state.line = asyncio.Semaphore(MOST_LARGE)
     door = guarded(
         app,
@@ -178,21 +175,6 @@ def operations(
     if formats is not None:  # before `/jobs/{job_id}`, of which its paths are no examples
         found = [*Exchange(service, formats).operations(), *formats.imports(service), *found]
     return found if claims is None else [*found, *ClaimPaths(claims).operations()]
-
-
-def _documented(offered: Sequence[Operation], version: Callable[[], str], path_prefix: str) -> Sequence[Operation]:
-    """Return the operations, and one that shows the document of all of them, which is made at the first request."""
-
-    @cache
-    def text() -> bytes:
-        return json.encode(document(whole, version(), path_prefix or "/"))
-
-    async def openapi(request: Request) -> Response:
-        """Return this document."""
-        return written(await asyncio.to_thread(text))
-
-    whole = [*offered, Operation("openapi", "GET", OPENAPI, openapi, dict[str, Any])]
-    return whole
 
 
 async def _on_error(request: Request, error: Exception) -> Response:

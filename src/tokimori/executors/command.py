@@ -44,7 +44,8 @@ class CommandExecutor:
 
     One keeper serves all jobs but those that are suspect of getting keepers killed (`tokimori.model.suspicion`).
 
-    `environ` is the node's environment, of which commands get PATH and LANG.
+    `environ` is the node's environment, of which commands get PATH and LANG. `pidfd` false forces the way by which
+    exits are noticed on kernels without pidfd.
     """
 
     def __init__(
@@ -55,11 +56,14 @@ class CommandExecutor:
         state_dir: Path,
         output_limit: int = OUTPUT_LIMIT,
         environ: Mapping[str, str] | None = None,
+        pidfd: bool = True,
     ) -> None:
         self._clock = clock
         self._environ = os.environ if environ is None else environ
         self._own = own_account()
-        self._settings = KeeperSettings(state_dir=state_dir / "keepers", runs_dir=runs_dir, output_limit=output_limit)
+        self._settings = KeeperSettings(
+            state_dir=state_dir / "keepers", runs_dir=runs_dir, output_limit=output_limit, pidfd=pidfd
+        )
         self._exchanges = Exchanges((state_dir / "exchange").absolute())
         self._report: Callable[[Report], None] | None = None
         self._ending = Background()

@@ -28,7 +28,8 @@ LEAVE_WITHIN = 10.0
 
 
 class KeeperSettings(Struct, frozen=True, kw_only=True):
-    """Settings of a keeper: the folders of its notes and of output, and the limit of output in bytes.
+    """Settings of a keeper: the folders of its notes and of output, the limit of output in bytes, and the way in which
+    exits are noticed.
 
     `stdin`: our descriptor for a foreground command's input; None: no input.
     """
@@ -36,13 +37,15 @@ class KeeperSettings(Struct, frozen=True, kw_only=True):
     state_dir: Path
     runs_dir: Path
     output_limit: int
+    pidfd: bool
     stdin: int | None = None
 
     def arguments(self) -> list[str]:
         """Return the arguments of a keeper."""
+        way = "pidfd" if self.pidfd else "thread"
         places = [str(self.state_dir.absolute()), str(self.runs_dir.absolute())]
         bare = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BEGIN, _FOLDER]
-        return [*bare, *places, str(self.output_limit), "-" if self.stdin is None else str(self.stdin)]
+        return [*bare, *places, str(self.output_limit), way, "-" if self.stdin is None else str(self.stdin)]
 
     def inherited(self) -> tuple[int, ...]:
         """Return the descriptors that a keeper gets besides its own."""
@@ -200,6 +203,7 @@ class ForegroundCommand:
             state_dir=self._state_dir / "keepers",
             runs_dir=self._state_dir / "runs",
             output_limit=0,
+            pidfd=True,
             stdin=stdin,
         )
         self._ended = asyncio.get_running_loop().create_future()

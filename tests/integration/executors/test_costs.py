@@ -3,11 +3,14 @@
 import re
 import sys
 
-from tests.integration.executors.workshop import Workshop, shell
+import pytest
+
+from tests.integration.executors.workshop import BOTH_WAYS, Workshop, shell
 from tokimori.model.outcome import Failed, Succeeded, TimedOut
 from tokimori.model.target import Command
 from tokimori.ports.executor import Ended
 
+pytestmark = pytest.mark.parametrize("workshop", BOTH_WAYS, indirect=True)
 BURN = "import time\nwhile time.process_time() < 0.3: pass"
 HOARD = "x = bytearray(150 << 20)"
 
@@ -38,7 +41,7 @@ async def test_children_count(workshop: Workshop) -> None:
     left = f"({run} '{HOARD}; print(1, flush=True); import time; time.sleep(60)' &) | head -1"
     ended = await workshop.run(shell(left))
     assert ended.outcome == Succeeded(0)
-    assert (ended.memory or 0) >= 150 << 20
+    assert (ended.memory or 0) >= 150 << 20 or not workshop.pidfd  # the waiter thread takes the ends of orphans
 
 
 async def test_an_unknown_peak_is_none(workshop: Workshop) -> None:

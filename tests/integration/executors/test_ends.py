@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.executors.workshop import (
+    BOTH_WAYS,
     Workshop,
     alive,
     children_of,
@@ -26,6 +27,8 @@ from tokimori.executors.keeper.kernel import boottime
 from tokimori.model.outcome import Cancelled, Failed, Released, Succeeded, TimedOut
 from tokimori.model.target import Command
 from tokimori.ports.executor import Ended, Started, StopReason
+
+pytestmark = pytest.mark.parametrize("workshop", BOTH_WAYS, indirect=True)
 
 
 async def test_a_time_out_ends_a_process_by_term(workshop: Workshop) -> None:
@@ -175,7 +178,7 @@ async def test_zombies_do_not_pile_up(workshop: Workshop) -> None:
     """Orphans that the keeper has adopted are collected when they end."""
     workshop.start("long", shell("for i in 1 2 3; do (sleep 0.05 & ) ; done; exec sleep 1000"))
     keeper = keeper_of((await workshop.next(Started, "long")).pid)
-    await until(lambda: len(children_of(keeper)) == 4)
+    await until(lambda: len(children_of(keeper)) == 4 or not workshop.pidfd)
     await until(lambda: len([pid for pid in children_of(keeper) if alive(pid)]) == 1)
     await workshop.run(shell("exit 0"))
     await until(lambda: len(children_of(keeper)) == 1)

@@ -16,7 +16,7 @@ async def test_a_keeper_that_does_not_start_is_told(tmp_path: Path, capfd: pytes
     """One that can't note its groups ends at once: who started it is refused, and standard error says why."""
     (tmp_path / "state").write_text("no folder")
     heard: list[Notice] = []
-    settings = KeeperSettings(state_dir=tmp_path / "state", runs_dir=tmp_path / "runs", output_limit=1000)
+    settings = KeeperSettings(state_dir=tmp_path / "state", runs_dir=tmp_path / "runs", output_limit=1000, pidfd=True)
     with pytest.raises(Refused, match="the keeper did not start"):
         await KeeperProcess.start(settings, heard.append, lambda: None)
     assert heard == []
@@ -27,7 +27,7 @@ async def test_a_keeper_that_does_not_start_is_told(tmp_path: Path, capfd: pytes
 async def test_a_start_that_is_given_up_leaves_no_process(tmp_path: Path, steps: int) -> None:
     """Whoever closes while a keeper starts cancels that, at whatever step it is: the keeper goes, too."""
     before = children_of(os.getpid())
-    settings = KeeperSettings(state_dir=tmp_path / "state", runs_dir=tmp_path / "runs", output_limit=1000)
+    settings = KeeperSettings(state_dir=tmp_path / "state", runs_dir=tmp_path / "runs", output_limit=1000, pidfd=True)
     start = asyncio.create_task(KeeperProcess.start(settings, lambda _: None, lambda: None))
     for _ in range(steps):
         await asyncio.sleep(0)

@@ -17,7 +17,7 @@ def test_only_root_changes_users(tmp_path: Path) -> None:
     script = """
 import asyncio, sys
 from pathlib import Path
-from tests.integration.executors.workshop import Workshop, shell
+from tests.integration.executors.workshop import BOTH_WAYS, Workshop, shell
 async def main():
     workshop = Workshop(Path(sys.argv[1]))
     await workshop.open()

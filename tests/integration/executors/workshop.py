@@ -21,6 +21,9 @@ DUE = Moment(NOMINAL + 1_500_000)
 PATIENCE = 20.0
 """Seconds after which a test gives up; far more than anything here takes."""
 
+BOTH_WAYS = ("pidfd", "waiter thread")
+"""How a keeper may notice exits; the second is for kernels without the first."""
+
 _R = TypeVar("_R", Started, Grew, Ended)
 
 
@@ -38,9 +41,10 @@ class SetClock(SystemClock):
 class Workshop:
     """An executor on a folder of its own, and everything that it has reported."""
 
-    def __init__(self, folder: Path, *, output_limit: int = 10 * 2**20) -> None:
+    def __init__(self, folder: Path, *, output_limit: int = 10 * 2**20, pidfd: bool = True) -> None:
         self.clock = SetClock()
         self.folder = folder
+        self.pidfd = pidfd
         self.runs = folder / "runs"
         self.state = folder / "state"
         self.executor = CommandExecutor(
@@ -49,6 +53,7 @@ class Workshop:
             state_dir=self.state,
             output_limit=output_limit,
             environ={"PATH": "/usr/bin:/bin", "TOKIMORI_STORE": "postgresql://secret"},
+            pidfd=pidfd,
         )
         self.reports: list[Report] = []
         self._news = asyncio.Event()

@@ -190,6 +190,7 @@ def test_texts_of_others_do_nothing(page: Page, client: Client, site: Site) -> N
         f"runs/{held.id}",
         f"runs/{run.id}",
         f"do/jobs.pause?on={quote(evil)}&back={quote(evil)}&reason={quote(evil)}",
+        "api/docs",
     ):
         page.goto(site.url + address)
         hurt = page.evaluate("[window.hurt, document.querySelectorAll('[onerror], script:not([src])').length]")

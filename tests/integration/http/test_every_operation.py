@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.integration.http.served import BEARER, Served
-from tokimori.api.app import OPENAPI
+from tokimori.api.docs import OPENAPI
 from tokimori.clock import SystemClock
 from tokimori.node.http_door import formats
 from tokimori.stores.memory.store import MemoryStore

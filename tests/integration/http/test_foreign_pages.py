@@ -34,16 +34,17 @@ async ([node, canary]) => {
   const make = (name, given = {}) => Object.assign(document.createElement(name), given);
   const tries = [];
   const heavy = `?schedule=${encodeURIComponent(SCHEDULE)}`;
-  for (const path of ["", "static/tokimori.svg", "healthz", "api/v2/jobs", "login", "logout", heavy]) {
+  for (const path of ["", "static/tokimori.svg", "healthz", "api/v2/jobs", "api/docs", "login", "logout", heavy]) {
     tries.push(wait(make("img"), node + path).then((event) => event === "load" && read.push(`img ${path}`)));
     tries.push(fetch(node + path, { credentials: "include" }).then((a) => a.text()).then((t) => read.push(t), () => 0));
     tries.push(fetch(node + path, { mode: "no-cors", credentials: "include" }).then((a) => a.text())
       .then((text) => text && read.push(text), () => 0));
   }
   tries.push(wait(make("script"), `${node}static/console.js`).then((e) => e === "load" && read.push("script")));
-  const spec = "api/v2/openapi.json", style = "static/console.css";
-  tries.push(wait(make("script"), node + spec).then((e) => e === "load" && read.push(`script ${spec}`)));
-  tries.push(wait(make("link", { rel: "stylesheet" }), node + style).then((e) => e === "load" && read.push(style)));
+  for (const path of ["api/docs", "api/v2/openapi.json"])
+    tries.push(wait(make("script"), node + path).then((e) => e === "load" && read.push(`script ${path}`)));
+  for (const path of ["static/console.css", "api/docs.css"])
+    tries.push(wait(make("link", { rel: "stylesheet" }), node + path).then((e) => e === "load" && read.push(path)));
   tries.push(new Promise((done) => {
     const line = new WebSocket(`${node.replace("http", "ws")}api/v2/runs`);
     line.onopen = () => { read.push("socket"); done(); };
@@ -209,7 +210,7 @@ def test_a_page_of_others_gets_nothing(
     seen = {status for each in statuses.values() for status in each}
     assert 403 in seen and seen <= {403, 431}, statuses  # 431: a schedule of 48 KB is too long for an address
     assert {"GET /", "GET /api/v2/jobs", "POST /api/v2/jobs", "POST /api/v2/pause"} <= {*statuses}
-    assert {"GET /api/v2/openapi.json", "POST /login", "POST /logout"} <= {*statuses}
+    assert {"GET /api/docs", "POST /login", "POST /logout"} <= {*statuses}
     assert [each["name"] for each in context.cookies()] == [f"tokimori-{site.url.rstrip('/').rpartition(':')[2]}"]
     assert max(meanwhile) - max(before) < MOST_DELAY, (max(before), max(meanwhile))
     assert program.json("job", "list") == [] and program.json("run", "list") == []

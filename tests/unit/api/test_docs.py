@@ -1,4 +1,4 @@
-"""The document of the API, and the examples in it."""
+"""The document of the API, its page, and the examples in both."""
 
 import re
 from collections import Counter
@@ -14,8 +14,9 @@ from tests.simulation.virtual_time import run_virtually
 from tests.unit.api.asgi import Answer, Asker
 from tests.unit.api.conftest import door_of
 from tests.unit.service.world import World
-from tokimori.api.app import OPENAPI, operations
+from tokimori.api.app import operations
 from tokimori.api.claims import ClaimPaths
+from tokimori.api.docs import DOCS, OPENAPI, STYLE
 from tokimori.api.document import document, path_of
 from tokimori.api.operation import Operation
 from tokimori.clock import SystemClock
@@ -74,6 +75,19 @@ async def test_a_merge_patch_may_be_null(said: Any) -> None:
     retry, _ = kinds["JobChanges"]["properties"]["retry"]["anyOf"]
     assert {"type": "null"} in retry["properties"]["attempts"]["anyOf"]
     assert kinds["Retry"]["properties"]["attempts"]["type"] == "integer"
+
+
+async def test_the_page_needs_no_network(door: Asker) -> None:
+    """It shows every operation and type, and loads nothing but its style, from the same place."""
+    page = await door.get(DOCS)
+    text = page.body.decode()
+    assert page.headers["content-type"].startswith("text/html")
+    for each in ALL:
+        assert f'id="{each.id}"' in text
+    assert re.findall(r'(?:src|href)="(?!#)([^"]*)"', text) == ["data:,", STYLE, OPENAPI]
+    assert "<script" not in text
+    assert " style=" not in text
+    assert (await door.get(STYLE)).headers["content-type"].startswith("text/css")
 
 
 async def built(world: World) -> str:

@@ -11,7 +11,8 @@ from tests.unit.api.asgi import SECRET, Answer, Asker
 from tests.unit.api.conftest import an_app
 from tests.unit.service.world import World
 from tokimori.api.acting import Acting
-from tokimori.api.app import OPENAPI, operations
+from tokimori.api.app import operations
+from tokimori.api.docs import DOCS, OPENAPI, STYLE
 from tokimori.api.secret import LOGIN, LOGOUT, NO_SESSION, OPEN_TO_ALL, session_value
 from tokimori.api.turns import Turns
 from tokimori.config.http import OWN_PATHS
@@ -43,7 +44,7 @@ async def ask(browser: Asker, path: str, *more: tuple[str, str], method: str = "
     return await browser.ask(method, path, headers=[("host", "localhost"), *more], chunks=[body])
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/api/v2/jobs", "/runs", "/static/console.css", "/nowhere"])
+@pytest.mark.parametrize("path", ["/healthz", "/api/v2/jobs", "/api/docs", "/runs", "/static/console.css", "/nowhere"])
 async def test_paths_come_with_the_prefix_or_without(browser: Asker, path: str) -> None:
     """A proxy may leave it there or take it away: the answer is the same."""
     kept, stripped = await ask(browser, PREFIX + path, COOKIE), await ask(browser, path, COOKIE)
@@ -103,7 +104,7 @@ async def test_addresses_in_heads_have_the_prefix(browser: Asker) -> None:
 
 
 async def test_addresses_in_pages_have_the_prefix(world: World, browser: Asker) -> None:
-    """Each link, form, file and act of each page, whether somebody is let in or lost."""
+    """Each link, form, file and act of each page, whether somebody is let in, lost, or at the document of the API."""
     assert "curl http://localhost/tokimori/api/v2/jobs" in (await ask(browser, "/", COOKIE)).body.decode()
     await world.add({"noop": True}, "a")
     for path, brought in (
@@ -111,6 +112,7 @@ async def test_addresses_in_pages_have_the_prefix(world: World, browser: Asker) 
         ("/jobs", COOKIE),
         ("/nowhere", COOKIE),
         ("/", BROWSER),
+        ("/api/docs", COOKIE),
     ):
         text = (await ask(browser, path, BROWSER, brought)).body.decode()
         found = [each for each in ADDRESS.findall(text) if each and not each.startswith(("#", "data:"))]
@@ -120,7 +122,8 @@ async def test_addresses_in_pages_have_the_prefix(world: World, browser: Asker) 
 def test_no_template_has_an_address_without_the_prefix() -> None:
     """Whoever writes a new one is told, though no test shows that part of the page."""
     package = Path(tokimori.__file__).parent
-    found = {each for file in package.glob("web/templates/*.html") for each in ADDRESS.findall(file.read_text())}
+    files = [*package.glob("web/templates/*.html"), package / "api/docs.html"]
+    found = {each for file in files for each in ADDRESS.findall(file.read_text())}
     begins = ("{{ root }}", "{{ static(", "#", "data:")
     assert len(found) > 10 and {each for each in found if each and not each.startswith(begins)} == set()
 
@@ -142,5 +145,5 @@ def test_a_prefix_can_not_be_taken_for_a_path_of_the_door(world: World) -> None:
     service = Acting(world.service).service
     routes = [*Page(service, world.clock).routes(), *kala_routes(service)]
     paths = [each.path for each in operations(service, None, None)] + [each.path for each in routes]  # type: ignore[attr-defined]
-    paths += [PATH, LOGIN, LOGOUT, OPENAPI, *OPEN_TO_ALL]
+    paths += [PATH, LOGIN, LOGOUT, DOCS, STYLE, OPENAPI, *OPEN_TO_ALL]
     assert {path.split("/")[1] for path in paths} - {""} <= OWN_PATHS

@@ -5,7 +5,7 @@ import pytest
 from tests.unit.api.asgi import SECRET, Answer, Asker
 from tests.unit.api.conftest import an_app
 from tests.unit.service.world import World
-from tokimori.api.app import OPENAPI
+from tokimori.api.docs import OPENAPI
 from tokimori.api.guards import Lenient
 from tokimori.api.rates import Rates, client_of
 from tokimori.clock import SECOND, Moment

@@ -89,7 +89,7 @@ def test_a_name_with_blanks_becomes_its_slug() -> None:
 
 
 def test_what_has_no_equal_is_told() -> None:
-    """Runs stay there. So do logs, for which one note of the import speaks."""
+    """Runs stay there, and so do logs, for which one note of the import speaks."""
     job = only(read_keiji(row(last_execution_time="2024-08-16 22:00:00", log_path="/l/ping.log"), NAIROBI))
     assert [warning.partition(":")[0] for warning in job.warnings] == ["last_execution_time"]
 

@@ -61,7 +61,7 @@ class AppSettings(Struct, frozen=True, kw_only=True):
     def keeper(self) -> KeeperSettings:
         """Return the settings of the keepers that start worker processes."""
         keepers = self.state_dir / "keepers"
-        return KeeperSettings(state_dir=keepers, runs_dir=self.runs_dir, output_limit=OUTPUT_LIMIT)
+        return KeeperSettings(state_dir=keepers, runs_dir=self.runs_dir, output_limit=OUTPUT_LIMIT, pidfd=True)
 
     def start(self, number: int, address: Path) -> Start:
         """Return the keeper's order to start a process, which comes to the socket at `address` and says its number."""

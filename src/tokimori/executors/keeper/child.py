@@ -70,7 +70,7 @@ class Child:
         self.pipe = pipe
         self.complaints = begun.complaints
         self.refusal: Refusal | None = None
-        self.pidfd = -1
+        self.pidfd: int | None = None
         self.output = out
         self.spent = Spent(peak())
         self.started = started

@@ -7,7 +7,7 @@ from math import inf
 
 from .child import CHECK_EVERY, Child, Refusal, spawn
 from .kernel import boottime, collect_group, send, use_of_groups
-from .loop import Channel, Loop
+from .loop import Channel, Exits, Loop
 from .notes import LOCK_MARKS, MARKS, Note
 from .stragglers import Stragglers
 from .surroundings import Surroundings
@@ -43,9 +43,12 @@ _LOOK_EVERY = 0.02
 class Keeper:
     """All children of one node. `family` is the descriptor that lists them and their orphaned descendants."""
 
-    def __init__(self, loop: Loop, channel: Channel, *, note: Note, around: Surroundings, family: int | None) -> None:
+    def __init__(
+        self, loop: Loop, channel: Channel, exits: Exits, *, note: Note, around: Surroundings, family: int | None
+    ) -> None:
         self._loop = loop
         self._channel = channel
+        self._exits = exits
         self._note = note
         self._around = around
         self._has_family = family is not None
@@ -158,8 +161,7 @@ class Keeper:
         self._leaders.add(child.pid)
         if child.pipe is not None:
             self._loop.watch(child.pipe, partial(self._readable, child))
-        child.pidfd = os.pidfd_open(child.pid)
-        self._loop.watch(child.pidfd, partial(self._exited, child))
+        child.pidfd = self._exits.watch(child.pid, partial(self._exited, child))
         self._wake_by(child.wake_at())
         self._channel.tell(ProcessStarted(order.number, child.pid, child.started))
 
@@ -229,8 +231,7 @@ class Keeper:
             child.kill(now)  # it ended by itself: the rest of its group is ended at once
         child.collect()
         self._leaders.discard(child.pid)
-        self._loop.forget(child.pidfd)
-        os.close(child.pidfd)
+        self._exits.forget(child.pid, child.pidfd)
         child.ended = now
         self._look_at_remains(child, now)
 

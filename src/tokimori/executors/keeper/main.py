@@ -1,4 +1,4 @@
-"""Start of the keeper's process: `python -I -S -X utf8 -c … FOLDER-OF-KEEPER STATE RUNS LIMIT STDIN`.
+"""Start of the keeper's process: `python -I -S -X utf8 -c … FOLDER-OF-KEEPER STATE RUNS LIMIT pidfd|thread STDIN`.
 
 Its standard input is the channel to the engine; STDIN is the number of the descriptor that a child in the foreground
 reads from, `-` for none. It is started as a bare interpreter, without site-packages, so that it starts within a few
@@ -15,7 +15,7 @@ from pathlib import Path
 from .complaint import complain
 from .keeper import Keeper
 from .kernel import Title, adopt_orphans, name_myself
-from .loop import Channel, Loop
+from .loop import Channel, Loop, exits_of
 from .notes import Note, end_what_dead_keepers_left
 from .surroundings import Surroundings
 
@@ -24,7 +24,7 @@ _DESCRIPTORS = 65_536
 
 def main() -> None:
     """Serve one engine until it goes."""
-    state, runs, limit, stdin = sys.argv[2:]
+    state, runs, limit, way, stdin = sys.argv[2:]
     _heed_no_signals()
     name_myself(b"tokimori-keeper")
     Title().show(f"tokimori: keeper of {os.getppid()} {state} {sys.argv[1]}")
@@ -39,13 +39,14 @@ def main() -> None:
         limit=int(limit),
     )
     try:
-        os.close(os.pidfd_open(os.getpid()))  # a kernel before 5.3, or a sandbox, has none: no end would be seen
         end_what_dead_keepers_left(Path(state))
         note = Note(Path(state))
     except OSError as fault:
         complain(f"keeper: {fault}")
         sys.exit(1)
-    Keeper(Loop(), channel, note=note, around=around, family=adopt_orphans()).run()
+    loop = Loop()
+    exits = exits_of(loop, pidfd=way == "pidfd")
+    Keeper(loop, channel, exits, note=note, around=around, family=adopt_orphans()).run()
 
 
 _UNHEEDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
