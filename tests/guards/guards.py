@@ -641,6 +641,14 @@ GUARDS: tuple[Guard, ...] = (
     ),
     Guard(
         CLOCKS,
+        "a retry is put off by a clock ahead if its attempt ended by that clock, whenever it began",
+        "model/rewind.py",
+        "was_ahead = max(run.started, ended or run.started) > now + MARGIN",
+        "was_ahead = run.started > now + MARGIN",
+        contract("test_rewind.py::test_a_retry_of_an_attempt_that_had_begun_before_is_due"),
+    ),
+    Guard(
+        CLOCKS,
         "a node that lives for seconds believes what those before it have seen of the store's time",
         "engine/rewind.py",
         "return ahead is not None and await self._seen_by_all.seconds(now, at) >= STEADY",
