@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 SCHEMES = ("http://", "https://")
 PATH, HEALTH = "/api/v2/calls/", "/healthz"
 _REQUESTS = ("jobs.trigger", "jobs.request", "jobs.trigger_many")
+_AWAIT_END = "runs.await_end"
 LONGEST_CALL = 90.0
-"""Seconds: a claim waits for a minute at most."""
+"""Seconds without a byte of the answer, once a call is sent: a claim waits for a minute at most."""
+CALLS_AT_ONCE, WAITING_AT_ONCE = 100, 200
+"""Connections for calls, and for those that wait for something to happen: a heartbeat must not wait behind claims."""
 SILENT = 5.0
 """Seconds without an answer, after which the node is asked if it is well: one that keeps a call waiting says so."""
 CONNECTED_WITHIN = HEALTH_WITHIN = 10.0
@@ -91,7 +94,7 @@ class Door:
         self._address = address
         self._parent = parent
         self.traceparent = traceparent
-        self._sessions: list[aiohttp.ClientSession] = []
+        self._sessions: list[aiohttp.ClientSession] = []  # for calls, and for those that wait
         self._health = _Health(address.url + HEALTH)
 
     def acting_as(self, author: str | None, time_zone: str | None) -> Self:
@@ -106,13 +109,13 @@ class Door:
 
         trusted = True if self._address.cacert is None else _trusting(self._address.cacert)
         self._health.trusted = trusted
-        self._sessions.append(
-            aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=trusted),
+        for most in (CALLS_AT_ONCE, WAITING_AT_ONCE):
+            session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=trusted, limit=most),
                 headers={"Authorization": f"Bearer {self._address.secret}", "Content-Type": "application/json"},
-                timeout=aiohttp.ClientTimeout(total=LONGEST_CALL, sock_connect=CONNECTED_WITHIN),
+                timeout=aiohttp.ClientTimeout(sock_read=LONGEST_CALL, sock_connect=CONNECTED_WITHIN),
             )
-        )
+            self._sessions.append(session)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -127,14 +130,15 @@ class Door:
         if name in _REQUESTS[:2] and (at := self.traceparent()) is not None:
             kwargs.setdefault("traceparent", at)
         body = written(method, args, kwargs, author=self._author, time_zone=self._time_zone)
-        return self._read(method, *await self._post(PATH + quote(name), body))
+        waits = name == _AWAIT_END or bool(kwargs.get("wait"))
+        return self._read(method, *await self._post(PATH + quote(name), body, waits=waits))
 
-    async def _post(self, path: str, body: bytes) -> tuple[int, bytes]:
+    async def _post(self, path: str, body: bytes, *, waits: bool) -> tuple[int, bytes]:
         import aiohttp  # noqa: PLC0415
 
         if not self._sessions:
             raise Refused("this client is not open", allowed="`async with` opens it")
-        call = asyncio.ensure_future(_sent(self._sessions[0], self._address.url + path, body))
+        call = asyncio.ensure_future(_sent(self._sessions[waits], self._address.url + path, body))
         try:
             await self._answered(call)
             return call.result()

@@ -1,5 +1,6 @@
 """The client over the HTTP door of a real node."""
 
+import asyncio
 import os
 import signal
 import sqlite3
@@ -141,6 +142,30 @@ async def test_the_asynchronous_client_too(site: Site) -> None:
         assert await client.queues.list() is not None
     with pytest.raises(tokimori.Refused, match="not open"):
         await client.db.now()
+
+
+async def test_calls_that_wait_hold_up_no_others(site: Site) -> None:
+    """A worker with a hundred claims that wait for a run still says within a moment that it lives."""
+    async with tokimori.open_async(site.entry) as client:
+        await client.jobs.add("beside", function="beside")
+        await client.jobs.trigger("beside")
+        (mine,) = await client.claims.claim(["beside"])
+        claims = [asyncio.create_task(client.claims.claim([f"idle-{n}"], wait=60)) for n in range(100)]
+        await asyncio.sleep(1)
+        await asyncio.wait_for(client.claims.heartbeat(mine.run_id, mine.token), 20)
+        for claim in claims:
+            claim.cancel()
+        await asyncio.wait(claims)
+        await client.claims.finish(mine.run_id, mine.token)
+
+
+async def test_a_call_may_wait_for_its_connection(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its time begins when it is sent: however many wait before it, none is told as unanswered."""
+    monkeypatch.setattr(door, "WAITING_AT_ONCE", 1)
+    monkeypatch.setattr(door, "LONGEST_CALL", 2.5)
+    async with tokimori.open_async(site.entry) as client:
+        waiting = (client.claims.claim([f"idle-{n}"], wait=1) for n in range(4))
+        assert await asyncio.gather(*waiting) == [[]] * 4
 
 
 def test_perfectsched_over_http(site: Site) -> None:
