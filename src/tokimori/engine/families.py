@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import accumulate, islice
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -44,6 +44,7 @@ SOONEST, LATEST = 10, 600
 EVERY, NEXT = 10.0, 0.2
 BATCH, TOGETHER = 50, 20
 MOST_KNOWN, MOST_NAMED, LONGEST_ERROR = 10_000, 3, 300
+_HELD: Final = RunState.HELD
 _VERSION = 1
 """Version of each document: none is ever changed, and the same one may be written again."""
 
@@ -71,7 +72,7 @@ class Families:
         Return the changes as the store gets them. The same ones may come again. Raises `StoreError`.
         """
         for change in changes:
-            if change.state is RunState.HELD and (until := asked_until(change.details)) is not None:
+            if change.state is _HELD and (until := asked_until(change.details)) is not None:
                 await self._store.put_document(expiry_at(until, change.run_id), None)
             if change.then and change.spawns and (spawned := _spawned(change)) is not None:
                 first = _first_look(spawned)

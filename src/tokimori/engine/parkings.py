@@ -39,8 +39,8 @@ class Parkings(Documents, Protocol):
 async def tell_parked(store: Parkings, changes: Sequence[Change], verdicts: Sequence[Verdict]) -> None:
     """Write entries for the jobs that these changes have parked. A failure to write fails nothing, as they are
     parked."""
-    pairs = zip(changes, verdicts, strict=True)
-    ended = [change for change, verdict in pairs if change.state is RunState.FAILED and verdict is Verdict.APPLIED]
+    pairs, failure = zip(changes, verdicts, strict=True), RunState.FAILED
+    ended = [change for change, verdict in pairs if change.state is failure and verdict is Verdict.APPLIED]
     failed: dict[JobId, list[Change]] = {}
     for change in ended:
         log.info("run %s of job %s failed: %s", change.run_id, change.job_id, change.error)

@@ -1,6 +1,7 @@
 """Settle: from an executor's report, or a dead node's run, to the change that the store writes."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -21,6 +22,8 @@ _ASKS_FOR_ANOTHER = (RetryAt, RetryIn)
 LONGEST_RESULT = 64 * 1024
 SPAWNED_TOGETHER = 500
 """Runs that are made in one transaction when a function has spawned them."""
+_FAILED: Final = RunState.FAILED
+_SUCCEEDED: Final = RunState.SUCCEEDED
 _PUT_OFF = ("released", "retry", "expired", "hold")
 
 
@@ -52,9 +55,9 @@ def change_of(
     result = _result(claimed, outcome) if type(outcome) is Succeeded else None
     began = started is not None or notes is not None
     details = details_after(run, claimed.definition, notes, settlement.state) if began else _put_off(run, outcome)
-    if settlement.state is RunState.FAILED and run.details.as_kept is None:
+    if settlement.state is _FAILED and run.details.as_kept is None:
         details = replace(details or run.details, cause=_cause(run, settlement, output))
-    is_told = run.attempt == 1 and settlement.state is RunState.SUCCEEDED  # of a first success the run itself tells
+    is_told = run.attempt == 1 and settlement.state is _SUCCEEDED  # of a first success the run itself tells
     change = Change(  # the first ones by position: Python gathers more than 15 keywords in a dictionary (0.6 µs)
         run.id,
         run.job_id,
@@ -75,7 +78,7 @@ def change_of(
         output=output,
         result=None if result is None else storable(result),
         details=details,
-        parks=settlement.state is RunState.FAILED and _parks(claimed) and not is_refused(run),
+        parks=settlement.state is _FAILED and _parks(claimed) and not is_refused(run),
         cpu=cpu,
         memory=memory,
     )

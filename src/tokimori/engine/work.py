@@ -249,7 +249,8 @@ class Work:
         self.unsettled.settled(changes)
         for change in changes:
             self._owned.pop((change.run_id, change.token), None)
-        return [change for change, verdict in zip(changes, verdicts, strict=True) if verdict is Verdict.LOST]
+        lost = Verdict.LOST
+        return [change for change, verdict in zip(changes, verdicts, strict=True) if verdict is lost]
 
     def started(self) -> tuple[StartedRun, ...]:
         """Return the processes that began, still run, and are not yet reported to the store."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import assert_never
+from typing import Final, assert_never
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -109,6 +109,7 @@ WORDS: Mapping[type[Outcome], str] = MappingProxyType(
     }
 )
 """The words for outcomes in the rows of attempts."""
+_SUCCEED: Final = RunMove.SUCCEED
 PARKED_BY = "tokimori"
 """Author of the parking of a job whose run has used up its retries, or whose schedule can't be decided."""
 
@@ -141,7 +142,7 @@ def settle(run: Run, outcome: Outcome, retry: Retry, now: Moment, chance: float,
     """
     match outcome:
         case Succeeded():
-            state, word = move(run.state, RunMove.SUCCEED), WORDS[type(outcome)]
+            state, word = move(run.state, _SUCCEED), WORDS[type(outcome)]
             return Settlement(state, word, run.due, run.rank, run.failures, run.lost, outcome.exit_code)
         case Cancelled():
             return _cancelled(run, outcome, run.cancel or outcome.reason)

@@ -6,6 +6,8 @@ from functools import cache
 from operator import attrgetter
 from typing import Any, TypeVar
 
+import msgspec
+
 from tokimori.clock import Moment
 from tokimori.model.claim_rate import stored_rate
 from tokimori.model.decide import Due
@@ -99,6 +101,11 @@ def names_of(columns: str) -> list[str]:
     return columns.replace('"', "").split(", ")
 
 
+def json_text(value: object) -> str:
+    """Return the value as JSON. The standard library takes six times as long."""
+    return msgspec.json.encode(value).decode()
+
+
 def row_reader(kind: Callable[..., T], columns: str, **forms: Callable[[Any], object]) -> Callable[[Row], T]:
     """Return a function that makes the value of these columns; some are stored in another form."""
     names, changed = names_of(columns), tuple(forms.items())
@@ -134,9 +141,10 @@ def run_of(row: Row) -> Run:
     """Return a run from the columns `RUN`, which are its fields, in this order: by position is three times faster."""
     if len(row) == len(_NECESSARY):
         return Run(*row[:_STATE], _RUN_STATES[row[_STATE]], *row[_STATE + 1 :])  # type: ignore[call-arg]
-    details = NO_DETAILS if row[_DETAILS] is None else decode_details(row[_DETAILS])
-    before, between, behind = row[:_STATE], row[_STATE + 1 : _DETAILS], row[_DETAILS + 1 :]
-    return Run(*before, _RUN_STATES[row[_STATE]], *between, details, *behind)  # type: ignore[call-arg]
+    values, details = list(row), row[_DETAILS]
+    values[_STATE] = _RUN_STATES[row[_STATE]]
+    values[_DETAILS] = NO_DETAILS if details is None else decode_details(details)
+    return Run(*values)
 
 
 def run_values(names: Sequence[str]) -> Callable[[Run], Row]:

@@ -1,8 +1,9 @@
 """Settles: if a change still holds, and the run after it."""
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.model.ids import NodeId, RunId, Token
@@ -12,9 +13,15 @@ from tokimori.ports.nodes import NodeState
 from tokimori.ports.working import Change, Verdict
 
 JOB_DELETED = "the job was deleted"
+_STAND: Final = frozenset({RunState.SUCCEEDED, RunState.CANCELLED})
+"""Ends that no order changes."""
+_RUNNING: Final = RunState.RUNNING
+_ALIVE: Final = NodeState.ALIVE
+_APPLIED: Final = Verdict.APPLIED
+"""A member that is looked up in its enum takes 0.07 µs, and each end would look up several."""
 
 
-class RunStanding(NamedTuple):
+class RunStanding(Struct, frozen=True, gc=False):
     """Facts of a run that guard a settle. `settled_*`: the node and the token of its last settle."""
 
     state: str
@@ -33,11 +40,11 @@ def judge(change: Change, standing: RunStanding | None, by: NodeId, nodes: Mappi
         return Verdict.LOST
     if (standing.settled_by, standing.settled_token) == (by, change.token):
         return Verdict.ALREADY_APPLIED
-    held = standing.state == RunState.RUNNING and (standing.node_id, standing.token) == (change.owner, change.token)
+    held = standing.state == _RUNNING and (standing.node_id, standing.token) == (change.owner, change.token)
     held = held or (standing.state == RunState.WAITING and standing.token < change.token)
-    alive = nodes.get(by) is NodeState.ALIVE
-    allowed = change.owner == by or nodes.get(change.owner) is not NodeState.ALIVE
-    return Verdict.APPLIED if held and alive and allowed else Verdict.LOST
+    alive = nodes.get(by) is _ALIVE
+    allowed = change.owner == by or nodes.get(change.owner) is not _ALIVE
+    return _APPLIED if held and alive and allowed else Verdict.LOST
 
 
 def judged(
@@ -48,7 +55,7 @@ def judged(
     for change in changes:
         standing = known.get(change.run_id)
         verdict = judge(change, standing, by, nodes)
-        if standing is not None and verdict is Verdict.APPLIED:
+        if standing is not None and verdict is _APPLIED:
             known[change.run_id] = RunStanding("", standing.node_id, standing.token, by, change.token)
         verdicts.append(verdict)
     return verdicts
@@ -60,7 +67,7 @@ def ending(change: Change, *, cancel: str | None, job_exists: bool) -> tuple[Run
     An order to cancel, or the job's deletion, may have come after the change was made. The order wins over everything
     but success, as in `tokimori.model.settle`; without its job a run does not go on.
     """
-    if change.state in {RunState.SUCCEEDED, RunState.CANCELLED}:
+    if change.state in _STAND:
         return change.state, change.error
     if cancel is not None:
         return RunState.CANCELLED, cancel

@@ -10,7 +10,7 @@ from tokimori.clock import MINUTE, Moment
 from tokimori.model.ids import Incarnation, Lane, RunId
 from tokimori.model.transitions import RunState
 from tokimori.ports.working import LARGE
-from tokimori.stores.rows import RUN, SETTLED, SOME_MOVE, Row
+from tokimori.stores.rows import RUN, SETTLED, SOME_MOVE, Row, json_text
 from tokimori.stores.rules.lines import MOST_MOVED, Freed, StillMoving, room
 from tokimori.stores.sqlite.family import bear_children
 from tokimori.stores.sqlite.lines import TURN, serve, turn_in, units_in
@@ -158,7 +158,7 @@ SELECT ?, ?, ?, {", ".join(_KEPT)} FROM tokimori_runs WHERE id = ?"""
 
 def forget(db: sqlite3.Connection, runs: Sequence[RunId]) -> None:
     """Remove runs that have been written to the history from the live ones."""
-    db.execute("DELETE FROM tokimori_runs WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(runs),))
+    db.execute("DELETE FROM tokimori_runs WHERE id IN (SELECT value FROM json_each(?))", (json_text(runs),))
 
 
 def cancel(

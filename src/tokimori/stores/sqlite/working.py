@@ -8,7 +8,7 @@ from collections.abc import Collection, Generator, Sequence
 from contextlib import ExitStack, closing
 from functools import lru_cache
 from itertools import islice
-from typing import NamedTuple
+from typing import Final
 
 from msgspec import Struct, field
 
@@ -23,7 +23,7 @@ from tokimori.ports.nodes import NodeState
 from tokimori.ports.semaphores import permit_of
 from tokimori.ports.working import LARGE, Change, Claim, Claimed, Verdict
 from tokimori.stores import rows
-from tokimori.stores.rows import ATTEMPT, CLAIMED, OUTPUT, Row, marks
+from tokimori.stores.rows import ATTEMPT, CLAIMED, OUTPUT, Row, json_text, marks
 from tokimori.stores.rules.admission import Admission, Candidate, in_queue
 from tokimori.stores.rules.births import steps_in
 from tokimori.stores.rules.claiming import MOST_EXAMINED
@@ -131,16 +131,22 @@ _SETTLED = ("state", "error", "ended", "result", "settled_by", "settled_token", 
 """Columns that a settle writes, in the order of `_settled_row`, before the id."""
 _KEPT = [column for column in rows.RUN.split(", ") if column not in {*_SETTLED, "blocked_on"}]
 """Columns that it leaves as they are."""
+_OF_THE_RUN = frozenset({"due", '"rank"', "failures", "lost"})
+"""Columns that a success leaves as they are (`Change`)."""
+_APPLIED: Final = Verdict.APPLIED
+_RUNNING: Final = RunState.RUNNING
+_SUCCEEDED: Final = RunState.SUCCEEDED
 _told = rows.row_writer(Change, "token", *rows.names_of(_TOLD), "run_id", details=encode_details)
 
 
 @lru_cache(maxsize=64)
-def _writing(differing: tuple[str, ...], *, ends: bool) -> str:
+def _writing(differing: tuple[str, ...], kept: frozenset[str], *, ends: bool) -> str:
     """Return one statement that writes a whole batch: each step gives up the GIL, and that costs time.
 
     Columns that differ come as JSON. A value of all runs is a parameter, as reading JSON costs time, too.
     """
     new = {name: f"change.value ->> {differing.index(name)}" if name in differing else "?" for name in _SETTLED}
+    new |= {name: f"run.{name}" for name in kept}
     # If a settle knows none of these, those of the run stay.
     new |= {column: f"coalesce({new[column]}, run.{column})" for column in ("started", "pid", "details")}
     if not ends:
@@ -185,7 +191,7 @@ def _take(db: sqlite3.Connection, claim: Claim, now: Moment) -> bool:
             ):  # most have no constraint
                 taken.append(run_id)
     db.executemany(FOLLOW, [(run_id,) for run_id in misplaced])
-    db.execute(_TAKE, (claim.node, claim.id, json.dumps(taken)))
+    db.execute(_TAKE, (claim.node, claim.id, json_text(taken)))
     refused = [(refused_by or None, run_id) for refused_by, run_id in admission.refused]
     db.executemany("UPDATE tokimori_runs SET state = 'blocked', blocked_on = ? WHERE id = ?", refused)
     hold(db, admission.held, now)
@@ -201,7 +207,7 @@ def _ready(
     db: sqlite3.Connection, lanes: Sequence[Lane], skip: int, rates: Collection[str]
 ) -> Generator[Ready, None, None]:
     """Yield the ready runs of all these lanes in order of rank. No more is read than the caller takes."""
-    heads = db.execute(_HEADS, (json.dumps(lanes),)).fetchall()
+    heads = db.execute(_HEADS, (json_text(lanes),)).fetchall()
     with ExitStack() as stack:
         walks = [stack.enter_context(closing(_of_lane(db, *head, rates=rates))) for head in heads]
         runs = (row for row in heapq.merge(*walks) if len(row) > 2)
@@ -218,7 +224,7 @@ def _of_lane(
         yield from cursor
 
 
-class _Held(NamedTuple):
+class _Held(Struct, frozen=True, gc=False):
     """A run as `settle` finds it."""
 
     standing: RunStanding
@@ -234,13 +240,13 @@ def settle(db: sqlite3.Connection, changes: Sequence[Change], by: NodeId, now: M
     nodes = {node: state_of(db, node) for node in {by, *(change.owner for change in changes)}}
     states = {node: state for node, state in nodes.items() if state is not None}
     verdicts = judged(changes, {run_id: run.standing for run_id, run in held.items()}, by, states)
-    applied = [change for change, verdict in zip(changes, verdicts, strict=True) if verdict is Verdict.APPLIED]
+    applied = [change for change, verdict in zip(changes, verdicts, strict=True) if verdict is _APPLIED]
     found = [(change, held[change.run_id]) for change in applied]
     accepted = [(change, *ending(change, cancel=run.cancel, job_exists=run.job_exists)) for change, run in found]
     _write(db, accepted, by)
     ended = [change.run_id for change, state, _ in accepted if state in ENDS and not change.childless]
     bear_children(db, ended, steps_in(applied), now)
-    running = (change.run_id for change in applied if held[change.run_id].standing.state == RunState.RUNNING)
+    running = (change.run_id for change in applied if held[change.run_id].standing.state == _RUNNING)
     freed = _freed(db, {run_id: held[run_id] for run_id in running})
     for change, state, error in accepted:
         if change.parks and state is RunState.FAILED:
@@ -262,14 +268,16 @@ def _freed(db: sqlite3.Connection, settled: dict[RunId, _Held]) -> Freed:
 def _held(db: sqlite3.Connection, runs: Sequence[RunId]) -> dict[RunId, _Held]:
     return {
         run_id: _Held(RunStanding(state, *rest), cancel, life, bool(job_exists), key, bool(holds))
-        for run_id, state, *rest, cancel, life, job_exists, key, holds in db.execute(_STANDING, (json.dumps(runs),))
+        for run_id, state, *rest, cancel, life, job_exists, key, holds in db.execute(_STANDING, (json_text(runs),))
     }
 
 
 def _write(db: sqlite3.Connection, accepted: Sequence[tuple[Change, RunState, str | None]], by: NodeId) -> None:
-    settled = [(state in ENDS, _settled_row(change, state, error, by)) for change, state, error in accepted]
-    _write_rows(db, [row for ends, row in settled if not ends], ends=False)
-    _write_rows(db, [row for ends, row in settled if ends], ends=True)
+    settled = [_settled_row(change, state, error, by) for change, state, error in accepted]
+    _write_rows(db, [row for row in settled if row[0] is _SUCCEEDED], ends=True, kept=_OF_THE_RUN)
+    if rest := [row for row in settled if row[0] is not _SUCCEEDED]:
+        _write_rows(db, [row for row in rest if row[0] not in ENDS], ends=False)
+        _write_rows(db, [row for row in rest if row[0] in ENDS], ends=True)
     forget(db, [change.run_id for change, state, _ in accepted if state in ENDS])
     db.executemany(
         f"INSERT OR REPLACE INTO tokimori_attempts ({ATTEMPT}) VALUES ({marks(ATTEMPT)})",
@@ -281,19 +289,22 @@ def _write(db: sqlite3.Connection, accepted: Sequence[tuple[Change, RunState, st
     )
 
 
-def _write_rows(db: sqlite3.Connection, settled: Sequence[Row], *, ends: bool) -> None:
+def _write_rows(
+    db: sqlite3.Connection, settled: Sequence[Row], *, ends: bool, kept: frozenset[str] = frozenset()
+) -> None:
     if settled:
         *columns, ids = zip(*settled, strict=True)
-        named = dict(zip(_SETTLED, columns, strict=True))
+        named = {name: values for name, values in zip(_SETTLED, columns, strict=True) if name not in kept}
         differing = {name: values for name, values in named.items() if values.count(values[0]) < len(values)}
         shared = [values[0] for name, values in named.items() if name not in differing]
-        changes = json.dumps(list(zip(*differing.values(), ids, strict=True)))
-        db.execute(_writing(tuple(differing), ends=ends), (*shared, changes))
+        changes = json_text(list(zip(*differing.values(), ids, strict=True)))
+        db.execute(_writing(tuple(differing), kept, ends=ends), (*shared, changes))
 
 
 def _settled_row(change: Change, state: RunState, error: str | None, by: NodeId) -> Row:
-    ended, result = change.ended if state in ENDS else None, change.result if state is RunState.SUCCEEDED else None
-    return state, error, ended, result, by, *_told(change)
+    if state is _SUCCEEDED:
+        return state, error, change.ended, change.result, by, *_told(change)
+    return state, error, change.ended if state in ENDS else None, None, by, *_told(change)
 
 
 def save_outputs(db: sqlite3.Connection, outputs: Sequence[Output]) -> None:

@@ -1,6 +1,7 @@
 """Settles: whose change of a run holds."""
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.examples import a_run
 from tokimori.clock import Moment
@@ -46,19 +47,19 @@ def test_who_does_not_live_settles_nothing(state: NodeState | None) -> None:
     """Not even what it owns, nor what a dead node owns."""
     nodes = {} if state is None else {OWNER: state}
     assert judge(a_change(), HELD, OWNER, nodes) is Verdict.LOST
-    assert judge(a_change(owner=OTHER), HELD._replace(node_id=OTHER), OWNER, nodes) is Verdict.LOST
+    assert judge(a_change(owner=OTHER), replace(HELD, node_id=OTHER), OWNER, nodes) is Verdict.LOST
 
 
 @pytest.mark.parametrize(
     "standing",
     [
         None,
-        HELD._replace(state=""),
-        HELD._replace(node_id=OTHER),
-        HELD._replace(token=Token(1)),
-        HELD._replace(token=Token(3)),
-        HELD._replace(state="", settled_by=OTHER, settled_token=Token(2)),
-        HELD._replace(state="", settled_by=OWNER, settled_token=Token(1)),
+        replace(HELD, state=""),
+        replace(HELD, node_id=OTHER),
+        replace(HELD, token=Token(1)),
+        replace(HELD, token=Token(3)),
+        replace(HELD, state="", settled_by=OTHER, settled_token=Token(2)),
+        replace(HELD, state="", settled_by=OWNER, settled_token=Token(1)),
     ],
 )
 def test_a_change_holds_only_where_the_run_is_as_it_was_claimed(standing: RunStanding | None) -> None:
@@ -70,7 +71,7 @@ def test_a_change_holds_only_where_the_run_is_as_it_was_claimed(standing: RunSta
 
 def test_what_was_settled_before_is_known_also_from_the_dead() -> None:
     """A settle that is asked again was applied, whatever became of its node meanwhile."""
-    settled = HELD._replace(state="", settled_by=OWNER, settled_token=Token(2))
+    settled = replace(HELD, state="", settled_by=OWNER, settled_token=Token(2))
     assert judge(a_change(), settled, OWNER, {OWNER: NodeState.DEAD}) is Verdict.ALREADY_APPLIED
 
 
