@@ -216,6 +216,23 @@ GUARDS: tuple[Guard, ...] = (
     ),
     Guard(
         PROCESSES,
+        "a keeper that waits for a disk or a file server is not killed as one that stands still",
+        "executors/keeper_post.py",
+        "DISK_AFTER if waits else ENDED_AFTER",
+        "ENDED_AFTER",
+        "tests/unit/executors/test_keeper_post.py::test_a_keeper_that_waits_for_a_disk_is_given_longer",
+    ),
+    Guard(
+        CLOCKS,
+        "a stopping node that was declared dead leaves by the time of the store",
+        "node/node.py",
+        "        if not await self._tick_if_due():\n            return\n",
+        "        await self._tick_if_due()\n",
+        "tests/unit/node/test_node_faults.py::"
+        "test_a_stopping_node_that_was_declared_dead_leaves_by_the_time_of_the_store",
+    ),
+    Guard(
+        PROCESSES,
         "a keeper that stands still, which no end and no order passes, is killed in the end",
         "executors/keeper_post.py",
         "elif silence >= (DISK_AFTER if waits else ENDED_AFTER):",
