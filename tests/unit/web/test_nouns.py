@@ -301,6 +301,12 @@ async def test_the_palette_finds_jobs_runs_places_and_verbs(world: World, tab: T
     jobs = [link for link in page.links() if link.startswith("/jobs/")]
     assert jobs == ["/jobs/etl-extract", "/jobs/etl-load", "/jobs/etl-extract/edit"]
     assert "Run etl-extract…" in page.text
+    assert list(page.named("mark")) and f"/runs/{run.id}" in page.links()
+    await world.work(Failed(error="no luck"))
+    worst = (await tab.show("/find?q=etl")).text
+    assert worst.index("etl-load failing") < worst.index("etl-extract") and "Run etl-load…" in worst
+    await world.service.jobs.pause("etl-load")
+    assert "Resume etl-load…" in (await tab.show("/find?q=etl-load")).text  # whatever its worst word is
     assert f"/runs/{run.id}" in (await tab.show(f"/find?q={run.id[-8:]}")).links()
     assert "/semaphores" in (await tab.show("/find?q=sem")).links()
     assert "New token…" in (await tab.show("/find?q=token")).text

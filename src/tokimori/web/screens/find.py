@@ -2,18 +2,26 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from markupsafe import Markup
+
 from tokimori.errors import InvalidInput, NotFound
+from tokimori.model.job import Job
+from tokimori.model.run import Run
 from tokimori.service.validation import MOST_LISTED
 from tokimori.web.addresses import address, path
+from tokimori.web.job_rows import WORST_FIRST, JobRow, job_row
 from tokimori.web.nouns import plain
+from tokimori.web.pictures import BARS
 from tokimori.web.screen import Act, Screen, Shown
 from tokimori.web.visit import Visit
-from tokimori.web.words import short
+from tokimori.web.words import Time, short, written
 
-SHOWN: Final = 8
+SHOWN, NAMED = 8, 2
+"""So many jobs are listed, and of so many the newest run."""
 MOST_ASKED: Final = 3
 """So many thousands of jobs are looked through for words; beginnings of ids are found among all."""
 _ID: Final = re.compile(r"[0-9a-f]{8}[0-9a-f-]{0,28}", re.IGNORECASE)
@@ -27,13 +35,14 @@ _VERBS: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
 
 
 class Option(NamedTuple):
-    """Something that is found. `asks`: it is the question before an act."""
+    """Something that is found. `asks`: it is the question before an act. `at` is when it is next, or was."""
 
     says: str
     to: str
     state: str = ""
     key: str = ""
     asks: bool = False
+    at: Time | None = None
 
 
 def screen(acts: Callable[[], Mapping[str, Act]], places: Callable[[], Sequence[str]]) -> Screen:
@@ -41,16 +50,55 @@ def screen(acts: Callable[[], Mapping[str, Act]], places: Callable[[], Sequence[
 
     async def show(visit: Visit) -> Shown:
         looked = (visit.one("q") or "").casefold().split()
-        jobs = await _jobs(visit, looked)
+        jobs, last = await _rows(visit, await _jobs(visit, looked), looked)
         groups = {
-            "Jobs": [Option(plain(each), path("jobs", each), word) for each, word in jobs],
-            "Runs": await _runs(visit, looked),
-            "Do": _verbs(visit, acts(), looked, jobs[:1]),
-            "Go to": _places(places(), looked),
+            "Jobs": [_job(row) for _, row in jobs],
+            "Runs": [*await _runs(visit, looked), *last],
+            "Do": _verbs(visit, acts(), looked, [job for job, _ in jobs[:1]]),
+            "Go to": [*_places(places(), looked), *(_of_job(jobs[0][0].id) if jobs else ())],
         }
-        return {"groups": {name: options for name, options in groups.items() if options}, "q": visit.one("q") or ""}
+        found = {name: options for name, options in groups.items() if options}
+        return {"groups": found, "q": visit.one("q") or "", "marked": partial(_marked, looked)}
 
     return Screen("/find", "", "find.html", show)
+
+
+def _marked(looked: Sequence[str], text: str) -> Markup:
+    """Return a text in which the words that are looked for are marked."""
+    if not looked:
+        return written(text)
+    parts = re.split(f"({'|'.join(map(re.escape, looked))})", text, flags=re.IGNORECASE)
+    marked = Markup("<mark>{}</mark>").format
+    return Markup("").join(marked(written(part)) if n % 2 else written(part) for n, part in enumerate(parts))
+
+
+def _of_job(job_id: str) -> Sequence[Option]:
+    """Return places that show one job alone."""
+    name = plain(job_id)
+    failures, plan = address("/failures", [("job", job_id)]), address("/plan", [("q", job_id)])
+    return [Option(f"Failures of {name}", failures), Option(f"Plan of {name}", plan)]
+
+
+async def _rows(
+    visit: Visit, jobs: Sequence[Job], looked: Sequence[str]
+) -> tuple[Sequence[tuple[Job, JobRow]], Sequence[Option]]:
+    """Return the jobs with their rows, worst first of those that begin with the text, and the newest of their runs."""
+    if not jobs:
+        return (), ()
+    last = await visit.service.runs.last([job.id for job in jobs], BARS, longest=0)
+    late = {each.name for each in await visit.service.expectations.alarms(limit=100) if each.of_job}
+    rows = [(job, job_row(visit, job, last[job.id], job.id in late)) for job in jobs]
+    rows.sort(key=lambda pair: (not pair[0].id.casefold().startswith(looked[0]), WORST_FIRST.index(pair[1].state)))
+    return rows, [_run(visit, run) for job, _ in rows[:NAMED] for run in last[job.id][:1]]
+
+
+def _job(row: JobRow) -> Option:
+    return Option(plain(row.id), path("jobs", row.id), row.state, at=row.next)
+
+
+def _run(visit: Visit, run: Run) -> Option:
+    at = visit.time(run.started or run.due)
+    return Option(f"{plain(run.job_id)} · {short(run.id)}", path("runs", run.id), run.state.value, at=at)
 
 
 def _places(places: Sequence[str], looked: Sequence[str]) -> Sequence[Option]:
@@ -64,14 +112,14 @@ def _places(places: Sequence[str], looked: Sequence[str]) -> Sequence[Option]:
 _KEYS: Final = {"now": "g n", "jobs": "g j", "runs": "g r", "failures": "g f", "plan": "g p"}
 
 
-async def _jobs(visit: Visit, looked: Sequence[str]) -> Sequence[tuple[str, str]]:
-    """Return the first jobs whose ids begin with the text, and those that contain all words, with their states."""
+async def _jobs(visit: Visit, looked: Sequence[str]) -> Sequence[Job]:
+    """Return the first jobs whose ids begin with the text, and those that contain all words."""
     if not looked:
         return ()
-    found: dict[str, str] = {}
+    found: dict[str, Job] = {}
     try:
         begun = await visit.service.jobs.list(prefix=looked[0], limit=SHOWN) if len(looked) == 1 else None
-        found = {} if begun is None else {job.id: job.state.value for job in begun.jobs}
+        found = {} if begun is None else {job.id: job for job in begun.jobs}
     except InvalidInput:  # it is no beginning of an id
         pass
     after: str | None = None
@@ -80,10 +128,10 @@ async def _jobs(visit: Visit, looked: Sequence[str]) -> Sequence[tuple[str, str]
         for job in page.jobs:
             text = f"{job.id} {job.definition.name or ''}".casefold()
             if all(word in text for word in looked):
-                found.setdefault(job.id, job.state.value)
+                found.setdefault(job.id, job)
         if (after := page.next) is None or len(found) >= SHOWN:
             break
-    return list(found.items())[:SHOWN]
+    return list(found.values())[:SHOWN]
 
 
 async def _runs(visit: Visit, looked: Sequence[str]) -> Sequence[Option]:
@@ -94,21 +142,19 @@ async def _runs(visit: Visit, looked: Sequence[str]) -> Sequence[Option]:
         run = (await visit.service.runs.get(run_id)).run
     except (NotFound, InvalidInput):
         return ()
-    return [Option(f"{plain(run.job_id)} · {short(run.id)}", path("runs", run.id), run.state.value)]
+    return [_run(visit, run)]
 
 
-def _verbs(
-    visit: Visit, acts: Mapping[str, Act], looked: Sequence[str], jobs: Sequence[tuple[str, str]]
-) -> Sequence[Option]:
+def _verbs(visit: Visit, acts: Mapping[str, Act], looked: Sequence[str], jobs: Sequence[Job]) -> Sequence[Option]:
     """Return the acts on the first job, and the things that can be made."""
     found = [
-        Option(f"{acts[name].verb} {plain(job_id)}…", _question(name, job_id, path("jobs", job_id)), asks=True)
-        for job_id, state in jobs
-        for name in _VERBS.get(state, ("jobs.delete",))
+        Option(f"{acts[name].verb} {plain(job.id)}…", _question(name, job.id, path("jobs", job.id)), asks=True)
+        for job in jobs
+        for name in _VERBS.get(job.state.value, ("jobs.delete",))
         if not visit.reader.lacks(name)
     ]
     if jobs and not visit.reader.lacks("jobs.edit"):
-        found.insert(0, Option(f"Edit {plain(jobs[0][0])}", path("jobs", jobs[0][0], "edit")))
+        found.insert(0, Option(f"Edit {plain(jobs[0].id)}", path("jobs", jobs[0].id, "edit")))
     made = [
         Option(f"{act.makes}…", _question(act.name, None, f"/{act.noun}"), asks=True)
         for act in acts.values()

@@ -58,7 +58,7 @@ export function help(open) {
     for (const word of keys.split(" ")) {
       const key = document.createElement(/^(or|arrows)$/.test(word) ? "span" : "kbd");
       key.textContent = word.replace(",", "");
-      dt.append(key, " ");
+      dt.append(key, word.endsWith(",") ? ", " : " ");
     }
     dd.textContent = does;
     content.querySelector("dl").append(dt, dd);
