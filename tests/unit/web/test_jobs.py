@@ -171,8 +171,11 @@ async def test_a_job_says_what_is_before_and_after_it(world: World, tab: Tab) ->
     await add(world, "first", schedule="@daily", calendars=["holidays"], shift="next")
     await add(world, "second", parents=[{"job": "first", "on": "always"}])
     await add(world, "third", parents=[{"job": "second"}])
-    text = (await tab.show("/jobs/second?tab=schedule")).text
-    assert "Jobs before and after as a graph first └─ second on always └─ third on success" in text
+    page = await tab.show("/jobs/second?tab=graph")
+    assert "second after first on always" in page.text and "third after second on success" in page.text
+    assert {"/jobs/first", "/jobs/third", "/graph?q=second&job=second"} <= set(page.links())
+    await add(world, "alone")
+    assert "No job runs before or after it." in (await tab.show("/jobs/alone?tab=graph")).text
     assert "after first" in (await tab.show("/jobs/second")).text
     assert "not on days off of holidays, but on the next business day" in (await tab.show("/jobs/first")).text
 

@@ -118,6 +118,17 @@ async def _nodes(visit: Visit, jobs: set[JobId]) -> Mapping[JobId, Node]:
     return {job: _node(visit, job, next(iter(last.get(job, ())), None), path("jobs", job)) for job in ids}
 
 
+async def family_of_job(visit: Visit, job_id: JobId) -> Family | None:
+    """Return the jobs before and after a job, of many the nearest; None if there are none."""
+    every = await visit.service.jobs.graph(job_id)
+    edges = every if len(every) <= MOST_DRAWN else around(every, job_id, MOST_DRAWN)
+    if not edges:
+        return None
+    nodes = dict(await _nodes(visit, {end for edge in edges for end in edge[:2]}))
+    nodes[job_id] = nodes[job_id]._replace(is_here=True)
+    return _family(edges, len(every) - len(edges), nodes)
+
+
 async def family_of(visit: Visit, run: Run) -> tuple[Family | None, Sequence[str]]:
     """Return the runs before and after a run, made and to come, of many the nearest; and the acts on all of them."""
     try:

@@ -14,15 +14,23 @@ from tokimori.web.job_rows import calendars, job_row
 from tokimori.web.pictures import BARS
 from tokimori.web.run_rows import LONGEST_SAID, cause, run_rows, whole_cause
 from tokimori.web.screen import Screen, Shown
+from tokimori.web.screens.graph import family_of_job
 from tokimori.web.tabs import changes, definition, occurrences, runs, schedule, trends
 from tokimori.web.visit import Visit
 from tokimori.web.words import Time
+
+
+async def _graph(visit: Visit, job: Job) -> Mapping[str, object]:
+    """Return the jobs before and after the job: the families of all are a screen of their own."""
+    return {"family": await family_of_job(visit, job.id)}
+
 
 TABS: Final[Mapping[str, Callable[[Visit, Job], Awaitable[Mapping[str, object]]]]] = MappingProxyType(
     {
         "runs": runs.tab,
         "occurrences": occurrences.tab,
         "schedule": schedule.tab,
+        "graph": _graph,
         "trends": trends.tab,
         "changes": changes.tab,
         "definition": definition.tab,

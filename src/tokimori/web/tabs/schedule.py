@@ -18,7 +18,6 @@ from tokimori.model.transitions import RunState
 from tokimori.schedules.counting import count_until, jumps
 from tokimori.schedules.schedule import Schedule
 from tokimori.schedules.zones import on_clocks, zone_info
-from tokimori.service.jobs.graph import tree
 from tokimori.service.jobs.writer import schedule_for
 from tokimori.web.job_rows import Preview, after, preview, unread
 from tokimori.web.visit import Visit
@@ -53,7 +52,6 @@ async def tab(visit: Visit, job: Job) -> Mapping[str, object]:
         days = ()
     return {
         "meaning": await _meaning(visit, job),
-        "graph": tree(await visit.service.jobs.graph(job.id)),
         "after": after(job),
         "days": days,
         "month": f"{month:%B %Y}",
