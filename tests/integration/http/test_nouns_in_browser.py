@@ -81,7 +81,7 @@ def test_trends_are_drawn_and_stay_when_the_page_is_refreshed(page: Page, site: 
     client.runs.await_end(client.jobs.trigger("slower").id)
     expect(page.locator("#trends tbody tr").first).to_contain_text("3", timeout=PATIENCE)
     expect(page.locator(".trends canvas")).to_have_count(curves)
-    page.get_by_role("link", name="7d").click()
+    page.get_by_role("link", name="7 d").click()
     expect(page.locator(".trends canvas")).to_have_count(curves)
 
 
