@@ -132,7 +132,7 @@ _SETTLED = ("state", "error", "ended", "result", "settled_by", "settled_token", 
 _KEPT = [column for column in rows.RUN.split(", ") if column not in {*_SETTLED, "blocked_on"}]
 """Columns that it leaves as they are."""
 _OF_THE_RUN = frozenset({"due", '"rank"', "failures", "lost"})
-"""Columns that a success leaves as they are (`Change`)."""
+"""Columns that a success leaves as they are (`Change`), unless it ends a wait: then they are those from before it."""
 _APPLIED: Final = Verdict.APPLIED
 _RUNNING: Final = RunState.RUNNING
 _SUCCEEDED: Final = RunState.SUCCEEDED
@@ -273,9 +273,12 @@ def _held(db: sqlite3.Connection, runs: Sequence[RunId]) -> dict[RunId, _Held]:
 
 
 def _write(db: sqlite3.Connection, accepted: Sequence[tuple[Change, RunState, str | None]], by: NodeId) -> None:
-    settled = [_settled_row(change, state, error, by) for change, state, error in accepted]
-    _write_rows(db, [row for row in settled if row[0] is _SUCCEEDED], ends=True, kept=_OF_THE_RUN)
-    if rest := [row for row in settled if row[0] is not _SUCCEEDED]:
+    settled = [
+        (state is _SUCCEEDED and not change.resumes, _settled_row(change, state, error, by))
+        for change, state, error in accepted
+    ]
+    _write_rows(db, [row for is_plain, row in settled if is_plain], ends=True, kept=_OF_THE_RUN)
+    if rest := [row for is_plain, row in settled if not is_plain]:
         _write_rows(db, [row for row in rest if row[0] not in ENDS], ends=False)
         _write_rows(db, [row for row in rest if row[0] in ENDS], ends=True)
     forget(db, [change.run_id for change, state, _ in accepted if state in ENDS])
