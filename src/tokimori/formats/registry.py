@@ -12,6 +12,7 @@ FORMATS: Mapping[str, str] = MappingProxyType(
         "celery": "Celery beat, from Django's tables or a file.",
         "crontab": "User and system crontabs.",
         "cronstable": "cronstable's and yacron's jobs, from YAML.",
+        "dkron": "Dkron's jobs, from what its API answers.",
         "kala": "Kala, from its API, its databases or a file.",
         "keiji": "Keiji's tasks, from its workspace or database.",
         "kojo": "Kōjō's job types, from its tables, YAML or PHP.",

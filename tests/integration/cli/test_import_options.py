@@ -72,6 +72,7 @@ def a_cronjob(name: str, more: str = "") -> str:
 
 
 KALA_JOB = {"command": "echo a", "schedule": "R/2030-06-04T19:25:16-07:00/PT10S", "name": "a"}
+DKRON_JOB = {"schedule": "@hourly", "executor": "shell", "executor_config": {"command": "echo a"}}
 PICKLE = "INSERT INTO apscheduler_jobs VALUES (?, ?)"
 SAMPLES: Mapping[str, Sample] = MappingProxyType(
     {
@@ -92,6 +93,11 @@ SAMPLES: Mapping[str, Sample] = MappingProxyType(
         "crontab": Sample(text("tab", "0 3 * * * a\n61 * * * * b\n"), "a", "Asia/Tokyo"),
         "cronstable": Sample(
             text("jobs.yaml", "jobs: [{name: a, command: x, schedule: '@daily'}, {name: b, command: x}]\n"),
+            "a",
+            "Asia/Tokyo",
+        ),
+        "dkron": Sample(
+            text("jobs.json", json.dumps([{**DKRON_JOB, "name": "a"}, {**DKRON_JOB, "name": "b", "tags": {"c": "d"}}])),
             "a",
             "Asia/Tokyo",
         ),
