@@ -19,7 +19,7 @@ READ_ONLY = {
     *(f"reference/{name}.md" for name in ("alarms", "channels", "notifications", "operations", "orders", "secrets")),
     "reference/tasks.md",
     "how-to/why.md",
-    *(f"coming-from/{name}.md" for name in ("kala", "keiji", "kojo", "moving", "perfectsched", "settings-of-others")),
+    *(f"coming-from/{name}.md" for name in ("moving", "settings-of-others")),
     "reference/events.md",
     "reference/limits.md",
     "explanation/threats.md",
