@@ -44,7 +44,7 @@ from tokimori.executors.functions.wire import Declared
 from tokimori.model.ids import JobId, check_job_id
 from tokimori.model.job import schedule_of
 from tokimori.model.job_fields import OF_RETRY
-from tokimori.ports.outside import Outside
+from tokimori.ports.store import Outside
 from tokimori.service.definitions.arguments import JobArguments
 from tokimori.service.definitions.declaring import AppVersion, app_version
 from tokimori.service.definitions.definitions import definition_from, fields_of, no_such_term, term_meant

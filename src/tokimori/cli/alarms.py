@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from tokimori.cli.command import Command, options
-from tokimori.cli.listing import Row, listing, print_list
 from tokimori.cli.moment import Length
 from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import Absent, in_service
-from tokimori.cli.table import At, print_table
+from tokimori.cli.table import At, Row, listing, print_list, print_table
 
 if TYPE_CHECKING:
     from tokimori.model.expectation import Alarm, Expectation

@@ -1,21 +1,26 @@
-"""`tokimori apply`"""
+"""`tokimori apply`, and `tokimori set …`: who applied each set last."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tokimori.cli.command import Command, options
+from tokimori.cli.command import Command, Group, options
 from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import Absent, in_service
+from tokimori.cli.table import At, listing, print_list
 from tokimori.errors import InvalidFile, InvalidInput
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tokimori.service.definitions.declaring import FieldChange
     from tokimori.service.service import Service
     from tokimori.service.sets.declarations import Changes
+    from tokimori.service.sets.turns import SetState
     from tokimori.service.sets.work import Applied
     from tokimori.translators.job_file import DeclaredJob, DeclaredResource, Format, JobFile
+
 
 _LONGEST = 200
 """Characters of a value that are shown."""
@@ -188,3 +193,59 @@ def counted(counts: Mapping[str, int], always: Sequence[str], *, dry_run: bool) 
     words = {word: word.replace("_", " ") for word in shown}
     parts = [f"{_WOULD[w]} {counts[w]}" if dry_run and w in _WOULD else f"{counts[w]} {words[w]}" for w in shown]
     return ", ".join(parts)
+
+
+sets = Group("set", help="Sets: jobs and resources that files declare together, or that an app declares.")
+
+_COLUMNS = ("NAME", "JOBS", "VERSION", "APPLIED", "BY", "STATE")
+
+
+@sets.command("list")
+@listing(_COLUMNS)
+def list_sets() -> None:
+    """List the sets with the author of the last apply, and whether it was finished."""
+    _print(None)
+
+
+@sets.command("show")
+@click.argument("name")
+@listing(_COLUMNS)
+def show_set(name: str) -> None:
+    """Show one set."""
+    _print(name)
+
+
+def _sentence(state: "SetState") -> str:
+    """Return the state of the set in words."""
+    by = state.by or "somebody"
+    return {
+        "whole": "whole",
+        "at_work": f"{by} applies it now",
+        "half_applied": f"half applied by {by}: apply it again",
+    }[state.state]
+
+
+def _print(name: str | None) -> None:
+    from tokimori.service.views.sets import SetState as SetView
+
+    async def act(service: "Service") -> "tuple[Sequence[SetState], str]":
+        return await service.sets.list(name), service.time_zone
+
+    found, zone = in_service(act)
+    rows = [
+        (
+            each,
+            [
+                (
+                    each.name,
+                    each.jobs,
+                    each.version,
+                    None if each.begun is None else At(each.begun, zone),
+                    each.by,
+                    _sentence(each),
+                )
+            ],
+        )
+        for each in found
+    ]
+    print_list(_COLUMNS, rows, SetView.made)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokimori.cli.command import Command, Group, options
-from tokimori.cli.listing import listing, print_list
 from tokimori.cli.output import print_fields, print_json, print_lines
 from tokimori.cli.session import Absent, in_service
+from tokimori.cli.table import listing, print_list
 from tokimori.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -8,10 +8,9 @@ import click
 from tokimori.cli.command import Command, options
 from tokimori.cli.completion import job_ids
 from tokimori.cli.job_printing import next_cell, shown_value
-from tokimori.cli.listing import Row, listing, print_list
 from tokimori.cli.output import NOTHING, print_fields, print_json, print_lines, print_text
 from tokimori.cli.session import in_service
-from tokimori.cli.table import At, State, print_table
+from tokimori.cli.table import At, Row, State, listing, print_list, print_table
 from tokimori.clock import Moment
 from tokimori.model.ids import check_job_id
 

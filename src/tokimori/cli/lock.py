@@ -12,12 +12,11 @@ import click
 from msgspec.structs import replace
 
 from tokimori.cli.command import CommandWithArguments, Group, arguments_given, options
-from tokimori.cli.listing import Row, listing, print_list
 from tokimori.cli.moment import Length
 from tokimori.cli.output import print_json, print_lines, print_notice
 from tokimori.cli.session import Absent, in_service, load
 from tokimori.cli.suggesting import command_hint
-from tokimori.cli.table import At
+from tokimori.cli.table import At, Row, listing, print_list
 from tokimori.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Command, Group, options
-from tokimori.cli.listing import Row, listing, print_list
 from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import in_service, load
-from tokimori.cli.table import At, Id, State
+from tokimori.cli.table import At, Id, Row, State, listing, print_list
 from tokimori.errors import InvalidInput, NotFound
 from tokimori.ports.nodes import NodeState
 

@@ -8,10 +8,10 @@ import click
 from tokimori.cli.command import Command, CommandWithArguments, Group, options
 from tokimori.cli.ending import DONE, RUN_FAILED
 from tokimori.cli.job_options import SECTIONS, fields_given, job_options
-from tokimori.cli.listing import Row, listing, print_list
 from tokimori.cli.moment import Length
 from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import Absent, in_service
+from tokimori.cli.table import Row, listing, print_list
 
 if TYPE_CHECKING:
     from tokimori.model.job import Job

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Group, options
-from tokimori.cli.listing import Row, listing, print_list
 from tokimori.cli.output import print_json, print_lines, print_notice
 from tokimori.cli.session import in_service
-from tokimori.cli.table import At
+from tokimori.cli.table import At, Row, listing, print_list
 from tokimori.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from tokimori.cli.session import in_service
 from tokimori.cli.table import At, Short, print_table
 
 if TYPE_CHECKING:
-    from tokimori.model.mute import Mute
+    from tokimori.model.cause import Mute
     from tokimori.service.runs.failures import FoundFailures
     from tokimori.service.service import Service
 

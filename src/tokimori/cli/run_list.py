@@ -10,11 +10,10 @@ import click
 
 from tokimori.cli.command import Command, options
 from tokimori.cli.completion import job_ids
-from tokimori.cli.listing import Listed, listing, print_list, rows_of
 from tokimori.cli.moment import AGO, past_or_none
 from tokimori.cli.output import print_notice
 from tokimori.cli.session import in_service
-from tokimori.cli.table import At, Short, State, table_text
+from tokimori.cli.table import At, Listed, Short, State, listing, print_list, rows_of, table_text
 from tokimori.errors import Refused
 from tokimori.model.ids import check_job_id
 from tokimori.model.transitions import RunState

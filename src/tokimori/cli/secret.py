@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Command, Group, options
-from tokimori.cli.listing import listing, print_list
 from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import Absent, in_service, load
-from tokimori.cli.table import At
+from tokimori.cli.table import At, listing, print_list
 from tokimori.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -55,7 +55,7 @@ def start(*, timeout: float) -> int:
     If one runs already nothing happens. Exit code 1 if it is not ready in time; it goes on trying.
     """
     from tokimori.cli.serve import make_folders
-    from tokimori.cli.system_start import start_node
+    from tokimori.cli.system_process import start_node
     from tokimori.node.background import one_at_a_time
 
     loaded = load()
@@ -72,7 +72,7 @@ def stop(*, now: bool, timeout: float | None) -> int:
 
     Says for which runs it waits. Another program that has the pid of a node that has gone is left alone.
     """
-    from tokimori.cli.system_stop import stop_node
+    from tokimori.cli.system_process import stop_node
 
     return stop_node(load(), timeout, now=now)
 
@@ -83,8 +83,7 @@ def stop(*, now: bool, timeout: float | None) -> int:
 def restart(*, now: bool, timeout: float) -> int:
     """Stop the node in the background, if one runs, and start it again with the arguments that it had."""
     from tokimori.cli.serve import make_folders
-    from tokimori.cli.system_start import start_node
-    from tokimori.cli.system_stop import stop_node
+    from tokimori.cli.system_process import start_node, stop_node
     from tokimori.node.background import Absent, one_at_a_time, standing
 
     loaded = load()
@@ -160,7 +159,7 @@ def _print(found: Iterable[Service]) -> None:
 @editor_options
 def logs(*, scheduler: bool, bus: bool, follow: bool, lines: int, editor: str | None) -> None:
     """Print the last lines of the node's log, or open it in an editor. What its runs write is in `tokimori logs`."""
-    from tokimori.cli.system_start import log_of
+    from tokimori.cli.system_process import log_of
     from tokimori.errors import NotFound
     from tokimori.logs.reading import Lines, every_line, last_lines, new_lines
     from tokimori.node.background import Absent, standing

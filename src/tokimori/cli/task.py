@@ -11,10 +11,9 @@ import click
 
 from tokimori.cli.command import Command, CommandWithArguments, Group, arguments_given, options
 from tokimori.cli.job_printing import next_cell
-from tokimori.cli.listing import listing, print_list
 from tokimori.cli.output import local, print_fields, print_json, print_lines, print_notice
 from tokimori.cli.session import Absent, in_service, load
-from tokimori.cli.table import At, State, print_table
+from tokimori.cli.table import At, State, listing, print_list, print_table
 from tokimori.errors import InvalidInput, NotFound, Refused
 
 if TYPE_CHECKING:

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Command, Group, options
-from tokimori.cli.listing import listing, print_list
 from tokimori.cli.moment import Length
 from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import Absent, in_service
-from tokimori.cli.table import At
+from tokimori.cli.table import At, listing, print_list
 
 if TYPE_CHECKING:
     from tokimori.model.access_token import AccessToken

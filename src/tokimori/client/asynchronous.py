@@ -18,16 +18,15 @@ from tokimori.client.transactions import add_within, check_asked, check_connecti
 from tokimori.clock import Clock
 from tokimori.errors import NotFound, Refused
 from tokimori.locks.holdings import Wanted
-from tokimori.locks.lock import Lock
-from tokimori.locks.program import Program
-from tokimori.locks.session import Session
+from tokimori.locks.membership import Program
+from tokimori.locks.session import Lock, Session
 from tokimori.model.ids import RandomBytes, RunId
 from tokimori.model.job import JobState
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.model.words import check_text
-from tokimori.ports.outside import Outside
 from tokimori.ports.secrets import Cipher
+from tokimori.ports.store import Outside
 from tokimori.service.audit import Audit
 from tokimori.service.claims.place import ClaimPlace
 from tokimori.service.claims.timekeeping import Timekeeper

@@ -12,7 +12,7 @@ from tokimori.clock import Clock, SystemClock
 from tokimori.config.settings import DEFAULT, Loaded, Settings, load_settings, rereading
 from tokimori.config.value import check_linux
 from tokimori.errors import StoreError
-from tokimori.locks.program import Program
+from tokimori.locks.membership import Program
 from tokimori.locks.session import Session
 from tokimori.model.ids import RandomBytes, RunId, Token
 from tokimori.model.semaphores import permits_in

@@ -13,8 +13,7 @@ from tokimori.model.ids import RunId
 from tokimori.model.job import Job, most_active
 from tokimori.model.request import expiries_of
 from tokimori.model.run import Run
-from tokimori.ports.outside import HasOutside, Outside
-from tokimori.ports.store import Store
+from tokimori.ports.store import HasOutside, Outside, Store
 from tokimori.stores.rows import BIRTH, DOCUMENT, document_row, names_of, run_values
 from tokimori.stores.sqlite.connection import file_at
 

@@ -1,12 +1,13 @@
-"""Duty of a node: work that it repeats, a short step at a time."""
+"""Duty of a node: work that it repeats, a short step at a time; and how long its calls to the store take."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from math import inf
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from tokimori.clock import DAY, HOUR, SECOND, Moment
+from tokimori.clock import DAY, HOUR, SECOND, Clock, Moment
 from tokimori.model.ids import NodeId
 from tokimori.model.retention import first_id_at
+from tokimori.ports.meter import Meter
 from tokimori.ports.nodes import Pulse
 from tokimori.ports.store import OCCURRENCES, RunFilter, Runs
 
@@ -76,3 +77,22 @@ class SureTime(Duty):
         before = first_id_at(Moment(now - HOUR))
         older = await self._store.list_runs(RunFilter(before=before, limit=1, longest=OCCURRENCES))
         return bool(older) and older[0].id < first_id_at(Moment(now - HOUR - DAY))
+
+
+T = TypeVar("T")
+
+
+class Stopwatch:
+    """Timer that reports to a meter how long each awaited call took."""
+
+    def __init__(self, meter: Meter, clock: Clock) -> None:
+        self._meter = meter
+        self._clock = clock
+
+    async def __call__(self, call: str, answer: Awaitable[T]) -> T:
+        """Return the answer to the call of this name. Failed calls are reported, too."""
+        began = self._clock.monotonic()
+        try:
+            return await answer
+        finally:
+            self._meter.asked(call, self._clock.monotonic() - began)

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.clock import MINUTE, SECOND, Moment
+from tokimori.engine.duty import Stopwatch
 from tokimori.engine.fire import (
     BATCH,
     Fired,
@@ -30,7 +31,6 @@ from tokimori.engine.fire import (
 from tokimori.engine.look import Lookout, Rhythm, newest_tick, next_look
 from tokimori.engine.pace import Appetite
 from tokimori.engine.refusals import PATIENCE, blames_the_asked, pause_after, refuses_for_good, tell_refused
-from tokimori.engine.stopwatch import Stopwatch
 from tokimori.errors import StoreError, StoreTooSlow
 from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, NodeId, RandomBytes

@@ -10,13 +10,12 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment, format_moment
 from tokimori.errors import InvalidInput, NotFound
-from tokimori.model.cause import cause_id, cause_in
+from tokimori.model.cause import KIND as MUTE
+from tokimori.model.cause import MOST_MUTED, cause_id, cause_in, decode_mute
 from tokimori.model.document import Document
 from tokimori.model.expectation import ALARM_KIND, Alarm, AlarmKind, decode_alarm
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import Job
-from tokimori.model.mute import KIND as MUTE
-from tokimori.model.mute import MOST_MUTED, decode_mute
 from tokimori.model.notification import Occasion, shortened
 from tokimori.model.notifier import PREFIX, NotifyOn, is_notifier, name_of, quiet_until
 from tokimori.model.notifying import (

@@ -19,12 +19,12 @@ from tokimori.model.access_token import KIND as TOKEN
 from tokimori.model.access_token import decode_token, encode_token
 from tokimori.model.audit import KIND as AUDIT
 from tokimori.model.audit import older_than
+from tokimori.model.cause import KIND as MUTE
+from tokimori.model.cause import decode_mute, encode_mute
 from tokimori.model.decide import decidable
 from tokimori.model.document import Document, new_version
 from tokimori.model.ids import JobId, NodeId, RandomBytes
 from tokimori.model.job import Job
-from tokimori.model.mute import KIND as MUTE
-from tokimori.model.mute import decode_mute, encode_mute
 from tokimori.model.retention import day_of, first_id_at
 from tokimori.model.rewind import MARGIN, MOST_FIRED, Ahead, hastened, is_ahead, rewound
 from tokimori.model.run import Run

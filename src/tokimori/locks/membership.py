@@ -6,16 +6,16 @@ if only programs are left. Everything here happens on one loop.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from math import inf
 from typing import Protocol
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tokimori.clock import Clock, Moment
 from tokimori.errors import StoreError
-from tokimori.locks.program import Program
-from tokimori.model.ids import NodeId, RandomBytes, uuid7
+from tokimori.model.ids import NodeId, RandomBytes, RunId, Token, uuid7
 from tokimori.model.lease import (
     LATE_TICK,
     LEASE,
@@ -30,6 +30,22 @@ from tokimori.model.lease import (
 )
 from tokimori.ports.nodes import Beat, NodeRecord, Nodes, NodeState, Pulse
 from tokimori.ports.store import Schema
+
+
+class Program(Struct, frozen=True, kw_only=True):
+    """Program as it registers with the store. `run_id` and `token` are of the run that started it, if one did.
+
+    `permits` are the units, (weight, token) by name, that this run holds in another store than its job's.
+    """
+
+    host: str
+    boot_id: str
+    pid: int
+    version: str
+    run_id: RunId | None = None
+    token: Token | None = None
+    permits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
 
 log = logging.getLogger(__name__)
 

@@ -4,13 +4,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from math import inf
+from types import TracebackType
 from typing import Protocol
 
 from tokimori.clock import Clock, Moment
-from tokimori.errors import NotFound, NotGranted, StoreUnavailable
+from tokimori.errors import NotFound, NotGranted, PermitLost, Refused, StoreUnavailable
 from tokimori.locks.holdings import POLL, Held, Holdings, Owner, Wanted, check_weight, lost, pauses
-from tokimori.locks.membership import Membership, MemberStore, nap
-from tokimori.locks.program import Program
+from tokimori.locks.membership import Membership, MemberStore, Program, nap
 from tokimori.model.ids import NodeId, PermitId, RandomBytes, uuid7
 from tokimori.ports.semaphores import Grant, InLine, NodeGone, SemaphoreTable, UnitWish
 
@@ -246,3 +246,32 @@ def _not_granted(wanted: Wanted, answer: object) -> NotGranted:
         value=wanted.wait,
         allowed="more seconds; without `wait` it waits as long as it takes",
     )
+
+
+class Lock:
+    """A lock that holds units between enter and exit. It may be used repeatedly, nested and by many tasks."""
+
+    def __init__(self, session: Session, wanted: Wanted) -> None:
+        self._session = session
+        self._wanted = wanted
+
+    async def __aenter__(self) -> Held:
+        """Acquire the units. Raises what `Session.acquire` does."""
+        return await self._session.acquire(self._wanted, _task())
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Release the units. Raises `PermitLost`, unless the block has raised an error itself."""
+        try:
+            await self._session.release(_task(), self._wanted.name)
+        except PermitLost:
+            if error is None:
+                raise
+
+
+def _task() -> Owner:
+    task = asyncio.current_task()
+    if task is None:
+        raise Refused("semaphore: only a task can hold one: enter the block within a task")
+    return task

@@ -9,7 +9,7 @@ from random import Random
 from msgspec.structs import replace
 
 from tokimori.clock import SECOND, Clock, Moment
-from tokimori.engine.duty import Duty
+from tokimori.engine.duty import Duty, Stopwatch
 from tokimori.engine.families import Families
 from tokimori.engine.fire import Schedules
 from tokimori.engine.firing import Firing
@@ -19,7 +19,6 @@ from tokimori.engine.orders import OrderFeed
 from tokimori.engine.overdue import Overdue
 from tokimori.engine.refusals import raise_first
 from tokimori.engine.save import Saver
-from tokimori.engine.stopwatch import Stopwatch
 from tokimori.engine.unfinished import refuse_unfinished
 from tokimori.errors import StoreError, StoreRefused
 from tokimori.model.ids import NodeId, RandomBytes
@@ -28,11 +27,10 @@ from tokimori.model.run import Run
 from tokimori.node.checkup import Patience
 from tokimori.node.duties import duties_of
 from tokimori.node.flow import LONGEST_FLOW, Bell
-from tokimori.node.load_cap import LoadCap, load_average
 from tokimori.node.membership import BeatAnswer, Identity, Membership
 from tokimori.node.obeying import Hearer, obey_heard, obey_missed
 from tokimori.node.stopping import Phase, Stopping
-from tokimori.node.worker import Worker
+from tokimori.node.worker import LoadCap, Worker, load_average
 from tokimori.ports.executor import Executor, Report, Signalling, StopReason, unheard
 from tokimori.ports.meter import UNMETERED, Meter
 from tokimori.ports.nodes import Pulse

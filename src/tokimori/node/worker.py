@@ -1,14 +1,15 @@
-"""Worker of a node: it claims runs, has the executor run them, and settles their ends."""
+"""Worker of a node: it claims runs, has the executor run them, and settles their ends. A cap on the machine's load."""
 
 import logging
+import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from math import inf
 
 from tokimori.clock import MILLISECOND, Clock
+from tokimori.engine.duty import Stopwatch
 from tokimori.engine.families import Families
 from tokimori.engine.look import Lookout
 from tokimori.engine.refusals import AskedClaim, RefusedRuns, blames_the_asked, tell_refused
-from tokimori.engine.stopwatch import Stopwatch
 from tokimori.engine.unsettled import Key, hand_back
 from tokimori.engine.work import Work
 from tokimori.model.ids import ClaimId, Lane, RandomBytes
@@ -16,7 +17,6 @@ from tokimori.model.lanes import handler_of
 from tokimori.model.outcome import Released
 from tokimori.model.target import Handler
 from tokimori.node.flow import Flow
-from tokimori.node.load_cap import LoadCap
 from tokimori.node.membership import Identity, Membership
 from tokimori.node.stopping import Stopping
 from tokimori.ports.executor import Ended, Executor, Report, StopReason
@@ -31,6 +31,36 @@ FIRST, LONGEST = 0.5, 30.0
 """Seconds of a pause: each is twice as long as the one before."""
 OVER = 60.0
 """Seconds without a shortage after a pause, after which the next pause is the shortest again."""
+
+
+def load_average() -> float:
+    """Return how many threads of this machine ran or wanted to, on average over a minute, as `uptime` shows it."""
+    return os.getloadavg()[0]
+
+
+class LoadCap:
+    """Load cap of a node: while the load is above `most` it claims no new runs (None: no cap). Its runs go on.
+
+    `read` returns the load. `holds`: if the last look stopped claims.
+    """
+
+    def __init__(self, most: float | None = None, read: Callable[[], float] = load_average) -> None:
+        self._most = most
+        self._read = read
+        self.holds = False
+
+    def look(self) -> bool:
+        """Return if claims stop now. The beginning and the end are logged."""
+        most = self._most
+        if most is None:
+            return False
+        load, held = self._read(), self.holds
+        self.holds = load > most
+        if self.holds and not held:
+            log.warning("no run is claimed until the load average, %.2f, is at most %g (node.max_load)", load, most)
+        elif held and not self.holds:
+            log.warning("runs are claimed again: the load average is %.2f", load)
+        return self.holds
 
 
 class Shortage:

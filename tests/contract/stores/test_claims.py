@@ -6,7 +6,7 @@ import pytest
 
 from tokimori.clock import MINUTE, Clock, Moment
 from tokimori.errors import ClaimLost
-from tokimori.locks.program import Program
+from tokimori.locks.membership import Program
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import Store
 from tokimori.service.claims.claims import Claims

@@ -15,11 +15,11 @@ from tokimori.engine.settle import change_of
 from tokimori.errors import Conflict
 from tokimori.model.access_token import AccessToken, Role, decode_token, encode_token
 from tokimori.model.audit import Entry, changed_in, encode_entry, name_of
+from tokimori.model.cause import Mute, decode_mute, encode_mute
 from tokimori.model.document import Document
 from tokimori.model.ids import NodeId, RunId, uuid7
 from tokimori.model.job import Job, JobState
 from tokimori.model.lanes import rank_of
-from tokimori.model.mute import Mute, decode_mute, encode_mute
 from tokimori.model.outcome import Failed, Hold, RetryAt
 from tokimori.model.policies import AnchoredOn, Approval, Misfire
 from tokimori.model.request import Manner, expiries_of, expiry_at, shared_origin

@@ -13,7 +13,7 @@ from tests.contract.stores.conftest import forget
 from tests.servers import mariadb, postgres, redis
 from tokimori.clock import Moment, SystemClock
 from tokimori.locks.holdings import Wanted
-from tokimori.locks.program import Program
+from tokimori.locks.membership import Program
 from tokimori.locks.session import Session
 from tokimori.model.ids import RunId, Token
 from tokimori.model.lanes import APART_LABEL

@@ -57,7 +57,7 @@ app = tokimori.App("shop", url=URL)
 
 from click.testing import CliRunner
 from tokimori.cli.serve import serve
-from tokimori.cli.worker import worker
+from tokimori.cli.app import worker
 sys.platform = SYSTEM
 for run in (app.run, tokimori.Worker(app).run, app.running, lambda: tokimori.open("sqlite:////tmp/t.db").list()):
     try:

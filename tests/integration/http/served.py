@@ -15,7 +15,7 @@ from tokimori.api.server import HttpDoor
 from tokimori.clock import SystemClock
 from tokimori.foreign.kala.routes import kala_routes
 from tokimori.foreign.kala.shapes import PREFIX
-from tokimori.locks.program import Program
+from tokimori.locks.membership import Program
 from tokimori.node.http_door import formats
 from tokimori.ports.store import Store
 from tokimori.service.claims.place import ClaimPlace

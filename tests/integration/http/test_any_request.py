@@ -20,7 +20,7 @@ from tokimori.api.claims import ClaimPaths
 from tokimori.api.events import EventRoutes
 from tokimori.api.server import HttpDoor
 from tokimori.executors.http.callbacks import PATH as CALLBACKS
-from tokimori.locks.program import Program
+from tokimori.locks.membership import Program
 from tokimori.service.claims.place import ClaimPlace
 from tokimori.service.doors.calls import offered
 from tokimori.service.service import Service

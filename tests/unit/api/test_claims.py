@@ -7,7 +7,7 @@ import pytest
 from tests.unit.api.asgi import Asker
 from tests.unit.api.conftest import an_app
 from tests.unit.service.world import World
-from tokimori.locks.program import Program
+from tokimori.locks.membership import Program
 from tokimori.service.claims.place import ClaimPlace
 from tokimori.service.claims.worker_arguments import MOST_SAID
 

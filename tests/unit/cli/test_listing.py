@@ -3,8 +3,7 @@
 import pytest
 
 from tests.unit.cli.conftest import Called
-from tokimori.cli.listing import Listed, wanted
-from tokimori.cli.table import At, State
+from tokimori.cli.table import At, Listed, State, wanted
 from tokimori.clock import Moment
 
 COLUMNS = ("NAME", "STATE", "PAUSED SINCE", "JOBS")

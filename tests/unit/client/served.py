@@ -12,7 +12,7 @@ from tests.unit.service.world import CIPHER
 from tokimori.api.app import create_app
 from tokimori.api.server import HttpDoor
 from tokimori.clock import SystemClock
-from tokimori.locks.program import Program
+from tokimori.locks.membership import Program
 from tokimori.service.claims.place import ClaimPlace
 from tokimori.service.service import service_on
 from tokimori.stores.memory.store import MemoryStore

@@ -14,7 +14,7 @@ from tokimori.client.client import open as open_client
 from tokimori.client.opening import Stores
 from tokimori.clock import SystemClock
 from tokimori.errors import Forbidden, InvalidConfig, InvalidInput, NotFound, Refused, SchemaMismatch, StoreError
-from tokimori.locks.program import Program
+from tokimori.locks.membership import Program
 from tokimori.model.job import JobState
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import SchemaStatus

@@ -11,12 +11,12 @@ from tokimori.api import rates
 from tokimori.executors.reported import MOST_TEXT as MOST_REPORTED
 from tokimori.model import lease
 from tokimori.model.attempt_notes import MOST_INHERITED, MOST_PAYLOAD
+from tokimori.model.cause import MOST_MUTED
 from tokimori.model.claim_rate import LONGEST as LONGEST_PERIOD
 from tokimori.model.claim_rate import MOST_TAKEN
 from tokimori.model.claim_rate import SHORTEST as SHORTEST_PERIOD
 from tokimori.model.dependents import MOST_CHILDREN
 from tokimori.model.email import MOST_RECIPIENTS
-from tokimori.model.mute import MOST_MUTED
 from tokimori.model.notification import LONGEST_ERROR, LONGEST_TEXT
 from tokimori.model.notifying import MOST_GATHERED, MOST_TROUBLES
 from tokimori.model.rewind import MOST_FIRED

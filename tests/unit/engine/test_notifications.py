@@ -15,12 +15,11 @@ from tokimori.clock import Moment
 from tokimori.engine.notification_sources import EVERY, PAGE, KnownJobs
 from tokimori.engine.notifications import ASIDE, IDLE, SOON, Messenger
 from tokimori.errors import StoreUnavailable
-from tokimori.model.cause import cause_id
+from tokimori.model.cause import Mute, cause_id, encode_mute
 from tokimori.model.document import Document
 from tokimori.model.expectation import ALARM_KIND, Alarm, AlarmKind, encode_alarm
 from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, RunId
 from tokimori.model.job import Job, JobState
-from tokimori.model.mute import Mute, encode_mute
 from tokimori.model.notifier import Notifier, NotifyOn, notifier_id
 from tokimori.model.notifying import KIND, MOST_IDS, NAME, SUCCESSES
 from tokimori.model.policies import OnExhausted

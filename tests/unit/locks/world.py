@@ -5,7 +5,7 @@ import os
 from tests.simulation.virtual_time import LoopClock
 from tests.unit.virtual import Link
 from tokimori.locks.holdings import Held, Wanted
-from tokimori.locks.program import Program
+from tokimori.locks.membership import Program
 from tokimori.locks.session import Session
 from tokimori.model.ids import RunId, Token
 from tokimori.stores.memory.store import MemoryStore

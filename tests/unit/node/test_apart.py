@@ -16,7 +16,7 @@ from tokimori.clock import Moment
 from tokimori.engine.work import task_of
 from tokimori.errors import InvalidInput
 from tokimori.locks.holdings import Wanted
-from tokimori.locks.program import Program
+from tokimori.locks.membership import Program
 from tokimori.locks.session import Session
 from tokimori.model.ids import ClaimId, NodeId, PermitId, RunId, Token
 from tokimori.model.lanes import APART_LABEL

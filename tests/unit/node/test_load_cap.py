@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.node.world import World
 from tokimori.model.transitions import RunState
-from tokimori.node.load_cap import LoadCap
+from tokimori.node.worker import LoadCap
 
 
 def test_beginning_and_end_are_told_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -17,9 +17,9 @@ from tokimori.model.job import Job, schedule_of
 from tokimori.model.outcome import Cancelled, Outcome, Released, Succeeded
 from tokimori.model.run import Output, Run, manual_origin
 from tokimori.model.transitions import RunState
-from tokimori.node.load_cap import load_average
 from tokimori.node.membership import Identity
 from tokimori.node.node import Node
+from tokimori.node.worker import load_average
 from tokimori.ports.executor import AttemptTask, Ended, Grew, Report, Started, StopReason
 from tokimori.ports.meter import UNMETERED, Meter
 from tokimori.ports.store import RunFilter

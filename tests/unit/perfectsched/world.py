@@ -10,7 +10,7 @@ from tokimori.client.asynchronous import AsyncClient, client_on
 from tokimori.client.client import Client
 from tokimori.client.opening import Stores
 from tokimori.clock import SECOND, Clock, parse_moment
-from tokimori.locks.program import Program
+from tokimori.locks.membership import Program
 from tokimori.perfectsched import Config, ScheduleCollection
 from tokimori.ports.store import Store
 from tokimori.service.claims.place import ClaimPlace

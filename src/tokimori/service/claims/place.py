@@ -22,8 +22,7 @@ from tokimori.engine.settle import change_of
 from tokimori.engine.unsettled import hand_back
 from tokimori.engine.work import UNREADABLE_WAIT
 from tokimori.errors import ClaimLost, Refused, StoreError, StoreUnavailable
-from tokimori.locks.membership import Membership, MemberStore, nap
-from tokimori.locks.program import Program
+from tokimori.locks.membership import Membership, MemberStore, Program, nap
 from tokimori.model.approval import in_place_of_begin
 from tokimori.model.ids import Lane, RandomBytes
 from tokimori.model.lease import TICK_IDLE

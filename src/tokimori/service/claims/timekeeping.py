@@ -4,12 +4,12 @@ from random import Random
 from typing import Protocol
 
 from tokimori.clock import Clock
+from tokimori.engine.duty import Stopwatch
 from tokimori.engine.fire import FiringStore, Schedules
 from tokimori.engine.firing import Firing
 from tokimori.engine.look import WHENEVER_DUE, Lookout
 from tokimori.engine.reap import Reaper, Reaping
 from tokimori.engine.rewind import Rewinder
-from tokimori.engine.stopwatch import Stopwatch
 from tokimori.engine.unfinished import refuse_unfinished
 from tokimori.locks.membership import Membership
 from tokimori.model.ids import RandomBytes

@@ -9,9 +9,9 @@ from tokimori.clock import format_moment
 from tokimori.errors import InvalidInput, NotFound, StoreError
 from tokimori.model.audit import OF_A_JOB
 from tokimori.model.build import Upload
+from tokimori.model.cause import Mute
 from tokimori.model.job import Definition, Job
 from tokimori.model.lanes import queue_of
-from tokimori.model.mute import Mute
 from tokimori.model.run import Run
 from tokimori.service.audit import Audit, record
 from tokimori.service.definitions.imports import Imported

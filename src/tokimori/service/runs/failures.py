@@ -10,10 +10,9 @@ from msgspec.structs import replace
 from tokimori.clock import DAY, Moment, format_moment
 from tokimori.errors import InvalidInput
 from tokimori.model.access_token import Role
-from tokimori.model.cause import cause_id, cause_in, last_line
+from tokimori.model.cause import Mute, cause_id, cause_in, last_line
 from tokimori.model.ids import JobId, RunId, check_job_id, check_uuid
 from tokimori.model.job import Job
-from tokimori.model.mute import Mute
 from tokimori.model.retention import first_id_at
 from tokimori.model.run import LONG, Run
 from tokimori.model.transitions import RunState

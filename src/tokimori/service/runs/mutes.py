@@ -7,8 +7,7 @@ from msgspec.structs import replace
 from tokimori.clock import DAY, SECOND, Moment
 from tokimori.errors import Conflict, InvalidInput, NotFound, Refused
 from tokimori.model.access_token import Role
-from tokimori.model.cause import ID, LONGEST_CAUSE, cause_id
-from tokimori.model.mute import KIND, MOST_MUTED, Mute, decode_mute, encode_mute
+from tokimori.model.cause import ID, KIND, LONGEST_CAUSE, MOST_MUTED, Mute, cause_id, decode_mute, encode_mute
 from tokimori.model.sizes import check_reason
 from tokimori.model.words import check_text
 from tokimori.ports.store import Store

@@ -10,8 +10,7 @@ from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job
 from tokimori.model.run import Skip
 from tokimori.ports.nodes import Beat, Pulse
-from tokimori.ports.outside import Outside
-from tokimori.ports.store import SchemaStatus
+from tokimori.ports.store import Outside, SchemaStatus
 from tokimori.stores.mysql import jobs, lines, moves, nodes, runs, semaphores, working
 from tokimori.stores.mysql.address import MysqlAddress
 from tokimori.stores.mysql.schema import LONGEST, known_migrations, migrate, status

@@ -13,8 +13,7 @@ from tokimori.model.job import Job
 from tokimori.model.request import PLAIN, Manner
 from tokimori.model.run import Run
 from tokimori.ports.nodes import Beat, NodeRecord, Pulse
-from tokimori.ports.outside import Outside
-from tokimori.ports.store import SchemaStatus
+from tokimori.ports.store import Outside, SchemaStatus
 from tokimori.stores.notices import Notices, telling
 from tokimori.stores.postgres import jobs, nodes, runs, schema, semaphores, working
 from tokimori.stores.postgres.address import PostgresAddress

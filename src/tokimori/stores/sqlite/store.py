@@ -16,8 +16,7 @@ from tokimori.model.job import Job
 from tokimori.model.run import Skip
 from tokimori.ownership import keep_private
 from tokimori.ports.nodes import Beat, Pulse
-from tokimori.ports.outside import Outside
-from tokimori.ports.store import SchemaStatus
+from tokimori.ports.store import Outside, SchemaStatus
 from tokimori.ports.working import Claim, Claimed
 from tokimori.stores.notices import Guarded, telling
 from tokimori.stores.reading import HELD, TableReader

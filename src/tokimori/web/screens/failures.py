@@ -7,9 +7,8 @@ from markupsafe import Markup
 
 from tokimori.clock import DAY, HOUR, SECOND, Moment, format_moment, parse_moment
 from tokimori.errors import NotFound
-from tokimori.model.cause import ID
+from tokimori.model.cause import ID, Mute
 from tokimori.model.ids import JobId
-from tokimori.model.mute import Mute
 from tokimori.service.runs.failures import FailureCause
 from tokimori.service.runs.mutes import USUAL
 from tokimori.service.service import Service

@@ -16,7 +16,7 @@ from tests.unit.virtual import Link
 from tokimori.clock import DAY, Moment
 from tokimori.engine.fire import decide_and_apply
 from tokimori.errors import ClaimLost, Forbidden, InvalidInput, NotFound, Refused, StoreUnavailable
-from tokimori.locks.program import Program
+from tokimori.locks.membership import Program
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.ids import RunId
 from tokimori.model.lease import DEAD_AFTER
