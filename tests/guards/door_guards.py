@@ -237,10 +237,10 @@ DOOR_GUARDS = (
     ),
     Guard(
         NOBODY_IN,
-        "no new job is called as a folder in an address",
+        "no job is called as a folder in an address",
         "model/ids.py",
-        "if checked in DOTS:",
-        'if checked == "/":',
+        " or text in DOTS:",
+        ":",
         "tests/unit/service/test_dots.py::test_nothing_is_called_so",
     ),
     Guard(

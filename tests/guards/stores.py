@@ -163,7 +163,7 @@ STORE_GUARDS: tuple[Guard, ...] = (
         LIVE,
         "nobody settles what a living node owns",
         "test_nodes.py::test_a_living_nodes_run_is_never_stolen",
-        _rules("settling.py", "change.owner == by or nodes.get(change.owner) is not NodeState.ALIVE", "True"),
+        _rules("settling.py", "change.owner == by or nodes.get(change.owner) is not _ALIVE", "True"),
         _postgres("functions/*.sql", " AND c.node_id <> ALL (_living)", ""),
         _redis("settle.lua", "change.owner == ask.by or state_of(change.owner) ~= 'alive'", "true"),
     ),
@@ -211,7 +211,7 @@ STORE_GUARDS: tuple[Guard, ...] = (
         DEATH,
         "only the living settle",
         "test_nodes.py::test_death_is_final",
-        _rules("settling.py", "alive = nodes.get(by) is NodeState.ALIVE", "alive = True"),
+        _rules("settling.py", "alive = nodes.get(by) is _ALIVE", "alive = True"),
         _postgres(
             "functions/*.sql",
             "WHERE id = _by AND state = 'alive' FOR KEY SHARE",
