@@ -16,6 +16,7 @@ from tokimori.model.ids import JOB_ID_ALLOWED
 from tokimori.model.job_fields import FIELDS
 from tokimori.model.stream import TOPIC_ALLOWED
 from tokimori.model.words import WORD_ALLOWED
+from tokimori.service.definitions.definitions import LENGTHS
 from tokimori.service.views.errors import Problem
 from tokimori.service.views.outside import Length
 
@@ -66,6 +67,8 @@ _OF_JOBS: Final = {
     "Notifier": "notifier.",
 }
 """Types that hold fields of a job, and how the paths of these begin in `FIELDS`."""
+_SHOWN: Final = {"Job": ("NewJob", ""), "RetryView": ("Retry", "retry."), "NotifierView": ("Notifier", "notifier.")}
+"""Types whose lengths are timedeltas for programs, and those whose numbers they are in JSON."""
 _NULL: Final[Schema] = {"type": "null"}
 _ABOUT = """A distributed job scheduler: you say what to run and when, and it runs on time, once, and can prove it.
 
@@ -116,6 +119,10 @@ def _components(operations: Sequence[Operation]) -> tuple[dict[str, Schema], dic
     """Return the types of bodies and answers, by name; and those of queries, which stand at the operations."""
     types = {kind for each in operations for kind in (each.answers, each.query, each.sent or each.body) if kind}
     found = json.schema_components([*sorted(types, key=str), Problem], ref_template=_REF, schema_hook=_anything)[1]
+    for shown, (typed, within) in _SHOWN.items():
+        if shown in found and typed in found:
+            numbers = found[typed]["properties"].items()
+            found[shown]["properties"] |= {name: {**each} for name, each in numbers if f"{within}{name}" in LENGTHS}
     for name, within in _OF_JOBS.items():
         for field, schema in found.get(name, {}).get("properties", {}).items():
             if (each := FIELDS.get(f"{within}{field}")) is not None:

@@ -76,11 +76,20 @@ from tokimori.service.jobs.requesting import CancelledRuns
 from tokimori.service.reasons import Why
 from tokimori.service.sets.resource_kinds import Resources
 from tokimori.service.sets.work import Applied
-from tokimori.service.shown import Durations
 from tokimori.service.views.alarms import Alarm, Expectation
 from tokimori.service.views.channels import FoundMessages, Message
 from tokimori.service.views.claims import ClaimedRun, HeartbeatAnswer
-from tokimori.service.views.jobs import DailyCount, DeletedJobs, FoundJobs, Job, LedgerPage, Skip, Statistics, Verified
+from tokimori.service.views.jobs import (
+    DailyCount,
+    DeletedJobs,
+    Durations,
+    FoundJobs,
+    Job,
+    LedgerPage,
+    Skip,
+    Statistics,
+    Verified,
+)
 from tokimori.service.views.nodes import NodeRecord
 from tokimori.service.views.queues import Pause, Queue
 from tokimori.service.views.runs import (

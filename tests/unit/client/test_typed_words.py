@@ -48,13 +48,17 @@ def test_a_job_says_lengths_as_texts(client: Client) -> None:
     fields |= {"retry": {"delay": "PT1M", "cap": "2h"}, "approval": True}
     client.jobs.add("one", command="true", schedule=every(10).seconds, **fields)
     job = client.jobs.get("one")
-    assert {getattr(job, name) for name in names} == {90.0}
-    assert (job.retry.delay, job.retry.cap) == (60.0, 7200.0)
+    assert {getattr(job, name) for name in names} == {timedelta(seconds=90)}
+    assert (job.retry.delay, job.retry.cap) == (timedelta(minutes=1), timedelta(hours=2))
     assert job.schedule == "every 10 seconds"
     assert client.schedules.explain(every(10).seconds).sentence == client.schedules.explain("every 10 seconds").sentence
     client.jobs.update("one", schedule=on().friday.at("10:00PM"), timeout="5m", retention="7d")
     changed = client.jobs.get("one")
-    assert (changed.schedule, changed.timeout, changed.retention) == ("on friday at 10:00PM", 300.0, "P7D")
+    assert (changed.schedule, changed.timeout, changed.retention) == (
+        "on friday at 10:00PM",
+        timedelta(minutes=5),
+        "P7D",
+    )
     for name in names:
         with pytest.raises(InvalidInput, match=f"{name}: 'soon' is not a length of time") as found:
             client.jobs.update("one", **cast("Any", {name: "soon"}))

@@ -207,9 +207,8 @@ def test_a_length_of_time_is_seconds_or_a_timedelta(client: Client) -> None:
         retry={"attempts": 2, "delay": minute, "cap": minute},
         retention=timedelta(days=2, seconds=1.5),
     )
-    terms = job
-    assert (terms.delay, terms.late_after, terms.timeout, terms.retry.delay, terms.retry.cap) == (60, 60, 60, 60, 60)
-    assert terms.retention == "PT172801.5S"
+    assert [job.delay, job.late_after, job.timeout, job.retry.delay, job.retry.cap] == [minute] * 5
+    assert job.retention == "PT172801.5S"
     run = client.jobs.trigger("j", "k", debounce=minute)
     assert run.due - run.created == minute
     assert client.jobs.request("j", "t", throttle=minute).id == client.jobs.request("j", "t", throttle=60).id

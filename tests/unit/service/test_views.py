@@ -1,6 +1,8 @@
 """The JSON that every door prints."""
 
 import os
+from datetime import timedelta
+from typing import get_args, get_type_hints
 
 import msgspec
 import pytest
@@ -20,13 +22,14 @@ from tokimori.schedules.business_days import Shift
 from tokimori.schedules.days_off import parse_days_off
 from tokimori.schedules.explain import explain
 from tokimori.schedules.schedule import Fold, Gap
-from tokimori.service.definitions.definitions import JobFields, definition_from
+from tokimori.service.definitions.definitions import LENGTHS, JobFields, definition_from
 from tokimori.service.definitions.edits import new_job
 from tokimori.service.runs.runs import RunDetails
 from tokimori.service.views.errors import error_view
-from tokimori.service.views.jobs import Job
+from tokimori.service.views.jobs import Job, NotifierView, RetryView
 from tokimori.service.views.jobs import Skip as SkipView
 from tokimori.service.views.nodes import NodeRecord as NodeView
+from tokimori.service.views.outside import Length, as_json
 from tokimori.service.views.runs import OutputView, Run
 from tokimori.service.views.runs import RunDetails as RunDetailsView
 from tokimori.service.views.schedules import Explanation, MomentView
@@ -34,7 +37,7 @@ from tokimori.service.views.schedules import Explanation, MomentView
 
 def printed(view: msgspec.Struct) -> dict[str, object]:
     """The view as JSON, read back."""
-    read: dict[str, object] = msgspec.json.decode(msgspec.json.encode(view))
+    read: dict[str, object] = msgspec.json.decode(as_json(view))
     return read
 
 
@@ -47,6 +50,29 @@ def test_what_a_job_shows_can_be_sent_back() -> None:
     assert (shown["id"], shown["state"], shown["created"]) == ("j", "enabled", "2030-01-01T00:00:00Z")
     assert shown["next_due"] == "2030-01-01T03:00:00Z"
     assert shown["next_times"] == ["2030-01-01T00:01:00Z"]
+
+
+def test_every_length_of_a_job_is_a_timedelta() -> None:
+    """A program gets all fields of a job that say seconds as timedeltas, those within others too."""
+    within = {"": get_type_hints(Job), "retry": get_type_hints(RetryView), "notifier": get_type_hints(NotifierView)}
+    for path in LENGTHS:
+        field, _, name = path.rpartition(".")
+        assert Length in (within[field][name], *get_args(within[field][name])), path
+
+
+def test_json_has_the_lengths_of_a_job_as_they_were_typed() -> None:
+    """A number of seconds is the same number in JSON, whole or not, however small; a default is left out as ever."""
+    fields = {
+        "noop": True,
+        "delay": 0.1000000001,
+        "timeout": 60,
+        "notifier": {"subject": "late"},
+        "retry": {"cap": 2.5},
+    }
+    job = Job.made(new_job(JobId("notifier:j"), definition_from(fields), new_incarnation(os.urandom), NEW_YEAR))
+    assert (job.delay, job.timeout, job.retry.cap) == tuple(timedelta(seconds=each) for each in (0.1, 60, 2.5))
+    for text in (b'"delay":0.1000000001,', b'"late_after":60,', b'"timeout":60.0,', b'"notifier":{"subject":"late"}'):
+        assert text in as_json(job)
 
 
 def test_next_times_and_attempts_are_only_where_they_were_asked_for() -> None:

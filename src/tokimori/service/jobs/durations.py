@@ -12,6 +12,8 @@ from tokimori.service.operation import M, Part, operation
 from tokimori.service.shared import Shared
 from tokimori.service.shown import Durations
 from tokimori.service.validation import checked, many
+from tokimori.service.views.jobs import Durations as DurationsView
+from tokimori.service.views.outside import values_of
 
 MOST_JOBS = 100
 """So many jobs are asked about at once."""
@@ -24,7 +26,7 @@ class JobDurations(Part[M]):
 
     _shared: Shared
 
-    @operation(Role.READ, OPEN)
+    @operation(Role.READ, OPEN, gives=values_of(DurationsView.made))
     async def durations(self, job_ids: Sequence[str]) -> Mapping[JobId, Durations]:
         """Return how long runs of each of these jobs (at most 100) take, from their newest runs, at most 50 of each.
 

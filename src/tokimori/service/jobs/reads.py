@@ -37,27 +37,13 @@ from tokimori.service.shared import Caller, Shared
 from tokimori.service.shown import Facts, Shown
 from tokimori.service.store_calls import known_job
 from tokimori.service.validation import MOST_LISTED, When, checked, moment_of
-from tokimori.service.views.jobs import (
-    DailyCount as CountView,
-)
-from tokimori.service.views.jobs import (
-    FoundJobs as FoundJobsView,
-)
-from tokimori.service.views.jobs import (
-    Job as JobView,
-)
-from tokimori.service.views.jobs import (
-    LedgerPage as LedgerView,
-)
-from tokimori.service.views.jobs import (
-    Skip as SkipView,
-)
-from tokimori.service.views.jobs import (
-    Statistics as StatisticsView,
-)
-from tokimori.service.views.jobs import (
-    Verified as VerifiedView,
-)
+from tokimori.service.views.jobs import DailyCount as CountView
+from tokimori.service.views.jobs import FoundJobs as FoundJobsView
+from tokimori.service.views.jobs import Job as JobView
+from tokimori.service.views.jobs import LedgerPage as LedgerView
+from tokimori.service.views.jobs import Skip as SkipView
+from tokimori.service.views.jobs import Statistics as StatisticsView
+from tokimori.service.views.jobs import Verified as VerifiedView
 from tokimori.service.views.outside import list_of
 from tokimori.service.views.queues import Pause as PauseView
 from tokimori.service.views.schedules import Explanation as ExplanationView

@@ -29,18 +29,10 @@ from tokimori.service.store_calls import cancel_run
 from tokimori.service.store_time import Now
 from tokimori.service.validation import checked, flag_of
 from tokimori.service.views.outside import list_of
-from tokimori.service.views.runs import (
-    FamilyMember as FamilyMemberView,
-)
-from tokimori.service.views.runs import (
-    ParentRun as ParentRunView,
-)
-from tokimori.service.views.runs import (
-    RequestedRun as RequestedRunView,
-)
-from tokimori.service.views.runs import (
-    Run as RunView,
-)
+from tokimori.service.views.runs import FamilyMember as FamilyMemberView
+from tokimori.service.views.runs import ParentRun as ParentRunView
+from tokimori.service.views.runs import RequestedRun as RequestedRunView
+from tokimori.service.views.runs import Run as RunView
 
 _T = TypeVar("_T")
 

@@ -42,19 +42,11 @@ from tokimori.service.search.runs import (
 from tokimori.service.shared import Caller, Shared
 from tokimori.service.store_calls import cancel_run, known_job, retried
 from tokimori.service.validation import MOST_LISTED, Span, checked, many, seconds_of
-from tokimori.service.views.outside import list_of, lists_of
-from tokimori.service.views.runs import (
-    FoundRuns as FoundRunsView,
-)
-from tokimori.service.views.runs import (
-    Run as RunView,
-)
-from tokimori.service.views.runs import (
-    RunDetails as RunDetailsView,
-)
-from tokimori.service.views.runs import (
-    RunSummary as RunSummaryView,
-)
+from tokimori.service.views.outside import list_of, values_of
+from tokimori.service.views.runs import FoundRuns as FoundRunsView
+from tokimori.service.views.runs import Run as RunView
+from tokimori.service.views.runs import RunDetails as RunDetailsView
+from tokimori.service.views.runs import RunSummary as RunSummaryView
 from tokimori.service.waits import LONGEST_WAIT, wait_for_end
 from tokimori.service.why.run import is_gone, why_run
 
@@ -190,7 +182,7 @@ class Runs(RunFailures[M], RunFamilies[M], RunApprovals[M]):
     async def _job_of(self, job_id: str) -> Job:
         return await known_job(self._store, job_id)
 
-    @operation(Role.READ, OPEN, gives=lists_of(RunView.made))
+    @operation(Role.READ, OPEN, gives=values_of(list_of(RunView.made)))
     async def last(
         self, job_ids: Sequence[str], limit: int = 1, *, longest: int | None = None
     ) -> Mapping[JobId, Sequence[Run]]:

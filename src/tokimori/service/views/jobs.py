@@ -12,15 +12,16 @@ from msgspec.structs import asdict
 from tokimori.model.ids import JobId
 from tokimori.model.job import Definition, JobState, Terms
 from tokimori.model.ledger import Fate
+from tokimori.model.notifier import Notifier
 from tokimori.model.policies import Retry
 from tokimori.model.run import SkipReason
 from tokimori.model.statistics import Sizes
 from tokimori.model.target import Unreadable
 from tokimori.model.transitions import RunState
-from tokimori.service.definitions.definitions import JobFields, target_fields
+from tokimori.service.definitions.definitions import LENGTHS, JobFields, target_fields
 from tokimori.service.reasons import Reason
 from tokimori.service.search.jobs import Paged
-from tokimori.service.views.outside import Length, Outside, Sources
+from tokimori.service.views.outside import Length, Outside, Sources, length
 from tokimori.service.views.queues import Pause
 from tokimori.service.views.runs import Run
 
@@ -29,7 +30,19 @@ _terms_of: Callable[[Definition], tuple[Any, ...]] = attrgetter(*_TERMS)
 
 
 class RetryView(Retry, frozen=True, kw_only=True, omit_defaults=False):
-    """The retry policy, defaults included."""
+    """The retry policy, defaults included. Its lengths are timedeltas."""
+
+    delay: Length  # type: ignore[assignment]
+    cap: Length | None  # type: ignore[assignment]
+    epsilon: Length | None  # type: ignore[assignment]
+    asked_delay: Length  # type: ignore[assignment]
+    wait: Length  # type: ignore[assignment]
+
+
+class NotifierView(Notifier, frozen=True, kw_only=True, omit_defaults=True):
+    """The terms of a notifier. Its lengths are timedeltas; `bundle` null: each is sent at once."""
+
+    bundle: Length | None = None  # type: ignore[assignment]
 
 
 class EdgeView(Outside, frozen=True, kw_only=True):
@@ -74,12 +87,25 @@ class Job(JobFields, Outside, frozen=True, kw_only=True, omit_defaults=False):
     last_runs: tuple[Run, ...] | UnsetType = UNSET
     why: tuple[Reason, ...] | UnsetType = UNSET
 
+    delay: Length  # type: ignore[assignment]  # here the lengths of `JobFields` are timedeltas
+    jitter: Length  # type: ignore[assignment]
+    late_after: Length  # type: ignore[assignment]
+    grace: Length | None  # type: ignore[assignment]
+    timeout: Length | None  # type: ignore[assignment]
+    timeout_grace: Length  # type: ignore[assignment]
+    max_cpu: Length | None  # type: ignore[assignment]
+    approve_within: Length | None  # type: ignore[assignment]
+    expect_within: Length | None  # type: ignore[assignment]
+    callback_within: Length | None = None  # type: ignore[assignment]
+    retry: RetryView
+    notifier: NotifierView | None
+
     @classmethod
     def made(cls, value: Any, /, **more: Any) -> Self:
         """Return the job, with the fields of its definition."""
         definition, target = value.definition, value.definition.target
         found: dict[str, Any] = dict(zip(_TERMS, _terms_of(definition), strict=True)) | target_fields(target)
-        found["retry"] = _retry_view(definition.retry)
+        found["retry"], found["notifier"] = _retry_view(definition.retry), _notifier_view(definition.notifier)
         unreadable = target.why if isinstance(target, Unreadable) else None
         return super().made(value, **found, unreadable=unreadable, runs_remaining=value.runs_remaining, **more)
 
@@ -137,7 +163,21 @@ class DailyCount(Outside, frozen=True, kw_only=True):
 @lru_cache(maxsize=256)
 def _retry_view(retry: Retry) -> RetryView:
     """Return the view of a policy. Cached, as most jobs have one of few."""
-    return RetryView(**asdict(retry))
+    return RetryView(**_with_lengths("retry", retry))
+
+
+def _notifier_view(notifier: Notifier | None) -> NotifierView | None:
+    if notifier is None:
+        return None
+    return NotifierView(**_with_lengths("notifier", notifier) | ({} if notifier.bundle else {"bundle": None}))
+
+
+def _with_lengths(field: str, value: Retry | Notifier) -> dict[str, Any]:
+    """Return the fields of a value within this field of a job. Its lengths are timedeltas."""
+    return {
+        name: length(each) if f"{field}.{name}" in LENGTHS and each is not None else each
+        for name, each in asdict(value).items()
+    }
 
 
 class QuantilesView(Outside, frozen=True, kw_only=True):
@@ -147,6 +187,17 @@ class QuantilesView(Outside, frozen=True, kw_only=True):
     p95: Length
     p99: Length
     most: Length
+
+
+class Durations(Outside, frozen=True, kw_only=True):
+    """Median and 95th percentile of the newest successful attempts of a job.
+
+    `runs` is their number; without a recent success it is 0, and both are None.
+    """
+
+    p50: Length | None
+    p95: Length | None
+    runs: int
 
 
 class DayView(Outside, frozen=True, kw_only=True):

@@ -18,7 +18,9 @@ Sources = Mapping[str, str | _Change | None]
 
 
 class Length(timedelta):
-    """A length of time. JSON has it as a number of seconds."""
+    """A length of time. JSON has it as a number of seconds: as `typed`, if it was made of one."""
+
+    typed: float | None = None
 
 
 class Outside(Struct, frozen=True):
@@ -50,8 +52,8 @@ def list_of(gives: Callable[[Any], _T]) -> Callable[[Any], Sequence[_T]]:
     return partial(_each, gives)
 
 
-def lists_of(gives: Callable[[Any], _T]) -> Callable[[Any], Mapping[str, Sequence[_T]]]:
-    """Return a function that does the same with each of the sequences by name."""
+def values_of(gives: Callable[[Any], _T]) -> Callable[[Any], Mapping[str, _T]]:
+    """Return a function that does the same with each of the values by name."""
     return partial(_each_value, gives)
 
 
@@ -65,24 +67,27 @@ def type_given(gives: Callable[..., Any]) -> Any:
     if not isinstance(gives, partial):
         return getattr(gives, "__self__", None) or get_type_hints(gives)["return"]
     inner: Any = type_given(gives.args[0])
-    return {_each: Sequence[inner], _each_value: Mapping[str, Sequence[inner]], _maybe: inner | None}[gives.func]
+    return {_each: Sequence[inner], _each_value: Mapping[str, inner], _maybe: inner | None}[gives.func]
 
 
 def _each(gives: _Change, values: Sequence[Any]) -> Sequence[Any]:
     return [gives(value) for value in values]
 
 
-def _each_value(gives: _Change, found: Mapping[str, Sequence[Any]]) -> Mapping[str, Sequence[Any]]:
-    return {name: _each(gives, values) for name, values in found.items()}
+def _each_value(gives: _Change, found: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: gives(value) for name, value in found.items()}
 
 
 def _maybe(gives: _Change, value: Any) -> Any:
     return None if value is None else gives(value)
 
 
+@lru_cache(maxsize=1024, typed=True)
 def length(seconds: float) -> Length:
-    """Return a number of seconds as a timedelta."""
-    return Length(seconds=seconds)
+    """Return a number of seconds as a timedelta. Cached, as most jobs have few of them; 60 and 60.0 are two in JSON."""
+    made = Length(seconds=seconds)
+    made.typed = seconds
+    return made
 
 
 def as_json(value: object) -> bytes:
@@ -93,7 +98,7 @@ def as_json(value: object) -> bytes:
 def as_plain(value: object) -> object:
     """Return the JSON form of a value that msgspec can't encode."""
     if isinstance(value, Length):
-        return value.total_seconds()
+        return value.total_seconds() if value.typed is None else value.typed
     raise NotImplementedError(type(value).__name__)
 
 
