@@ -89,6 +89,7 @@ async def shots(company: Company) -> list[Shot]:
     found += [Shot("jobs-chosen", "/jobs?q=etl&owner=data", ticks=("etl-customers-load", "etl-marts-build"))]
     found += [Shot("palette", "/jobs", ("Control+k",), "etl-ord"), Shot("ask-run", f"/do/jobs.trigger?on={JOB}")]
     found += [Shot("ask-pause", f"/do/jobs.pause?on={JOB}"), Shot("keys", "/jobs", ("?",))]
+    found += [Shot("dialog", f"/jobs/{JOB}", ("p",), "the supplier moves its servers")]
     return found
 
 

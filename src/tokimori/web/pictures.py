@@ -181,8 +181,8 @@ class Lane(NamedTuple):
     tone: str
 
 
-def waterfall(lanes: Sequence[Lane], first: Moment, last: Moment) -> Markup:
-    """Return the stretches of these lanes on one scale."""
+def waterfall(lanes: Sequence[Lane], first: Moment, last: Moment, begins: str) -> Markup:
+    """Return the stretches of these lanes on one scale, which begins at a clock time."""
     span = max(last - first, 1)
     step = _step(span)
     every = max(2, -(-(span // step) // 2))  # the others have no room on a phone
@@ -191,7 +191,7 @@ def waterfall(lanes: Sequence[Lane], first: Moment, last: Moment) -> Markup:
     for number in range(span // step + 1):
         x = round(number * step / span * 100, 2)
         place = f"{'' if number == 0 else 'e' if x > 97 else 'm'}{' odd' if number % every else ''}".strip()
-        name = "0 s" if number == 0 else f"+{duration(number * step).removesuffix(' 00 s').removesuffix(' 00 min')}"
+        name = begins if number == 0 else f"+{duration(number * step).removesuffix(' 00 s').removesuffix(' 00 min')}"
         drawn.append(f'<line class="hl" x1="{x}%" x2="{x}%" y1="18" y2="{high - 2}"/>')
         drawn.append(f'<text class="{place}" x="{x}%" y="12">{name}</text>')
     for row, lane in enumerate(lanes):

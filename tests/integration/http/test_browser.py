@@ -61,6 +61,7 @@ def test_jobs_are_paused_with_a_reason_and_taken_back(page: Page, site: Site, cl
     assert page.url == f"{site.url}jobs?q=steps"
     toast(page).get_by_role("button", name="Undo").click()
     expect(toast(page)).to_contain_text("2 jobs resumed")
+    expect(page.get_by_text("2 jobs paused")).to_have_count(0)
     assert client.jobs.get("steps-a").state == "enabled"
 
 

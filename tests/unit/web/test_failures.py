@@ -47,6 +47,7 @@ async def test_all_failures_of_a_cause_are_retried_at_once(world: World, tab: Ta
     page = await tab.show(link)
     chosen = [str(each["value"]) for each in page.named("input") if each.get("name") == "on"]
     assert "Retry 3 runs?" in page.text and len(chosen) == 3
+    assert all(f"hello {each[-8:]}" in page.text for each in chosen)
     told = await tab.press("runs.retry", *chosen, back="/failures")
     assert "3 runs retried" in told.text and len(await world.service.runs.list(state="ready")) == 3
 

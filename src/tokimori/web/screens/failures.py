@@ -21,7 +21,7 @@ from tokimori.web.run_rows import is_stock, line_of
 from tokimori.web.screen import Act, Field, Given, Receipt, Screen, Shown
 from tokimori.web.screens import jobs, runs
 from tokimori.web.visit import Visit
-from tokimori.web.words import Time
+from tokimori.web.words import Time, short
 
 NAMES: Final = ("job", "queue", "owner", "label")
 SHOWN: Final = 40
@@ -185,12 +185,14 @@ async def ask(visit: Visit) -> Shown:
     made = Moment(max(0, since - DAY))
     found = await visit.service.runs.list(cause=cause, since=made, limit=MOST_LISTED, longest=0, **_filters(visit))
     failed = [run for run in found if (run.ended or run.created) >= since]
-    named = dict.fromkeys(run.id if act is RETRY else run.job_id for run in failed)
+    pairs = ((run.id, f"{run.job_id} {short(run.id)}") if act is RETRY else (run.job_id, run.job_id) for run in failed)
+    named: dict[str, str] = dict(pairs)
     if not named:
         raise NotFound("no failure with this cause is left", field="cause", value=cause)
     first = list(named)[:MOST_CHOSEN]
     empty = {field.name: "" for field in act.fields}
-    return {"act": act, "on": first, "back": visit.one("back"), "given": empty, "told": None}
+    names = list(named.values())
+    return {"act": act, "on": first, "names": names, "back": visit.one("back"), "given": empty, "told": None}
 
 
 RETRY: Final = next(act for act in runs.ACTS if act.name == "runs.retry")

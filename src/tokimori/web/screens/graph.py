@@ -20,7 +20,7 @@ from tokimori.web.families import ACROSS, DOWN, Node, families, is_slim, layers,
 from tokimori.web.filters import words
 from tokimori.web.job_rows import job_row
 from tokimori.web.pictures import BARS, took
-from tokimori.web.run_rows import LONGEST_SAID, cause
+from tokimori.web.run_rows import LONGEST_SAID, whole_cause
 from tokimori.web.screen import Screen, Shown
 from tokimori.web.visit import Visit
 from tokimori.web.words import distance, duration, short
@@ -89,7 +89,7 @@ async def _side(visit: Visit, chosen: str, edges: Sequence[Edge]) -> Mapping[str
         "job": job_row(visit, job, last, is_overdue=False),
         "last": last[0] if last else None,
         "ended": None if not last or last[0].ended is None else visit.time(last[0].ended, job.definition.time_zone),
-        "cause": cause(last[0]) if last and last[0].state is RunState.FAILED else "",
+        "cause": await whole_cause(visit, last[0]) if last and last[0].state is RunState.FAILED else "",
         "before": [edge.parent for edge in edges if edge.child == job.id][:MOST_NAMED],
         "after": [edge.child for edge in edges if edge.parent == job.id][:MOST_NAMED],
     }

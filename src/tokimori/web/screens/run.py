@@ -74,7 +74,7 @@ async def show(visit: Visit) -> Shown:
         "left_out": details.attempts_left_out,
         "number": number,
         "log": await log_view(visit, output, zone, running=run.state not in ENDS and number == run.attempt),
-        "fall": _fall(details, visit.now),
+        "fall": _fall(visit, details),
         "family": family,
         "acts_here": (*acts_of(run, visit.reader.role, is_own=own != ""), *acts),
         "own": own,
@@ -200,9 +200,9 @@ class Fall(NamedTuple):
     lanes: Sequence[Lane]
 
 
-def _fall(details: RunDetails, now: Moment) -> Fall | None:
+def _fall(visit: Visit, details: RunDetails) -> Fall | None:
     """Return the waterfall of a run; None for one that has not been due yet."""
-    run, attempts = details.run, details.attempts[-LANES_SHOWN:]
+    run, attempts, now = details.run, details.attempts[-LANES_SHOWN:], visit.now
     begun = [each.attempt for each in attempts if each.attempt.started is not None]
     first = min([first_due(run), *(each.started for each in begun[:1] if each.started is not None)])
     last = max([first, *((each.ended or now) for each in begun), *([now] if run.state not in ENDS else [])])
@@ -224,7 +224,8 @@ def _fall(details: RunDetails, now: Moment) -> Fall | None:
             Lane(f"Attempt {each.number}", [*spans, Span(began, ended, tone, label)], label, tone if sign else "")
         )
         before = ended
-    return Fall(waterfall(lanes, first, last), lanes)
+    begins = visit.time(first, details.time_zone).text.split()[-1].removesuffix(":00")
+    return Fall(waterfall(lanes, first, last, begins), lanes)
 
 
 def _before(due: Moment, began: Moment | None, state: str) -> Lane:

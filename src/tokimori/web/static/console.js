@@ -137,6 +137,7 @@ async function send(form, submitter) {
     if (told) open(document.importNode(told, true));
     if (told) return;
     dialog?.close();
+    form.closest(".toast")?.remove(); // what is undone is no longer offered
     document.getElementById("chosen")?.reset();
     if (response.url !== location.href.split("#")[0]) history.pushState(null, "", response.url);
     [newest, seen.tag, lively] = [newest + 1, "", performance.now() + TIMEOUT];
