@@ -10,7 +10,7 @@ import msgspec
 
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
-from tokimori.model.run import Output, Run, decode_details, encode_details
+from tokimori.model.run import NO_DETAILS, Output, Run, decode_details, encode_details
 from tokimori.model.settle import PARKED_BY
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
@@ -28,7 +28,7 @@ _DETAILS = names_of(_TOLD).index("details")
 _PLACES = dict(zip((*names_of(_TOLD), "definition", "state", "node_id", "details", "nothing"), count()))
 _values = itemgetter(*(_PLACES.get(name, _PLACES["nothing"]) for name in names_of(RUN)))
 """Fields of a run, from the columns `_TOLD`, its definition, its state, its node, its decoded details, and None."""
-_run_id, _SUCCEEDED = attrgetter("run_id"), RunState.SUCCEEDED
+_run_id, _SUCCEEDED, _RUNNING = attrgetter("run_id"), RunState.SUCCEEDED, RunState.RUNNING
 _OWN, _COMMON, _MOVED = ([f"{type_}[]" for type_ in types_of(names)] for names in (OWN, COMMON, MOVED))
 _OUTPUT = ("uuid[]", "integer[]", "bigint[]", "bytea[]", "bytea[]", "bytea[]")
 _SETTLE_TYPES = (
@@ -68,7 +68,8 @@ async def claim(db: PostgresConnections, claim: Claim, now: Moment) -> tuple[lis
 
 
 def _claimed_run(node: NodeId, row: Row) -> Run:
-    return Run(*_values((*row, RunState.RUNNING, node, decode_details(row[_DETAILS]), None)))
+    details = NO_DETAILS if (text := row[_DETAILS]) is None else decode_details(text)
+    return Run(*_values((*row, _RUNNING, node, details, None)))
 
 
 async def settle(db: PostgresConnections, changes: Sequence[Change], by: NodeId) -> tuple[list[Verdict], bool]:

@@ -16,6 +16,8 @@ from tokimori.stores.rules.births import step_maps
 from tokimori.stores.rules.claiming import MOST_EXAMINED
 from tokimori.stores.rules.settling import JOB_DELETED
 
+_VERDICTS = {str(verdict): verdict for verdict in Verdict}
+
 
 async def claim(db: RedisConnections, claim: Claim, now: Moment) -> tuple[list[Claimed], bool]:
     asked = {"id": claim.id, "node": claim.node, "lanes": claim.lanes, "limit": claim.limit, "skip": claim.skip}
@@ -28,7 +30,7 @@ async def settle(db: RedisConnections, changes: Sequence[Change], by: NodeId) ->
     served, verdicts = await db.run(
         "settle", changes=[_change_map(change) for change in changes], by=by, deleted=JOB_DELETED, parked_by=PARKED_BY
     )
-    return [Verdict(verdict) for verdict in verdicts], served > 0
+    return [_VERDICTS[verdict] for verdict in verdicts], served > 0
 
 
 def _change_map(change: Change) -> Change | dict[str, object]:
