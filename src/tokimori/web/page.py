@@ -49,8 +49,9 @@ PART: Final = "tokimori-part"
 """The header with which the script asks for what may change on a screen; it says which line of a log it has."""
 ALL: Final = "1"
 """Its value if all that may change is asked for."""
-SHARED: Final = 2.0
-"""Seconds for which such an answer serves others: a tab asks no sooner again."""
+SHARED: Final = (2.0, 5)
+"""Seconds for which such an answer serves others at least, and how many times as long as it took: for less than it
+takes the same tab to ask again."""
 ZONE: Final = "tokimori-zone"
 """The cookie with the zone in which somebody wants times to be shown."""
 TONES: Final = {
@@ -138,7 +139,7 @@ class Page:
             return self._clock.monotonic(), await self._show(screen, visit, request)
 
         asked = (visit.path, request.url.query, visit.zone, visit.host, visit.reader.role, visit.reader.access.scope)
-        began, made = await self._kept.get(asked, find, SHARED)
+        began, made = await self._kept.get(asked, find, *SHARED)
         took, age = made.headers.get("server-timing"), 1000 * (self._clock.monotonic() - began)
         response = Response(made.body, made.status_code, made.headers)
         response.headers["server-timing"] = f"{took or 'page;dur=0'}, age;dur={age:.0f}"
