@@ -26,6 +26,7 @@ from tokimori.apps.failures import Backoffs, Errors, rule_of
 from tokimori.apps.function import AsyncJobFunction, JobFunction, Requestable
 from tokimori.apps.handle import Handle
 from tokimori.apps.json_text import value_of
+from tokimori.apps.own import OwnJobs
 from tokimori.apps.parents import Reads
 from tokimori.apps.places import Places
 from tokimori.apps.program import become_node, name_of_module
@@ -137,6 +138,7 @@ class App(AppFunctions):
         super().__init__(name, check_vanished(prune), app_version(version))
         self.url = url
         self.ways = Ways(lambda: self.client)
+        self.own = OwnJobs(name)
         self._client: Client | None = None
         self._made: dict[str | None, Client] = {}
         self._functions: dict[str, Requestable[..., Any, Any]] = {}
@@ -333,6 +335,7 @@ class App(AppFunctions):
 
     async def _ask(self, way: Way, job_id: JobId, ask: Callable[[Way], Awaitable[_T]], connection: object = None) -> _T:
         """Return the result of `ask`. A job that no node has declared yet is stored first; its runs wait for a node."""
+        await self.own.meet(way, job_id)
         try:
             return await ask(way)
         except NotFound as missing:

@@ -51,6 +51,10 @@ class Requested(Protocol):
         """Return a connection in whose transaction it is to be requested; None: in none."""
         ...
 
+    async def _meet(self, way: Way) -> None:
+        """Check that its job is not another app's. Raises `Refused`."""
+        ...
+
     async def _known(self, way: Way, job_id: str) -> None:
         """Declare the job, if no node has done so yet."""
         ...
@@ -208,13 +212,15 @@ class RunFamily(Member[_T]):
         task = task_in_hand()
         parent = None if task is None else task.run_id
         jobs = {str(request.function.job_id): request.function for request in self._requests}
+        for function in jobs.values():
+            await function._meet(way)
         for _ in range(len(jobs) + 1):
             try:
                 return await way(lambda client: client.jobs.trigger_many(job_id, wanted, parent=parent))
             except NotFound as missing:
-                if (function := jobs.pop(str(missing.value), None)) is None:
+                if (named := jobs.pop(str(missing.value), None)) is None:
                     raise
-                await function._known(way, function.job_id)
+                await named._known(way, named.job_id)
         raise NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, Un
 from tokimori.apps.arguments import Arguments, arguments_of
 from tokimori.apps.families import FunctionRequest
 from tokimori.apps.handle import Handle
+from tokimori.apps.own import OwnJobs
 from tokimori.apps.task import task_in_hand
 from tokimori.apps.unique import ask_merged, uniqueness_of
 from tokimori.apps.ways import Ways, named_elsewhere
@@ -50,6 +51,7 @@ class Asks(Protocol):
     """An app, as its functions know it when they are requested."""
 
     ways: Ways
+    own: OwnJobs
 
     def _transaction(self) -> object:
         """Return a connection in whose transaction requests are made that name none; None: in no transaction."""
@@ -131,6 +133,10 @@ class Requestable(Generic[_P, _R, _T]):
     def _transaction(self) -> object:
         """Return a connection in whose transaction its requests are to be made; None: in none."""
         return self._asks._transaction()
+
+    async def _meet(self, way: Way) -> None:
+        """Check that its job is not another app's. Raises `Refused`."""
+        await self._asks.own.meet(way, self.job_id)
 
     async def _known(self, way: Way, job_id: str) -> None:
         """Declare the job, if no node has done so yet."""

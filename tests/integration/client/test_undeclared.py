@@ -13,7 +13,7 @@ from tests.servers import mariadb, postgres, redis
 from tests.unit.client.served import served
 from tokimori.apps.app import App
 from tokimori.client.client import open as open_client
-from tokimori.errors import NotFound
+from tokimori.errors import NotFound, Refused
 from tokimori.model.transitions import RunState
 
 SERVERS: dict[str, Any] = {"postgres": postgres.loans, "mariadb": mariadb.loans, "redis": redis.loans}
@@ -68,6 +68,34 @@ def test_what_is_asked_for_is_declared_first(url: str) -> None:
         assert client.jobs.get("sell") == sell
     for each in (app, another):
         each.app.client.close()
+
+
+def test_a_job_of_another_app_is_not_asked_for(url: str) -> None:
+    """Its run would be carried out by that app's code: alone, as one of many or in a family it is refused.
+
+    What somebody has made of the job by hand is asked for as it is.
+    """
+    first, other = Shop(url), App("other", url=url)
+
+    @other.job
+    def sell(number: int = 1) -> int:
+        return number
+
+    first.sell.enqueue(5)
+    for ask in (
+        lambda: sell.enqueue(7),
+        lambda: sell.enqueue_many([sell.request(7)]),
+        lambda: sell.request(7).then(sell.request(8)).enqueue(),
+    ):
+        with pytest.raises(Refused, match=r"the job 'sell' is that of the app 'shop', whose code") as found:
+            ask()
+        assert found.value.field == "id"
+    with open_client(url) as client:
+        assert len(client.runs.list(job_id="sell").runs) == 1
+        client.jobs.update("sell", function="by-hand")
+    assert sell.enqueue(7).state is RunState.READY
+    for each in (first.app, other):
+        each.client.close()
 
 
 def test_what_a_job_names_is_declared_before_it(url: str) -> None:
