@@ -17,7 +17,7 @@ from tokimori.ports.documents import Documents
 from tokimori.ports.ends import LATEST
 from tokimori.service.access import WHOLE
 from tokimori.service.operation import M, Part, operation
-from tokimori.service.store_time import Now
+from tokimori.service.store_calls import Now
 from tokimori.service.validation import MOST_LISTED, checked
 from tokimori.service.views.audit import EntryView
 from tokimori.service.views.outside import list_of

@@ -32,7 +32,7 @@ from tokimori.ports.documents import Documents as DocumentStore
 from tokimori.service.access import WHOLE
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.operation import M, Part, operation, stream
-from tokimori.service.store_time import Now
+from tokimori.service.store_calls import Now
 from tokimori.service.validation import Span, checked, json_of, seconds_of
 from tokimori.service.views.channels import FoundMessages as MessagesView
 from tokimori.service.views.channels import Message as MessageView

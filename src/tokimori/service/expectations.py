@@ -32,8 +32,7 @@ from tokimori.ports.documents import Documents as DocumentStore
 from tokimori.service.access import EXPECTATION, OPEN, Sight, by_id
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.operation import MADE, STATE, M, Part, operation
-from tokimori.service.store_calls import retried
-from tokimori.service.store_time import Now
+from tokimori.service.store_calls import Now, retried
 from tokimori.service.validation import MOST_LISTED, Span, checked, chosen, seconds_of
 from tokimori.service.views.alarms import Alarm as AlarmView
 from tokimori.service.views.alarms import Expectation as ExpectationView

@@ -22,8 +22,7 @@ from tokimori.ports.semaphores import Semaphore, SemaphoreTable
 from tokimori.ports.store import Jobs, RunFilter, Runs
 from tokimori.service.access import OPEN, QUEUE, Sight
 from tokimori.service.operation import OUTCOME, STATE, M, Part, operation
-from tokimori.service.store_calls import cancel_all, retried
-from tokimori.service.store_time import Now
+from tokimori.service.store_calls import Now, cancel_all, retried
 from tokimori.service.validation import MOST_LISTED, checked, flag_of
 from tokimori.service.views.outside import list_of, maybe
 from tokimori.service.views.queues import Pause as PauseView

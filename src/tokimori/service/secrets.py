@@ -26,8 +26,7 @@ from tokimori.ports.secrets import Cipher, OpenSecret
 from tokimori.service.access import OPEN, WHOLE, Sight
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.operation import OUTCOME, STATE, Inside, M, Part, operation
-from tokimori.service.store_calls import retried
-from tokimori.service.store_time import Now
+from tokimori.service.store_calls import Now, retried
 from tokimori.service.validation import few
 from tokimori.service.views.outside import list_of
 from tokimori.service.views.secrets import SecretView

@@ -31,8 +31,8 @@ from tokimori.service.semaphores import Semaphores
 from tokimori.service.sets.sets import Sets
 from tokimori.service.sets.work import work_on
 from tokimori.service.shared import Caller, Shared, shared_on
+from tokimori.service.store_calls import Now
 from tokimori.service.store_care import StoreCare
-from tokimori.service.store_time import Now
 from tokimori.service.tasks.tasks import Tasks
 from tokimori.service.tokens import Tokens
 from tokimori.service.validation import Bounds, check_author

@@ -1,4 +1,4 @@
-"""Calls of the store that several parts make: with retries, in pages, or many at a time."""
+"""Calls of the store that several parts make: with retries, in pages, or many at a time; and the store's time."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -7,15 +7,50 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from tokimori.clock import Clock, Moment
 from tokimori.engine.refusals import raise_first
 from tokimori.errors import NotFound, StoreUnavailable
 from tokimori.model.ids import JobId, RunId, check_job_id, check_uuid
 from tokimori.model.job import Job
+from tokimori.model.lease import Timeline, follow
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import Jobs, RunFilter, Store
-from tokimori.service.store_time import Now
 from tokimori.service.validation import MOST_LISTED
+
+FRESH = 10.0
+"""Seconds for which an answer of the store is carried on by this machine's monotonic clock."""
+
+Now = Callable[[], Awaitable[Moment]]
+"""What time is it? May raise `StoreError`."""
+
+
+class StoreTime:
+    """Asks the store what time it is, at most every `FRESH` seconds. The machine's wall clock may be set wrong."""
+
+    def __init__(self, ask: Now, clock: Clock) -> None:
+        self._ask = ask
+        self._clock = clock
+        self._timeline: Timeline | None = None
+        self._asked = 0.0
+
+    async def __call__(self) -> Moment:
+        """Return the store's time now."""
+        sent = self._clock.monotonic()
+        if self._timeline is None or sent >= self._asked + FRESH:
+            moment = await self._ask_again()
+            answered = self._clock.monotonic()
+            self._timeline = follow(self._timeline or Timeline(moment, answered), moment, sent, answered)
+            self._asked = sent
+        return self._timeline.now(self._clock.monotonic())
+
+    async def _ask_again(self) -> Moment:
+        """Return the store's time; ask once more after a lost reply. Callers may try again, too."""
+        try:
+            return await self._ask()
+        except StoreUnavailable:
+            return await self._ask()
+
 
 _T = TypeVar("_T")
 

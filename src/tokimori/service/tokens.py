@@ -26,8 +26,7 @@ from tokimori.ports.documents import Documents as DocumentStore
 from tokimori.service.access import WHOLE
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.operation import STATE, Inside, M, Part, operation
-from tokimori.service.store_calls import retried
-from tokimori.service.store_time import Now
+from tokimori.service.store_calls import Now, retried
 from tokimori.service.validation import Span, chosen, few, seconds_of
 from tokimori.service.views.outside import list_of
 from tokimori.service.views.tokens import NewTokenView, TokenView

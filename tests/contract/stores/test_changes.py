@@ -17,7 +17,7 @@ from tokimori.service.audit import Audit, record
 from tokimori.service.events.feed import Feed
 from tokimori.service.events.trail import Trail
 from tokimori.service.operation import Inside
-from tokimori.service.store_time import Now
+from tokimori.service.store_calls import Now
 
 
 class Slow:

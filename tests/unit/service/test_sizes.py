@@ -1,4 +1,4 @@
-"""Texts that are too large are refused at every door; what is kept stays as it is."""
+"""Texts that are too large are refused at every door."""
 
 from collections.abc import Awaitable, Callable
 
@@ -7,13 +7,10 @@ from msgspec.structs import replace
 
 from tests.unit.service.world import ON_DEMAND, World
 from tokimori.errors import InvalidInput
-from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Definition, Job
-from tokimori.model.outcome import Succeeded
 from tokimori.model.run import Run
 from tokimori.model.sizes import MOST_AUTHOR, MOST_REASON
 from tokimori.model.target import Command
-from tokimori.model.transitions import RunState
 from tokimori.service.service import Service
 
 LONG = "x" * 600_000
@@ -67,16 +64,3 @@ async def test_the_longest_reason_of_a_pause_cancels_what_runs(world: World) -> 
     await world.begin(1)
     await world.service.jobs.pause("j", "x" * MOST_REASON, now=True)
     assert str((await world.store.get_run(run.id)).cancel).endswith("x" * MOST_REASON)
-
-
-async def test_what_an_older_version_took_is_no_fault(world: World) -> None:
-    """A job with a text that is too large now is read, edited, paused, resumed and run."""
-    kept = await world.add(ON_DEMAND, "kept")
-    old = replace(kept, id=JobId("j"), incarnation=Incarnation(7), definition=replace(ON_DEMAND, description=LONG))
-    await world.store.add_jobs([old])
-    assert (await world.service.jobs.update("j", priority=7)).definition.description == LONG
-    await world.service.jobs.pause("j")
-    await world.service.jobs.resume("j")
-    run = await world.service.jobs.trigger("j")
-    await world.work(Succeeded())
-    assert (await world.store.get_run(run.id)).state is RunState.SUCCEEDED

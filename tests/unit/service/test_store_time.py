@@ -9,7 +9,7 @@ from tokimori.clock import HOUR, SECOND, Moment
 from tokimori.errors import StoreUnavailable
 from tokimori.ports.store import RunFilter
 from tokimori.service.service import Service, service_on
-from tokimori.service.store_time import FRESH, StoreTime
+from tokimori.service.store_calls import FRESH, StoreTime
 from tokimori.stores.memory.store import MemoryStore
 from tokimori.testing.manual import VirtualClock
 

@@ -17,8 +17,7 @@ from tokimori.ports.planning import Pausing, Planning
 from tokimori.ports.pruning import Pruning
 from tokimori.ports.semaphores import Semaphore, SemaphoreTable
 from tokimori.ports.store import Jobs, RunFilter, Runs, Schema, SchemaStatus
-from tokimori.service.doctor.jobs_seen import JobsSeen
-from tokimori.service.doctor.reading import MOST_DUE, MOST_RUNS, MOST_SEMAPHORES, DoctorReading, confirmed
+from tokimori.service.doctor.reading import MOST_DUE, MOST_RUNS, MOST_SEMAPHORES, DoctorReading, JobsSeen, confirmed
 from tokimori.service.doctor.rules import LATE, usable
 from tokimori.service.validation import MOST_LISTED
 

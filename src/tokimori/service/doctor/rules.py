@@ -8,8 +8,7 @@ from tokimori.model.notifier import name_of
 from tokimori.model.semaphores import LIMIT_LINE
 from tokimori.ports.nodes import NodeState
 from tokimori.service.doctor.finding import Finding, failure, fine, warning
-from tokimori.service.doctor.jobs_seen import NAMED, Few
-from tokimori.service.doctor.reading import MOST_SEMAPHORES, DoctorReading
+from tokimori.service.doctor.reading import MOST_SEMAPHORES, NAMED, DoctorReading, Few
 from tokimori.service.queues import sentence
 from tokimori.service.why.stops import nobody_takes, queue_paused, silent_in
 

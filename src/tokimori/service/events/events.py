@@ -22,7 +22,7 @@ from tokimori.service.events.position import BETWEEN, Position, both_of
 from tokimori.service.events.trail import Trail
 from tokimori.service.operation import Inside, M, operation, stream
 from tokimori.service.search.jobs import EventSearch, JobOf, JobsOfRuns, searched_events
-from tokimori.service.store_time import Now
+from tokimori.service.store_calls import Now
 from tokimori.service.validation import Span, chosen
 from tokimori.service.views.events import EventsView, EventView, RunEventsView, event_view
 

@@ -19,7 +19,7 @@ from tokimori.ports.ends import LATEST, EndPlace
 from tokimori.service.events.position import Position, position_at
 from tokimori.service.events.tail import JUMP, Tail, Told, Told_co
 from tokimori.service.search.jobs import JobOf
-from tokimori.service.store_time import Now
+from tokimori.service.store_calls import Now
 
 log = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from tokimori.ports.nodes import NodeRecord
 from tokimori.ports.store import RunFilter
 from tokimori.service.events.feed import Stops
 from tokimori.service.events.trail import Trail
-from tokimori.service.store_time import Now
+from tokimori.service.store_calls import Now
 from tokimori.service.validation import few
 
 log = logging.getLogger(__name__)

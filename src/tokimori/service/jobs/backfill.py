@@ -15,7 +15,7 @@ from tokimori.model.transitions import ACTIVE, RunState
 from tokimori.ports.store import Store
 from tokimori.service.jobs.ledger import scheduled_runs
 from tokimori.service.long_work import Aside
-from tokimori.service.store_time import Now
+from tokimori.service.store_calls import Now
 from tokimori.service.validation import Bounds, checked
 
 BATCH = 200

@@ -30,8 +30,7 @@ from tokimori.service.definitions.requests import (
 from tokimori.service.definitions.steps import all_in, check_moment
 from tokimori.service.jobs.family import check_inherited
 from tokimori.service.shared import Caller, Shared
-from tokimori.service.store_calls import cancel_all, cancel_run, retried
-from tokimori.service.store_time import Now
+from tokimori.service.store_calls import Now, cancel_all, cancel_run, retried
 from tokimori.service.validation import many
 
 MOST_TOGETHER, MOST_CHARACTERS = 500, 2**18

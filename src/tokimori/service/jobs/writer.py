@@ -43,8 +43,7 @@ from tokimori.service.notified import check_untold
 from tokimori.service.operation import Inside
 from tokimori.service.semaphores import Weights, placed
 from tokimori.service.shared import Caller, Shared
-from tokimori.service.store_calls import MOST_TRIES, cancel_running, retried
-from tokimori.service.store_time import Now
+from tokimori.service.store_calls import MOST_TRIES, Now, cancel_running, retried
 from tokimori.service.validation import flag_of, many
 
 Wanted = tuple[Definition, Mapping[str, object]]

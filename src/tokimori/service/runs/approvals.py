@@ -13,8 +13,7 @@ from tokimori.ports.store import Store
 from tokimori.service.access import RUN
 from tokimori.service.operation import STATE, M, Part, operation
 from tokimori.service.shared import Caller
-from tokimori.service.store_calls import retried
-from tokimori.service.store_time import Now
+from tokimori.service.store_calls import Now, retried
 from tokimori.service.views.runs import Run as RunView
 
 

@@ -25,8 +25,7 @@ from tokimori.service.jobs.requesting import RunRequests
 from tokimori.service.operation import OUTCOME, REQUEST, M, Part, operation
 from tokimori.service.runs.family_reading import MOST_ORDERED, MOST_RUNS, FamilyMember, family_of
 from tokimori.service.search.runs import parent_runs
-from tokimori.service.store_calls import cancel_run
-from tokimori.service.store_time import Now
+from tokimori.service.store_calls import Now, cancel_run
 from tokimori.service.validation import checked, flag_of
 from tokimori.service.views.outside import list_of
 from tokimori.service.views.runs import FamilyMember as FamilyMemberView

@@ -18,7 +18,7 @@ from tokimori.model.ids import RandomBytes
 from tokimori.ports.store import Store
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.shared import Shared
-from tokimori.service.store_time import Now
+from tokimori.service.store_calls import Now
 
 TURN_LASTS = 30 * SECOND
 """Lease of a set while it is changed."""

@@ -17,8 +17,7 @@ from tokimori.ports.nodes import NodeRecord, NodeState
 from tokimori.ports.semaphores import Permit, Semaphore
 from tokimori.ports.store import SchemaStatus
 from tokimori.service.doctor.finding import Finding, Level, diagnosis, warning
-from tokimori.service.doctor.jobs_seen import JobsSeen
-from tokimori.service.doctor.reading import DoctorReading, confirmed
+from tokimori.service.doctor.reading import DoctorReading, JobsSeen, confirmed
 from tokimori.service.doctor.rules import CHECKS, findings
 
 SCHEMA = SchemaStatus(version=3, newest=3, pending=(), oldest=1)

@@ -1,4 +1,11 @@
-"""A client of Kala's API, as a node answers it."""
+"""Kala's client for programs: docs/coming-from/kala.md names every call of the Go client with ours.
+
+from tokimori.kala import KalaClient
+
+kala = KalaClient("http://127.0.0.1:8000", secret="…")
+job_id = kala.create_job({"name": "report", "command": "make report", "schedule": "R/2030-01-01T00:00:00Z/P1D"})
+print(kala.get_job(job_id).next_run_at)
+"""
 
 import http.client
 from collections.abc import Callable, Mapping, Sequence
@@ -18,11 +25,25 @@ from tokimori.foreign.kala.shapes import (
     JobsAnswer,
     JobStat,
     KalaFault,
-    KalaJob,
     KalaStats,
     KalaStatsAnswer,
+    Metadata,
+    Remote,
     StatsAnswer,
 )
+from tokimori.foreign.kala.shapes import KalaJob as Job
+
+__all__ = [
+    "GenericError",
+    "Job",
+    "JobCreationError",
+    "JobNotFound",
+    "JobStat",
+    "KalaClient",
+    "KalaStats",
+    "Metadata",
+    "Remote",
+]
 
 Send = Callable[[str, str, bytes], tuple[int, bytes]]
 """Sends a request (method, path, body) and gives status and body of the answer."""
@@ -51,11 +72,11 @@ class KalaClient:
             raise JobCreationError(_why(status, body), allowed="a job as docs/coming-from/kala.md describes it")
         return _read(body, Created).id
 
-    def get_job(self, job_id: str) -> KalaJob:
+    def get_job(self, job_id: str) -> Job:
         """Return the job. Raises `JobNotFound`."""
         return _read(self._ask("GET", f"job/{quote(job_id, safe='')}/", 200, job_id), JobAnswer).job
 
-    def get_all_jobs(self) -> Mapping[str, KalaJob]:
+    def get_all_jobs(self) -> Mapping[str, Job]:
         """Return all jobs, by id."""
         return _read(self._ask("GET", "job/", 200), JobsAnswer).jobs
 
