@@ -7,14 +7,13 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from tokimori.clock import Moment
+from tokimori.clock import Moment, parse_moment
 from tokimori.errors import InvalidInput
 from tokimori.schedules.zones import check_zone
 from tokimori.service.definitions.imports import Start
 from tokimori.translators.call_arguments import Parameters, payload_of
 from tokimori.translators.cron_sets import Times, as_there, schedule_of
 from tokimori.translators.entries import (
-    AT_ONCE,
     Entry,
     LeftOut,
     Moved,
@@ -190,9 +189,18 @@ def _job(place: str, row: Mapping[str, Any], parameters: Parameters, zone: str) 
         place,
         id_of(name),
         fields,
-        start=AT_ONCE if _flag(row, "enabled", default=True) else Start(paused_because="disabled in Celery beat"),
+        start=_start(row, from_last_run="anchored_on" in fields),
         runs_remaining=1 if is_once else None,
         warnings=warnings.all(),
+    )
+
+
+def _start(row: Mapping[str, Any], *, from_last_run: bool) -> Start:
+    """Return how the job goes on: an interval from when beat sent the task last."""
+    last = row.get("last_run_at") if from_last_run else None
+    return Start(
+        paused_because=None if _flag(row, "enabled", default=True) else "disabled in Celery beat",
+        since=None if last is None else parse_moment(_moment("last_run_at", last)),
     )
 
 

@@ -75,6 +75,10 @@ def _one(translate: Callable[..., Entry], *arguments: object) -> Iterator[Entry]
     yield translate(*arguments)
 
 
+_WITHOUT_END: Mapping[str, object] = {"lost_attempts": "unlimited", "asked_retries": 1_000_000}
+"""There a crash is always worked again, and a worker may ask for it as often as it likes."""
+
+
 def _type(place: str, row: Mapping[str, Any], command: Sequence[str], zone: str) -> Entry:
     warnings = Warnings()
     code, retention = filled_text_in(row, "type_code"), _optional_text(row, "auto_delete_interval_duration")
@@ -89,7 +93,7 @@ def _type(place: str, row: Mapping[str, Any], command: Sequence[str], zone: str)
         "auto_complete_success": _flag(row, "auto_complete_success", default=False),
         "retention": retention,
         "keep_runs": None if retention is None else 0,
-        "retry": {"lost_attempts": "unlimited", "asked_retries": 1_000_000},
+        "retry": _WITHOUT_END,
     }
     for name, value in row.items():
         if name not in _COLUMNS and name != TYPE_KEY and value is not None:
@@ -179,6 +183,7 @@ def _waiting(
         "misfire": "latest",
         "priority": _priority(row.get("priority"), warnings),
         "auto_complete_success": _flag(types.get(code, {}), "auto_complete_success", default=False),
+        "retry": _WITHOUT_END,
     }
     job_id = id_of(f"{code}-kojo-{row.get(JOB_KEY)}")
     return moved(place, job_id, fields, start=Start(since=at), warnings=warnings.all())

@@ -60,6 +60,13 @@ def read(task: dict[str, object], **others: dict[str, object]) -> Iterable[Entry
 BY_INTERVAL: dict[str, object] = {"crontab_id": None, "interval_id": 1}
 
 
+def test_an_interval_goes_on_from_when_beat_sent_it_last() -> None:
+    """The next run comes an interval after it, and not an interval after the move; a crontab needs none."""
+    assert only(read(BY_INTERVAL)).start.since == parse_moment("2026-01-01T00:00:00Z")
+    assert only(read({**BY_INTERVAL, "last_run_at": None})).start.since is None
+    assert only(read({})).start.since is None
+
+
 def test_a_task_with_a_crontab() -> None:
     """The name is the id, the task a function, and every field of the crontab must match."""
     job = only(read({}))

@@ -162,6 +162,7 @@ def test_a_job_that_was_asked_for_runs_once(state: str, at: object) -> None:
     assert job.job_id == "mail_sender-kojo-7"
     assert (said(job)["schedule"], said(job)["priority"]) == ("at 2030-01-01T00:03:00Z", 9)
     assert job.start.since == parse_moment("2030-01-01T00:03:00Z")
+    assert said(job)["retry"] == {"lost_attempts": "unlimited", "asked_retries": 1_000_000}
 
 
 def test_what_the_schedule_names_comes_by_the_schedule() -> None:
