@@ -1,6 +1,6 @@
 """Requests are read into values, and values are written as responses."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 from urllib.parse import quote, urlencode
 
@@ -25,15 +25,24 @@ RefusalPage = Callable[[int, str, str], Response]
 _T = TypeVar("_T")
 
 
+class _Json(Response):
+    """Response with JSON. Starlette would look for the headers that it has anyway."""
+
+    def init_headers(self, headers: Mapping[str, str] | None = None) -> None:
+        """Set its headers."""
+        more = [] if headers is None else [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+        self.raw_headers = [*more, (b"content-length", b"%d" % len(self.body)), (b"content-type", JSON.encode())]
+
+
 def answer(value: object, status: int = 200, *, location: str | None = None) -> Response:
     """Return a response with the value as JSON; `location` is the path of a new resource."""
     headers = None if location is None else {"location": location}
-    return Response(as_json(value), status, headers, JSON)
+    return _Json(as_json(value), status, headers)
 
 
 def written(text: bytes, etag: str | None = None) -> Response:
     """Return a response with JSON that is written already, and the tag that it has of its own."""
-    return Response(text, 200, None if etag is None else {"etag": etag}, JSON)
+    return _Json(text, 200, None if etag is None else {"etag": etag})
 
 
 def page_of(request: Request, value: object, *, more: bool, **after: str | None) -> Response:

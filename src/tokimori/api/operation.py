@@ -7,6 +7,7 @@ from typing import Any, Final, get_origin
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import JSON, read_body
@@ -20,6 +21,18 @@ the path says under their names, or None.
 Fields = dict[str, Any]
 """A body that the service itself checks, because it names faults better; `Operation.sent` says what it holds."""
 _NOT_IN_PATHS: Final = {"request", "query", "body", "return"}
+
+
+class _Endpoint:
+    """Handler as an app. Of a plain one Starlette looks after the errors twice: as a route, and as the whole app."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        response = await self._handler(Request(scope, receive, send))
+        await response(scope, receive, send)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +89,7 @@ class Operation:
             async with line_of(request):
                 return await handler(request, **given)
 
-        return Route(self.path, answered, methods=[self.method])
+        return Route(self.path, _Endpoint(answered), methods=[self.method])
 
 
 class Routes:
