@@ -288,7 +288,7 @@ def _number(kind: FieldKind, text: str, low: int, high: int, term: str) -> int:
 
 
 def _refuse(kind: FieldKind, term: str) -> NoReturn:
-    message = f"{kind.name}: {term!r} is not allowed; allowed: {kind.allowed}"
+    message = f"{kind.name}: {term!r} is not allowed"
     raise InvalidSchedule(message, field=kind.name, value=term, allowed=kind.allowed)
 
 
