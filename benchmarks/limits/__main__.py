@@ -16,7 +16,7 @@ import msgspec
 from benchmarks.in_process_node import opened_store
 from benchmarks.limits.beats import beating, joined
 from benchmarks.limits.filling import Size, fill
-from benchmarks.limits.pages import lists_over_http
+from benchmarks.limits.pages import lists_over_http, screens
 from benchmarks.limits.sample import check_sample
 from benchmarks.limits.spent import processor_seconds
 from benchmarks.limits.verbs import Bench, Measured, all_verbs
@@ -33,8 +33,8 @@ STORES: Mapping[str, Callable[[], AbstractContextManager[Place]]] = {
 }
 """With the memory that whoever keeps millions of rows gives to a server."""
 Parts = Sequence[Callable[[Bench], Awaitable[None]]]
-HTTP_ONLY: Parts = (lists_over_http,)
-EVERYTHING: Parts = (check_sample, lists_over_http, all_verbs)
+HTTP_ONLY: Parts = (lists_over_http, screens)
+EVERYTHING: Parts = (check_sample, lists_over_http, screens, all_verbs)
 Found = dict[str, dict[str, str]]
 """The cell of each verb, of each store."""
 
@@ -92,7 +92,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--store", action="append", choices=STORES, help="one of the stores; all by default")
     words = "where what is measured is kept, and read before: stores may be measured one by one; %(default)s by default"
     parser.add_argument("--found", type=Path, default=Path(".tokimori/limits.json"), help=words)
-    parser.add_argument("--http", action="store_true", help="only the lists over HTTP, which change nothing")
+    parser.add_argument("--http", action="store_true", help="only lists and screens over HTTP, which change nothing")
     default = Size()
     for name, value in default._asdict().items():
         parser.add_argument(f"--{name}", type=int, default=value, help=f"how many; {value:,} by default")

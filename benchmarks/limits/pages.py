@@ -1,4 +1,5 @@
-"""Lists that are asked for over HTTP, of 100 each: the first page, one in the middle and the last one, each by itself.
+"""Lists that are asked for over HTTP, of 100 each: the first page, one in the middle and the last one, each by itself;
+and screens of the page, as a browser gets them.
 
 The door is in this process, and so is its client: what a cell says contains both.
 """
@@ -6,11 +7,13 @@ The door is in this process, and so is its client: what a cell says contains bot
 import gc
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from urllib.parse import urlencode
 
 from benchmarks.http_clients import Client, request
 from benchmarks.limits.filling import HISTORY_DAYS
 from benchmarks.limits.verbs import Bench
+from tokimori.api.acting import Acting
 from tokimori.api.app import Health, create_app
 from tokimori.api.server import HttpDoor
 from tokimori.clock import DAY, Moment, SystemClock, format_moment
@@ -18,11 +21,16 @@ from tokimori.model.retention import first_id_at
 from tokimori.ports.store import Store
 from tokimori.randomness import Randomness
 from tokimori.service.service import service_on
+from tokimori.web.page import Page
 
 SECRET = "s" * 43
 OFTEN = 20
 PAGES = ("first page", "middle", "last page")
 LIMIT = 100
+SCREENS = (
+    *("/", "/jobs", "/jobs?sort=worst", "/jobs?state=failing", "/runs", "/runs?state=failed", "/failures", "/plan"),
+    *("/plan?span=week", "/graph", "/queues", "/sets", "/wall", "/calendar.ics", "/jobs/big"),
+)
 Query = Mapping[str, object]
 
 
@@ -33,6 +41,13 @@ async def lists_over_http(bench: Bench) -> None:
             for page, query in zip(PAGES[-len(queries) :], queries, strict=True):
                 url = f"/api/v2/{path}?{urlencode({'limit': LIMIT, **query})}"
                 await bench.measure(f"HTTP: {verb}, {page}", lambda url=url: _body(client, url), OFTEN)  # type: ignore[misc]
+
+
+async def screens(bench: Bench) -> None:
+    """Each that shows many things."""
+    async with _client(bench.store) as client:
+        for path in SCREENS:
+            await bench.measure(f"screen: {path}", partial(client.ask_for, request("GET", path, SECRET)), OFTEN)
 
 
 def _lists(bench: Bench) -> Mapping[str, tuple[str, Sequence[Query]]]:
@@ -88,7 +103,9 @@ async def _client(store: Store) -> AsyncIterator[Client]:
     """One of a door that is open, on a service of its own."""
     service, clock = service_on(await store.for_doors(), SystemClock(), Randomness()), SystemClock()
     health = Health(status="ok", node_id="bench", store_reachable=True, version="0")
-    app = create_app(service, clock, interface="127.0.0.1", secret=SECRET, health=lambda: health)
+    acting = Acting(service)
+    page = Page(acting.service, clock, access_for=acting.access)
+    app = create_app(service, clock, interface="127.0.0.1", secret=SECRET, health=lambda: health, pages=page.routes())
     door = HttpDoor(app, interface="127.0.0.1", port=0, port_fixed=False)
     await door.start()
     client = Client(door.port, bytes)

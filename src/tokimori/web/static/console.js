@@ -3,7 +3,7 @@
 import { keyOf, live, morph, pass } from "./live.js";
 
 const [SOON, RARELY] = [2000, 60000]; // milliseconds between two refreshes, at least and at most
-const [SOMETIMES, FOLLOWED] = [10000, 4000]; // at most, where something runs, and where it is followed
+const [SOMETIMES, FOLLOWED, COSTLY] = [10000, 4000, 15000]; // at most, where something runs, where it is followed, and where it costs the node much
 const [BYTE, SHARE] = [1.5, 200]; // so many of them for each byte of the last one, and for each one that it took the node
 const [TIMEOUT, TOAST] = [10000, 9000];
 const root = document.body.dataset.root;
@@ -43,7 +43,7 @@ async function refresh() {
     fetched = performance.now();
     const [took, age] = response.headers.get("server-timing")?.match(/\d+/g) ?? [0, 0];
     stale ||= heard > fetched - age; // the answer was made for another tab, before that
-    pace = Math.max(SOON, BYTE * (response.headers.get("content-length") ?? 0), Math.min(SHARE * took, SOMETIMES));
+    pace = Math.max(SOON, BYTE * (response.headers.get("content-length") ?? 0), Math.min(SHARE * took, COSTLY));
     ahead = Date.parse(response.headers.get("date")) + 500 - Date.now();
     if (fresh) {
       show(fresh);
