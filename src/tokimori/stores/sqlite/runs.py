@@ -137,7 +137,11 @@ def _of_origin(longest: Most) -> str:
     )
 
 
-def list_runs(db: Connection, wanted: RunFilter, tables: Collection[str] = (_LIVE, _HISTORY)) -> list[Run]:
+def list_runs(db: Connection, wanted: RunFilter) -> list[Run]:
+    return _listed_in(db, wanted, (_LIVE, _HISTORY))
+
+
+def _listed_in(db: Connection, wanted: RunFilter, tables: Collection[str]) -> list[Run]:
     columns = run_columns(wanted.longest, _SIZE)
     runs, values = [], {"job_id": wanted.job_id, "before": wanted.before, "limit": wanted.limit}
     selects = (each for each in listed(wanted, ":job_id", ":before") if each[0] in tables)
@@ -154,7 +158,7 @@ def last_runs(db: Connection, job_ids: Sequence[JobId], limit: int, longest: Mos
     runs = list[Run]()
     for job_id in job_ids:
         wanted = RunFilter(job_id=job_id, limit=limit, longest=longest)
-        runs += list_runs(db, wanted, (_LIVE, _HISTORY) if job_id in live else (_HISTORY,))
+        runs += _listed_in(db, wanted, (_LIVE, _HISTORY) if job_id in live else (_HISTORY,))
     return sorted(runs, key=lambda run: run.id, reverse=True)
 
 
