@@ -161,6 +161,7 @@ class RunRoutes(Routes):
         """Return the operations of this part."""
         every, run, cause = "/api/v2/runs", "/api/v2/runs/{run_id}", "/api/v2/failures/{cause:path}"
         whole = f"{run}/family"
+        cancel, again = f"{whole}/cancel", f"{whole}/retry"
         return [
             Operation("run_list", "GET", every, self.list, list[Run], answered=(_LOOKED,), asked=_ASKED),
             Operation(
@@ -183,8 +184,8 @@ class RunRoutes(Routes):
             Operation("run_why", "GET", f"{run}/why", self.why, Why),
             Operation("run_parents", "GET", f"{run}/parents", self.parents, list[ParentRun]),
             Operation("run_family", "GET", whole, self.family, list[FamilyMember]),
-            Operation("run_cancel_family", "POST", f"{whole}/cancel", self.cancel_family, list[Run], example={}),
-            Operation("run_retry_family", "POST", f"{whole}/retry", self.retry_family, list[Run], example={}),
+            Operation("run_cancel_family", "POST", cancel, self.cancel_family, list[Run], example={}, large=True),
+            Operation("run_retry_family", "POST", again, self.retry_family, list[Run], example={}, large=True),
             Operation("run_attempts", "GET", f"{run}/attempts", self.attempts, list[AttemptDetails]),
             Operation("run_attempt", "GET", f"{run}/attempts/{{attempt:int}}", self.attempt, AttemptDetails),
             Operation("run_output", "GET", f"{run}/output", self.output, OutputView | None),
@@ -274,18 +275,19 @@ class RunRoutes(Routes):
     async def family(self, request: Request, query: FamilyQuery) -> Response:
         """Return all runs before and after a run, and those to come, parents first."""
         found = await self._service(request).runs.family(await self._id(request), query.limit)
-        return answer([FamilyMember.made(each) for each in found])
+        return answer(await in_steps(FamilyMember.made, found))
 
     async def cancel_family(self, request: Request, body: CancelRequest) -> Response:
         """Cancel the runs of a family that have not ended, and return them."""
         runs = self._service(request).runs
-        return answer([Run.made(run) for run in await runs.cancel_family(await self._id(request), body.reason)])
+        ended = await runs.cancel_family(await self._id(request), body.reason)
+        return answer(await in_steps(Run.made, ended))
 
     async def retry_family(self, request: Request, body: RetryFamilyRequest) -> Response:
         """Ask for a family once more, when all its runs have ended; return the runs with which it begins."""
         runs = self._service(request).runs
         made = await runs.retry_family(await self._id(request), force=body.force)
-        return answer([Run.made(asked.run) for asked in made])
+        return answer(await in_steps(lambda asked: Run.made(asked.run), made))
 
     async def attempts(self, request: Request, query: AttemptsQuery) -> Response:
         """Return the attempts of a run by number, the newest hundred at most; a `Link` names the earlier page."""

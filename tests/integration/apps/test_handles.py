@@ -120,7 +120,7 @@ async def test_each_blocking_call_has_one_that_is_awaited(trial: Trial) -> None:
     with pytest.raises(TimeoutError, match=f"the run {handle.id} is still"):
         await handle.aresult(timeout=0.2)
     await handle.acancel("not needed")
-    with pytest.raises(tokimori.RunFailed, match="is cancelled"):
+    with pytest.raises(tokimori.RunFailed, match="ended as cancelled"):
         await trial.app.handle(handle.id).aresult(timeout=20)
     assert (await handle.arefresh()).state == "cancelled"
     assert await handle.alogs() == ""

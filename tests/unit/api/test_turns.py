@@ -10,7 +10,7 @@ from starlette.types import Message, Receive, Scope, Send
 from tests.unit.api.asgi import SECRET, Asker
 from tests.unit.api.conftest import HEALTHY, an_app
 from tests.unit.service.world import World
-from tokimori.api.app import Health, create_app
+from tokimori.api.app import Health, create_app, operations
 from tokimori.api.turns import LONGEST_STEP, VIEWS_AT_ONCE, Turns, in_steps
 from tokimori.clock import MILLISECOND, Moment, SystemClock
 from tokimori.node.http_door import formats
@@ -114,3 +114,9 @@ async def test_few_lists_are_made_at_a_time(world: World, monkeypatch: pytest.Mo
     asked = [door.post(path, {}) if "calls" in path else door.get(path) for _ in range(5)]
     answers = await asyncio.gather(*asked)
     assert ({each.status for each in answers}, most[1]) == ({200}, 2)
+
+
+def test_what_answers_with_a_whole_family_waits_in_line() -> None:
+    """Its answer is as large as a list; an order to many waits as one to all that a filter finds."""
+    known = {each.id: each for each in operations(lambda _: None, None, None)}  # type: ignore[arg-type, return-value]
+    assert all(known[name].large for name in ("run_cancel_family", "run_retry_family", "run_bulk"))

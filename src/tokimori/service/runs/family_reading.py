@@ -68,8 +68,11 @@ class _Reader:
         """Return its family, parents first: of one that is too large the nearest runs."""
         self._runs[run.id], line = run, [run]
         while line and len(self._runs) < self._most:
-            near = await asyncio.gather(*map(self._near, line))
-            found = {each.id: each for runs in near for each in runs}
+            found = dict[RunId, Run]()
+            for first in range(0, len(line), _IN_A_ROW):
+                near = await asyncio.gather(*map(self._near, line[first : first + _IN_A_ROW]))
+                found |= {each.id: each for runs in near for each in runs}
+                await asyncio.sleep(0)
             line = [each for run_id, each in found.items() if run_id not in self._runs]
             self._runs |= {each.id: each for each in line}
         made = await self._made()
@@ -80,13 +83,15 @@ class _Reader:
         spawned = () if run.details.spawned is None else run.details.spawned.ids(run.id, 0, self._most)
         wanted = [*parents_of(run), *(step.id for step in run.details.then), *spawned]
         new = [run_id for run_id in wanted[: self._most] if run_id not in self._runs]
-        found = list(await asyncio.gather(*map(self._get, new)))
+        found = list[Run | None]()
+        for first in range(0, len(new), _IN_A_ROW):
+            found += await asyncio.gather(*map(self._get, new[first : first + _IN_A_ROW]))
         for edge in self._below[run.job_id] if run.state in ENDS else ():
             if follows(edge.on, run.state) and (life := await self._incarnation_of(edge.child)) is not None:
                 async with self._few:
                     found += await self._store.runs_of(life, [origin_after(run, edge)])
         joined = {step.id for step in run.details.then if step.joins} - {each.id for each in found if each}
-        if joined := joined - self._runs.keys() - self._looked:
+        if joined := {each for each in joined if each not in self._runs and each not in self._looked}:
             self._looked |= joined
             found += await self._beside(run, joined)
         return [each for each in found if each is not None]

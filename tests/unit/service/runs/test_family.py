@@ -1,6 +1,7 @@
 """Families of runs: what came before and after, and orders for all of them."""
 
 import asyncio
+from time import thread_time
 from typing import Any
 
 import pytest
@@ -275,6 +276,29 @@ async def test_parents_come_first_and_the_others_by_name() -> None:
     assert [each.name for each in await _in_order(given)] == ["d", "e", "a", "c", "b"]
     circle = [member("c", "b"), member("b", "c"), member("a", "none"), member("z")]
     assert [each.name for each in await _in_order(circle)] == ["z", "a", "b", "c"]
+
+
+async def test_a_run_with_many_children_is_read_in_steps(world: World) -> None:
+    """A look at each of them costs the same, however many there are: nobody waits for long meanwhile."""
+    run, many = await world.trigger("a"), 8_000
+    await world.work(spawns_of([("b", None)]))
+    run = await world.store.get_run(run.id)
+    (child,), spawned = await world.service.runs.list(job_id="b"), run.details.spawned
+    assert spawned is not None
+    spawned = replace(spawned, count=many)
+    kept = {each: replace(child, id=each) for each in spawned.ids(run.id)}
+    kept[run.id] = replace(run, details=replace(run.details, spawned=spawned))
+
+    async def get_run(run_id: RunId) -> Run:
+        return kept[run_id]
+
+    world.store.get_run = get_run  # type: ignore[method-assign]
+    reading, longest = asyncio.create_task(world.service.runs.family(run.id, 20_000)), 0.0
+    while not reading.done():
+        began = thread_time()
+        await asyncio.sleep(0)
+        longest = max(longest, thread_time() - began)
+    assert len(reading.result()) == many + 1 and longest < 0.25
 
 
 async def test_a_long_chain_is_ordered_in_steps() -> None:
