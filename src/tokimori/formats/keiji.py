@@ -16,6 +16,7 @@ _TABLE = "task_models"
 _NOTES = (
     "Keiji's scheduler still runs these tasks: stop it (`keiji system --stop`), or they run twice",
     "jobs run the programs that Keiji has built, where they are: keep its folder, or build the tasks anew here",
+    "they are jobs and no tasks: `tokimori job` shows, pauses, resumes and resolves them",
     "commands get a small environment here (PATH, HOME, USER …), and not that of Keiji's scheduler: `--env` adds to it",
     "what a task wrote stays in Keiji's logs, and its accounts (user_models) are not moved",
 )
