@@ -76,10 +76,11 @@ def untold_tests(text: str) -> Iterator[str]:
 def riddles(text: str) -> Iterator[str]:
     """A docstring of a module, class or function that begins neither with its noun nor with its verb."""
     begins = re.compile(r"(What|Whether|Who|That|Those|Where|Of|How|When|It)\b")
+    class_begins = re.compile(begins.pattern + r"|(As|Bind|From|Give|Keep|Make|Renew|Return|Send|Spawn|Take|Tell)\b")
     for node in nodes(text):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            found = begins.match(ast.get_docstring(node) or "")
-            if found:
+            pattern = class_begins if isinstance(node, ast.ClassDef) else begins
+            if found := pattern.match(ast.get_docstring(node) or ""):
                 yield f"line {getattr(node, 'lineno', 1)}: a docstring begins with {found[0]!r}"
 
 

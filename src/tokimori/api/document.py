@@ -119,10 +119,7 @@ def _components(operations: Sequence[Operation]) -> tuple[dict[str, Schema], dic
     """Return the types of bodies and answers, by name; and those of queries, which stand at the operations."""
     types = {kind for each in operations for kind in (each.answers, each.query, each.sent or each.body) if kind}
     found = json.schema_components([*sorted(types, key=str), Problem], ref_template=_REF, schema_hook=_anything)[1]
-    for shown, (typed, within) in _SHOWN.items():
-        if shown in found and typed in found:
-            numbers = found[typed]["properties"].items()
-            found[shown]["properties"] |= {name: {**each} for name, each in numbers if f"{within}{name}" in LENGTHS}
+    _show_lengths_as_numbers(found)
     for name, within in _OF_JOBS.items():
         for field, schema in found.get(name, {}).get("properties", {}).items():
             if (each := FIELDS.get(f"{within}{field}")) is not None:
@@ -136,6 +133,15 @@ def _components(operations: Sequence[Operation]) -> tuple[dict[str, Schema], dic
             }
     queries = {each.query.__name__ for each in operations if each.query is not None}
     return found, {name: found.pop(name) for name in queries}
+
+
+def _show_lengths_as_numbers(components: Mapping[str, Schema]) -> None:
+    """Give each length of a shown job the schema, and so the bounds, of the number that people type for it."""
+    for shown, (typed, within) in _SHOWN.items():
+        if shown in components and typed in components:
+            numbers = components[typed]["properties"].items()
+            lengths = {name: dict(schema) for name, schema in numbers if f"{within}{name}" in LENGTHS}
+            components[shown]["properties"].update(lengths)
 
 
 def _nullable(schema: Schema, components: Mapping[str, Schema], *, deep: bool) -> Schema:

@@ -98,7 +98,7 @@ class AttemptsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class ShowQuery(AttemptsQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """As for attempts. `wait`: seconds for which the answer waits for the end of the run."""
+    """Query of a run, with that of its attempts. `wait`: seconds for which the answer waits for the end of the run."""
 
     wait: Annotated[float, Meta(ge=0, le=LONGEST_WAIT)] = 0.0
 

@@ -208,7 +208,7 @@ class Threads(Generic[_T]):
         self._closed = False
 
     def give(self, thing: _T) -> None:
-        """Call `act` with it, for which `set_going` is called behind the last one of those that come together.
+        """Add a thing with which a thread calls `act`. `set_going` is to be called after the last one of several.
 
         Raises `RuntimeError` if the machine gives no thread, and none is there.
         """

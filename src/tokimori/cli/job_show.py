@@ -44,8 +44,9 @@ def print_shown(job_id: str) -> None:
         return found, moments, skips, edges, await service.jobs.why(job_id)
 
     found, moments, skips, edges, why = in_service(act)
+    shown = JobView.made(found, next_times=moments, edges=edges, why=why.reasons)
     if options().as_json:
-        print_json(JobView.made(found, next_times=moments, edges=edges, why=why.reasons))
+        print_json(shown)
         return
     zone = found.definition.time_zone
     fields = {name: value for name, value in job_fields_of(found).items() if name != "parents"}
@@ -58,7 +59,7 @@ def print_shown(job_id: str) -> None:
         [
             ("id", found.id),
             ("state", found.state.value),
-            *([("unreadable", JobView.made(found).unreadable)] if JobView.made(found).unreadable else []),
+            *([("unreadable", shown.unreadable)] if shown.unreadable else []),
             *((name, value) for name, value in (("reason", found.reason), ("by", found.by)) if value),
             *([("set", declared.set)] if (declared := found.definition.declared) else []),
             *(("why", told(reason)) for reason in why.reasons if reason.cause not in AT_REST),

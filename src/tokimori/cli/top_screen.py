@@ -202,18 +202,29 @@ def _table(console: "Console", seen: Content, listing: Listing, state: State, ro
 
 
 def _log(console: "Console", seen: Content, state: State, room: int) -> None:
-    lines = list(enumerate(seen.log, 1))
-    if state.only:
-        lines = [(n, line) for n, line in lines if matches(line, state.needle)]
+    numbered = enumerate(seen.log, 1)
+    lines = [(number, line) for number, line in numbered if not state.only or matches(line, state.needle)]
+    first = _first_shown([number for number, _ in lines], state.top, room)
     _print(console, "")
-    where = "at its end" if state.top is None else f"from line {state.top + 1}"
-    wanted = f", {'only ' if state.only else ''}{state.needle!r}" if state.needle else ""
-    count = f"{len(seen.log)} line{'' if len(seen.log) == 1 else 's'}"
-    _print(console, f"log of run {state.followed and state.followed.run}: {count}, {where}{wanted}")
-    first = 0 if state.top is None else sum(n <= state.top for n, _ in lines)
-    first = max(0, len(lines) - room) if state.top is None else min(first, max(0, len(lines) - 1))
+    _print(console, _log_title(seen, state))
     for number, line in lines[first : first + room]:
         mark = ">" if state.needle and matches(line, state.needle) else " "
         _print(console, f"{mark}{number:>5} {line}")
     if not lines:
         _print(console, "(nothing yet)" if not seen.log else "no line has it")
+
+
+def _log_title(seen: Content, state: State) -> str:
+    run = state.followed and state.followed.run
+    count = f"{len(seen.log)} line{'' if len(seen.log) == 1 else 's'}"
+    where = "at its end" if state.top is None else f"from line {state.top + 1}"
+    wanted = f", {'only ' if state.only else ''}{state.needle!r}" if state.needle else ""
+    return f"log of run {run}: {count}, {where}{wanted}"
+
+
+def _first_shown(numbers: Sequence[int], top: int | None, room: int) -> int:
+    """Return the place of the first line to show: the one after line `top`; None: the last ones are shown."""
+    if top is None:
+        return max(0, len(numbers) - room)
+    above = sum(number <= top for number in numbers)
+    return min(above, max(0, len(numbers) - 1))

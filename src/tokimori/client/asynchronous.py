@@ -284,8 +284,9 @@ class OnStore:
         if job.state is not JobState.ENABLED and job.state is not JobState.FINISHED:
             raise Refused(f"the job {job_id!r} is {job.state}", field="id", value=job_id, allowed="one that is not")
         check_job(job)
-        for known in [] if key is None else await store.runs_of(job.incarnation, [run.origin]):
-            return known, None
+        known = () if key is None else await store.runs_of(job.incarnation, [run.origin])
+        if known:
+            return known[0], None
         return replace(run, state=RunState.WAITING, lane=None), outside
 
     async def answering(self, run: Run, found: RunId) -> Run:

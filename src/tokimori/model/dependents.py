@@ -123,10 +123,11 @@ def only_after(edges: Sequence[Edge], job_id: JobId) -> list[JobId]:
     below, left, line = _children(own), defaultdict[JobId, set[JobId]](set), [job_id]
     for edge in own:
         left[edge.child].add(edge.parent)
-    for parent in line:
+    for parent in line:  # which grows meanwhile
         for child in sorted(below.get(parent, ())):
             left[child].discard(parent)
-            line += [] if left[child] else [child]
+            if not left[child]:
+                line.append(child)
     return line
 
 

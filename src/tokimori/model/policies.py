@@ -40,10 +40,10 @@ class Overlap(StrEnum):
 
 
 class AnchoredOn(StrEnum):
-    """From where an interval is counted.
+    """Beginnings from which intervals are counted.
 
-    `grid`: its start, or when the job was added; the moments stay what they are, whatever runs. `last run`: when the
-    last occurrence was decided; there is only ever one next moment, one interval later.
+    `grid`: the start of the schedule, or when the job was added; the moments stay what they are, whatever runs.
+    `last run`: when the last occurrence was decided; there is only ever one next moment, one interval later.
     """
 
     GRID = "grid"

@@ -315,7 +315,7 @@ def _door_of(
     metrics: "Metrics | None",
     place: ClaimPlace,
 ) -> "AbstractAsyncContextManager[OpenDoor | None]":
-    """Return the HTTP door, if the settings want one."""
+    """Return the HTTP door, if the settings want one: then there are `metrics` for it to show."""
     if metrics is None:
         return nullcontext()
     from tokimori.node.http_door import http_door  # noqa: PLC0415  a node without a door starts in half the time

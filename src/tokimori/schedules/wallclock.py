@@ -56,6 +56,7 @@ class WallClock(Struct, frozen=True):
 
     def at_or_before(self, wall: int) -> int | None:
         """Return the last time at or before the given one (microseconds)."""
+        # Minutes and seconds are sets of bits: a mask keeps those up to one, and the length of the rest gives the last.
         day, second = divmod(wall // SECOND, _DAY)
         found = self.days.at_or_before(day)
         if found == day:

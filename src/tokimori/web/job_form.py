@@ -93,11 +93,8 @@ def _lines(path: str, value: object) -> Sequence[str] | None:
         found = [str(each) for each in value]
     else:
         return None
-    return (
-        None
-        if any(len(each.splitlines()) != 1 or each != each.strip() or each[:1] in "{[" for each in found)
-        else found
-    )
+    are_lines = all(len(each.splitlines()) == 1 and each == each.strip() and each[:1] not in "{[" for each in found)
+    return found if are_lines else None
 
 
 def fields_in(texts: Texts, old: Mapping[str, object]) -> dict[str, object]:
@@ -139,10 +136,9 @@ def _paired(path: str, lines: Sequence[str]) -> object:
     for line in lines:
         name, found, value = line.partition(mark)
         if not found and path != "parents":
-            allowed = (
-                f"a line for each: NAME{_PAIRS[path]}VALUE" if path != "notify" else "a line for each: EVENT=NOTIFIER"
-            )
-            raise InvalidInput(f"{path}: {line[:100]!r} has no {mark!r}", field=path, value=line[:100], allowed=allowed)
+            pair = "EVENT=NOTIFIER" if path == "notify" else f"NAME{_PAIRS[path]}VALUE"
+            message, allowed = f"{path}: {line[:100]!r} has no {mark!r}", f"a line for each: {pair}"
+            raise InvalidInput(message, field=path, value=line[:100], allowed=allowed)
         pairs.append((name.strip(), value.strip()))
     if path == "parents":
         return [{"job": name, "on": value or "success"} for name, value in pairs]

@@ -67,7 +67,7 @@ class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
 
 class Begin(Facts, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="begin"):
-    """Run a function: a new attempt, `number` in every later message.
+    """Order to run a function: a new attempt, `number` in every later message.
 
     Without `returning_succeeds` it has to say how it ended. `alone`: no other attempt is ever in this process.
     """
@@ -102,7 +102,7 @@ class Ping(Struct, frozen=True, tag="ping"):
 
 
 class Renew(Struct, frozen=True, tag="renew"):
-    """Renew the lease: `until` then (seconds of CLOCK_BOOTTIME) what the node gave may begin.
+    """Lease of the node: `until` then (seconds of CLOCK_BOOTTIME) what the node gave may begin.
 
     It goes ahead of what it counts for, and again with each beat: a process that was frozen begins nothing that may be
     another node's by now.
@@ -112,7 +112,7 @@ class Renew(Struct, frozen=True, tag="renew"):
 
 
 class Leave(Struct, frozen=True, tag="leave"):
-    """Take no more, and exit when nothing runs."""
+    """Order to take no more, and to exit when nothing runs."""
 
 
 class Declared(Struct, frozen=True, kw_only=True):
@@ -234,7 +234,7 @@ def language() -> str:
 
 
 class NotUnderstood(ValueError):
-    """A frame (`body`) holds something else than messages."""
+    """Fault of a frame (`body`) that holds something else than messages."""
 
     def __init__(self, why: str, body: bytes) -> None:
         super().__init__(why)

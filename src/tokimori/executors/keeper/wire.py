@@ -30,7 +30,7 @@ class EndCause(StrEnum):
 
 
 class Start(NamedTuple):
-    """Spawn a process; `number` names it in every later message. `account` is (uid, gid, groups) to change to.
+    """Order to spawn a process; `number` names it in every later message. `account` is (uid, gid, groups) to change to.
 
     `log` is where its output goes, below the folder of all runs. `lease_bound`: end it when the lease runs out.
     `foreground`: it has the keeper's own standard output and error, and the standard input that the keeper was given.
@@ -56,21 +56,21 @@ class Start(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """End a process: TERM, after `grace` seconds KILL."""
+    """Order to end a process: TERM, after `grace` seconds KILL."""
 
     number: int
     grace: float
 
 
 class Pass(NamedTuple):
-    """Pass a signal on to a process and its group."""
+    """Order to pass a signal on to a process and its group."""
 
     number: int
     signal: int
 
 
 class Bind(NamedTuple):
-    """Bind a process to the lease, or not, as its work has changed."""
+    """Order to bind a process to the lease, or not, as its work has changed."""
 
     number: int
     lease_bound: bool
@@ -84,17 +84,17 @@ class Lease(NamedTuple):
 
 
 class Shutdown(NamedTuple):
-    """End all processes at once, report it, and exit."""
+    """Order to end all processes at once, report it, and exit."""
 
 
 class Ready(NamedTuple):
-    """The keeper takes orders; it has ended the processes that dead keepers had left."""
+    """Report that the keeper takes orders, and has ended the processes that dead keepers had left."""
 
     pid: int
 
 
 class ProcessStarted(NamedTuple):
-    """The process has been running since `at`."""
+    """Report of a process that has been running since `at`."""
 
     number: int
     pid: int
@@ -102,7 +102,7 @@ class ProcessStarted(NamedTuple):
 
 
 class OutputGrew(NamedTuple):
-    """The process wrote more: `size` bytes so far, the last of them in `tail`, and its `times` (both base64)."""
+    """New output of a process: `size` bytes so far, the last of them in `tail`, and its `times` (both base64)."""
 
     number: int
     size: int
@@ -111,7 +111,7 @@ class OutputGrew(NamedTuple):
 
 
 class ProcessEnded(NamedTuple):
-    """The process has ended and left no others. `status` is its exit code, or minus the signal that ended it.
+    """End of a process that has left no others. `status` is its exit code, or minus the signal that ended it.
 
     `at` is when it exited. `status` is None if it never began; `head`, `tail` and `times` are base64. `cpu`
     (microseconds) and `memory` (bytes) are what it and its children cost, None if that is unknown.

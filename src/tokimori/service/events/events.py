@@ -105,7 +105,7 @@ class FoundEvents(Struct, frozen=True, kw_only=True):
 
 
 class FoundTold(Struct, frozen=True, kw_only=True):
-    """As `FoundEvents`, of several kinds."""
+    """Events of several kinds, as in `FoundEvents`."""
 
     events: Sequence[AnyEvent]
     after: str

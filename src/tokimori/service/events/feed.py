@@ -78,7 +78,7 @@ class Page(Struct, Generic[Told], frozen=True, kw_only=True):
 
 
 class Feed(Generic[Told]):
-    """See the module. `job_of` asks the store for a job."""
+    """One feed of ends or of changes. `job_of` asks the store for a job."""
 
     def __init__(
         self, store: FeedSource[Told], clock: Clock, random: RandomBytes, *, now: Now, job_of: JobOf, stops: Stops

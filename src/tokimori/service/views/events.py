@@ -98,7 +98,7 @@ class EventsView(Outside, frozen=True, kw_only=True):
 
 
 class RunEventsView(Outside, frozen=True, kw_only=True):
-    """As `EventsView`, of runs alone."""
+    """Events of runs alone, as in `EventsView`."""
 
     events: Sequence[EventView]
     after: str

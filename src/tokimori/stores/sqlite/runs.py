@@ -214,9 +214,10 @@ def prune(db: sqlite3.Connection, expiries: Sequence[Expiry], limit: int) -> Seq
         rest[0], left = _prune_runs(db, rest[0], left, counted)
         left -= _prune_skips(db, rest[0], left, counted)
         left -= db.execute(_DROP_ARRIVALS, (rest[0].incarnation, rest[0].keyed_before, left)).rowcount
-        if left and rest[0].deleted:
-            db.execute(FORGET.format(incarnation="?1", job="?2"), (rest[0].incarnation, rest[0].job_id))
-        del rest[: bool(left)]
+        if left:  # so nothing of this one is left
+            done = rest.pop(0)
+            if done.deleted:
+                db.execute(FORGET.format(incarnation="?1", job="?2"), (done.incarnation, done.job_id))
     db.executemany(_COUNT, [(*key, count) for key, count in counted.items()])
     return rest
 

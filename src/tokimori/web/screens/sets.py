@@ -1,6 +1,6 @@
 """Sets: jobs and resources that files declare together, or that an app declares."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tokimori.model.job import set_of
@@ -82,11 +82,9 @@ async def page(visit: Visit) -> Shown:
     """Return the page of a set with its declarations."""
     (each,) = await visit.service.sets.list(visit.parts["name"])
     resources = await visit.service.sets.resources(each.name.removeprefix("app/")) if "/" not in each.name else None
-    kinds = (
-        {}
-        if resources is None
-        else {"calendars": resources.calendars, "semaphores": resources.semaphores, "queues": resources.queues}
-    )
+    kinds: Mapping[str, Mapping[str, object]] = {}
+    if resources is not None:
+        kinds = {"calendars": resources.calendars, "semaphores": resources.semaphores, "queues": resources.queues}
     rows = [
         Row(f"{kind} {name}", (said(kind.removesuffix("s")), said(name, to=path(kind, name))))
         for kind, things in kinds.items()
