@@ -117,14 +117,6 @@ OTHERS_GUARDS = (
     ),
     Guard(
         DOOR,
-        "a run that asks to be tried again waits",
-        "model/settle.py",
-        "max(wanted, Moment(now + round(retry.asked_delay * SECOND)))",
-        "wanted",
-        "tests/unit/model/test_retry.py::test_a_run_that_asks_to_be_tried_again_waits_a_while",
-    ),
-    Guard(
-        DOOR,
         "asking to be tried again has an end",
         "model/settle.py",
         "if run.attempt - run.failures - run.lost - run.details.unbegun > retry.asked_retries:",
