@@ -128,7 +128,7 @@ _ids = click.argument("ids", metavar="[ID]…", nargs=-1)
         ("job bulk resume --prefix etl- --yes", "without being asked"),
     ),
 )
-@click.argument("verb", type=click.Choice(["pause", "resume", "enable", "trigger", "delete"]))
+@click.argument("verb", type=click.Choice(["pause", "resume", "trigger", "delete"]))
 @_ids
 @click.option("--state", multiple=True, metavar="STATE", help="Only jobs in this state; may be repeated.")
 @click.option("--prefix", metavar="TEXT", help="Only jobs whose ids begin with this.")
@@ -141,7 +141,7 @@ _ids = click.argument("ids", metavar="[ID]…", nargs=-1)
 @_dry_run
 @_yes
 def bulk_jobs(verb: str, ids: tuple[str, ...], *, dry_run: bool, yes: bool, **said: Any) -> int:
-    """Pause, resume, enable, trigger or delete all jobs that the filters find.
+    """Pause, resume, trigger or delete all jobs that the filters find.
 
     Their number is shown and confirmed first. Each job is changed and recorded separately.
     """

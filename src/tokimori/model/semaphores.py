@@ -106,10 +106,11 @@ def _is_permit(part: list[str]) -> bool:
     return len(part) == 3 and all(number.isdecimal() for number in part[1:])
 
 
-def check_concurrency_key(key: str | None, *, field: str = "concurrency_key") -> str | None:
+def check_concurrency_key(key: str | None) -> str | None:
     """Return the key, if runs can have it. Raises `InvalidInput`."""
     if key is None:
         return None
+    field = "concurrency_key"
     check_text(field, key)
     if not 1 <= len(key) <= LONGEST_KEY:
         allowed = f"1 to {LONGEST_KEY} characters"

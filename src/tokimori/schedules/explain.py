@@ -26,7 +26,7 @@ from tokimori.schedules.cron_fields import (
 from tokimori.schedules.days import month_length
 from tokimori.schedules.days_off import DaysOff
 from tokimori.schedules.duration import Duration
-from tokimori.schedules.grid import CalendarSteps, Grid, MonthEnd
+from tokimori.schedules.grid import CalendarSteps, Grid
 from tokimori.schedules.intervals import Every, Once, Repeating
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Bounded, Fold, Gap, OnDemand, Schedule, next_moments
@@ -265,8 +265,7 @@ def _of_repeating(repeating: Repeating) -> Iterator[str]:
     number = repeating.start or repeating.end
     day = int(str(number)[8:10])
     if day > 28:
-        end = "the month's last day" if times.steps.month_end is MonthEnd.CLAMP else "the next month's first days"
-        yield f"in months without a day {day} it runs on {end}"
+        yield f"in months without a day {day} it runs on the month's last day"
 
 
 def _of_exact_days(period: Duration, zone: str) -> Iterator[str]:

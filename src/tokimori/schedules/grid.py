@@ -1,6 +1,5 @@
 """Times at a fixed distance: the nth is computed from the anchor, never from the one before."""
 
-from enum import StrEnum
 from typing import Protocol
 
 from msgspec import Struct
@@ -15,13 +14,6 @@ FIRST_WALL, LAST_WALL = FIRST_DAY * DAY, (LAST_DAY + 1) * DAY - 1
 FIRST_MOMENT, LAST_MOMENT = FIRST_WALL - 2 * DAY, LAST_WALL + 2 * DAY
 """Before and after all moments of all zones."""
 _MEAN_MONTH = 146_097 * DAY // 4_800  # 400 years are 146,097 days
-
-
-class MonthEnd(StrEnum):
-    """Ends of months: 31 January plus one month is 28 February (clamp), or 3 March (normalise, as Go does)."""
-
-    CLAMP = "clamp"
-    NORMALISE = "normalise"
 
 
 class Steps(Protocol):
@@ -100,12 +92,11 @@ class ExactSteps(Struct, frozen=True):
 
 
 class CalendarSteps(Struct, frozen=True):
-    """The anchor's wall-clock time plus n × months, then plus n × days."""
+    """The anchor's wall-clock time plus n × months, then plus n × days; 31 January plus one month is 28 February."""
 
     anchor: int
     months: int
     days: int
-    month_end: MonthEnd
 
     def nth(self, n: int) -> int:
         """Return the wall-clock time with the index n."""
@@ -131,11 +122,7 @@ class CalendarSteps(Struct, frozen=True):
         year, month = divmod(start.year * 12 + start.month - 1 + months, 12)
         if not 1 <= year < 9999:
             return None
-        excess = start.day - month_length(year, month + 1)
-        if excess > 0:
-            over = excess if self.month_end is MonthEnd.NORMALISE else 0
-            return day_of(year, month + 1, start.day - excess) + over
-        return day_of(year, month + 1, start.day)
+        return day_of(year, month + 1, min(start.day, month_length(year, month + 1)))
 
 
 class MixedSteps(Struct, frozen=True):

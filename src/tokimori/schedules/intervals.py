@@ -13,7 +13,6 @@ from tokimori.schedules.grid import (
     ExactSteps,
     Grid,
     MixedSteps,
-    MonthEnd,
     Steps,
     single,
 )
@@ -42,14 +41,13 @@ class Repeating(ZonedSchedule):
     period: Duration | None
     end: Stamp | None
     rules: ZoneRules
-    month_end: MonthEnd
 
     def __str__(self) -> str:
         repeats = "R" if self.repeats is None else f"R{self.repeats}"
         return "/".join([repeats, *(str(part) for part in (self.start, self.period, self.end) if part is not None)])
 
 
-def parse_repeating(text: str, rules: ZoneRules, month_end: MonthEnd) -> Repeating:
+def parse_repeating(text: str, rules: ZoneRules) -> Repeating:
     """Read a repeating interval. Raises `InvalidSchedule`, which names the part."""
     parts = text.split("/")
     if len(parts) != 3:
@@ -58,16 +56,16 @@ def parse_repeating(text: str, rules: ZoneRules, month_end: MonthEnd) -> Repeati
     repeats = _repeats(parts[0])
     if parts[1].startswith("P"):
         period, end = parse_duration(parts[1]), parse_stamp(parts[2], field="end")
-        moments = stepping(end, period, (None if repeats is None else -repeats, 0), rules, month_end)
-        return Repeating(repeats, None, period, end, rules, month_end, moments=moments)
+        moments = stepping(end, period, (None if repeats is None else -repeats, 0), rules)
+        return Repeating(repeats, None, period, end, rules, moments=moments)
     start = parse_stamp(parts[1], field="start")
     if "T" in parts[2] and parts[2][:1].isdigit():
         end = parse_stamp(parts[2], field="end")
         moments = _between(repeats, start, end, rules)
-        return Repeating(repeats, start, None, end, rules, month_end, moments=moments)
+        return Repeating(repeats, start, None, end, rules, moments=moments)
     period = parse_duration(parts[2])
-    moments = stepping(start, period, (0, repeats), rules, month_end)
-    return Repeating(repeats, start, period, None, rules, month_end, moments=moments)
+    moments = stepping(start, period, (0, repeats), rules)
+    return Repeating(repeats, start, period, None, rules, moments=moments)
 
 
 def counted_from(schedule: Repeating, last_run: Moment) -> Repeating:
@@ -85,17 +83,15 @@ def counted_from(schedule: Repeating, last_run: Moment) -> Repeating:
     anchor = Stamp(last_run, "Z")
     if schedule.period.months or schedule.period.days:
         anchor = Stamp(last_run + stretch_at(zone, last_run).offset, schedule.start.offset)
-    return replace(schedule, moments=stepping(anchor, schedule.period, (1, None), schedule.rules, schedule.month_end))
+    return replace(schedule, moments=stepping(anchor, schedule.period, (1, None), schedule.rules))
 
 
-def stepping(
-    anchor: Stamp, period: Duration, bounds: Bounds, rules: ZoneRules, month_end: MonthEnd = MonthEnd.CLAMP
-) -> Zoned:
+def stepping(anchor: Stamp, period: Duration, bounds: Bounds, rules: ZoneRules) -> Zoned:
     """Return the moments anchor + n × period for all n within the bounds."""
     zone = anchor.zone_in(rules.zone)
     if not (period.months or period.days):
         return _exactly(ExactSteps(anchor.moment_in(zone), period.exact), bounds)
-    calendar = CalendarSteps(anchor.wall, period.months, period.days, month_end)
+    calendar = CalendarSteps(anchor.wall, period.months, period.days)
     if period.exact:
         return _exactly(MixedSteps(calendar, period.exact, zone), bounds)
     return rules.moments(Grid(calendar, *bounds), zone)

@@ -11,7 +11,6 @@ from tokimori.schedules.combined import union, without
 from tokimori.schedules.cron import MACROS, is_row, parse_cron, parse_row
 from tokimori.schedules.days import FIRST_DAY
 from tokimori.schedules.fluent import is_phrase, parse_phrase
-from tokimori.schedules.grid import MonthEnd
 from tokimori.schedules.intervals import (
     Every,
     Repeating,
@@ -44,7 +43,6 @@ class _Reading(NamedTuple):
 
     rules: ZoneRules
     anchor: Moment
-    month_end: MonthEnd
     job_id: str
     last_run: bool
 
@@ -56,7 +54,6 @@ def parse_schedule(
     anchor: Moment = _EPOCH,
     gap: Gap = Gap.SHIFT,
     fold: Fold = Fold.FIRST,
-    month_end: MonthEnd = MonthEnd.CLAMP,
     job_id: str = "",
     last_run: bool = False,
 ) -> Schedule:
@@ -69,20 +66,19 @@ def parse_schedule(
     """
     if isinstance(text, str) and not last_run:
         # Words are compared here because hashing a member of an enumeration takes as long as all the rest.
-        shared = _shared(text, zone, gap.value, fold == Fold.FIRST, month_end == MonthEnd.CLAMP)
+        shared = _shared(text, zone, gap.value, fold == Fold.FIRST)
         if shared is not None:
             return shared
-    return _parse(text, _Reading(ZoneRules(check_zone(zone), gap, fold), anchor, month_end, job_id, last_run))
+    return _parse(text, _Reading(ZoneRules(check_zone(zone), gap, fold), anchor, job_id, last_run))
 
 
 @lru_cache(maxsize=4096)
-def _shared(text: str, zone: str, gap: str, first: bool, clamp: bool) -> Schedule | None:
+def _shared(text: str, zone: str, gap: str, first: bool) -> Schedule | None:
     """Return the schedule of a text that many jobs share; None for `every …` and `H`, which differ in each."""
     if _SPREAD.search(text) or "every" in text.lower():
         return None
     rules = ZoneRules(check_zone(zone), Gap(gap), Fold.FIRST if first else Fold.BOTH)
-    month_end = MonthEnd.CLAMP if clamp else MonthEnd.NORMALISE
-    return _parse(text, _Reading(rules, _EPOCH, month_end, "", last_run=False))
+    return _parse(text, _Reading(rules, _EPOCH, "", last_run=False))
 
 
 def _parse(text: str | Sequence[str], reading: _Reading) -> Schedule:
@@ -173,7 +169,7 @@ def _read(text: str, reading: _Reading) -> Schedule:
         case "on" if rest.lower().split() == ["demand"]:
             return OnDemand()
     if rest == "" and "/" in first:
-        return parse_repeating(text, reading.rules, reading.month_end)
+        return parse_repeating(text, reading.rules)
     if is_row(text):
         return parse_row(text, reading.rules)
     if first == "on" or (rest == "" and first.lower() not in MACROS):

@@ -32,8 +32,6 @@ class JobVerb(StrEnum):
 
     PAUSE = "pause"
     RESUME = "resume"
-    ENABLE = "enable"
-    """The same as `resume`."""
     TRIGGER = "trigger"
     DELETE = "delete"
 
@@ -47,7 +45,7 @@ class RunVerb(StrEnum):
     RETRY = "retry"
 
 
-UNDO: Final[Mapping[str, str]] = MappingProxyType({"pause": "resume", "resume": "pause", "enable": "pause"})
+UNDO: Final[Mapping[str, str]] = MappingProxyType({"pause": "resume", "resume": "pause"})
 """Orders for jobs that take another one back."""
 OF_STATES: Final[Mapping[RunVerb, frozenset[RunState]]] = MappingProxyType(
     {
@@ -117,7 +115,7 @@ class JobBulk(Part[M]):
                 case JobVerb.PAUSE:
                     is_so = job.state in (JobState.PAUSED, JobState.PARKED)
                     return None if is_so else await jobs.pause(job.id, reason)
-                case JobVerb.RESUME | JobVerb.ENABLE:
+                case JobVerb.RESUME:
                     is_so = job.state not in (JobState.PAUSED, JobState.PARKED)
                     return None if is_so else await jobs.resume(job.id)
                 case JobVerb.TRIGGER:
