@@ -131,7 +131,8 @@ async def test_a_run_that_no_node_may_run_is_seen(world: World, tab: Tab) -> Non
     await world.trigger("train")
     assert "gpu" not in (await tab.show("/")).text
     world.pass_seconds(90)
-    assert re.search(r"ready train Due 1 min ago: .*label.* gpu=yes", (await tab.show("/")).text)
+    for path in ("/", "/nodes"):
+        assert re.search(r"ready train Due 1 min ago: .*label.* gpu=yes", (await tab.show(path)).text)
 
 
 async def test_running_runs_are_seen_beside_how_long_they_take(world: World, tab: Tab) -> None:

@@ -81,6 +81,8 @@ async def test_a_month_shows_what_is_named_off_and_failed(world: World, tab: Tab
     assert "12 occurrences a day unless said" in page.text
     assert re.search(r"8 ?0 named: 0 succeeded", page.text) and "» day off" in page.text
     assert "! 1 failed" in page.text
+    late = "Over 1 min late is missed: the newest one runs, the others are skipped. At most 1 at a time"
+    assert late in page.text
     march = await tab.show("/jobs/hello?tab=schedule&month=2030-03")
     assert "March 2030" in march.text and "≈ clocks change" in march.text
     assert "/jobs/hello?tab=schedule&month=2030-02" in march.links()

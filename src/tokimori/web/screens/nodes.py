@@ -14,6 +14,7 @@ from tokimori.web.pictures import share
 from tokimori.web.run_rows import run_rows
 from tokimori.web.screen import Act, Field, Given, Receipt, Screen, Shown
 from tokimori.web.screens.jobs import runs_in
+from tokimori.web.screens.now import MOST, stuck
 from tokimori.web.visit import Visit
 
 GONE_SHOWN: Final = 20
@@ -23,6 +24,7 @@ _COLUMNS: Final = (
     *(Column("Labels", "wide w2"), Column("Up since", "n pd"), Column("Version", "w3"), Column("Pid", "n w3")),
 )
 _GONE: Final = (Column("State", "pc"), Column("Node", "pa"), Column("Was", "wide w2"), Column("When", "n pb"))
+_LATE: Final = (Column("State", "pc"), Column("Job", "pa"), Column("Why", "wide pf"))
 _RUNS: Final = (Column("Run", "pa"), Column("Job", "wide pf"), Column("For", "n pb"))
 
 
@@ -36,6 +38,10 @@ async def show(visit: Visit) -> Shown:
     gone = [each for each in known if each.state is not NodeState.ALIVE][:GONE_SHOWN]
     rows = [_row(visit, each, taken[each.id]) for each in alive]
     tables = [Table("Nodes", _COLUMNS, rows, "No node takes part, so nothing runs. This starts one:", "tokimori serve")]
+    if alive and (waiting := await stuck(visit, await runs_in(visit.service, RunState.READY, limit=MOST))):
+        cells = [(state("ready"), said(each.name, to=each.to), said(each.why.replace("`", ""))) for each in waiting]
+        late = [Row(f"ready {each[1].text}", each) for each in cells]
+        tables.append(Table("Ready for over a minute", _LATE, late, head="Ready, and not taken for over a minute"))
     if gone:
         went = [_gone_row(visit, each) for each in gone]
         tables.append(Table("Nodes that went", _GONE, went, head=f"Gone, the last {len(gone)}"))

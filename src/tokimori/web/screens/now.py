@@ -193,7 +193,7 @@ async def _needs(visit: Visit, standing: Standing) -> Sequence[Need]:
         *(_failing(visit, job_id, run) for job_id, run in standing.failed.items()),
         *(await _held(visit) if standing.runs[RunState.HELD] else []),
         *([] if standing.has_nodes else [Need("doubt", "nodes", None, nobody)]),
-        *(await _stuck(visit, standing.runs[RunState.READY]) if standing.has_nodes else []),
+        *(await stuck(visit, standing.runs[RunState.READY]) if standing.has_nodes else []),
         *(await _paused(visit)),
     ]
     if len(needs) > SHOWN:
@@ -273,7 +273,7 @@ async def _held(visit: Visit) -> Sequence[Need]:
     return found
 
 
-async def _stuck(visit: Visit, ready: Sequence[Run]) -> Sequence[Need]:
+async def stuck(visit: Visit, ready: Sequence[Run]) -> Sequence[Need]:
     """Return the runs that have been ready for long, and why: none of a job twice."""
     late = {run.job_id: run for run in ready if run.due < visit.now - LATE}
     found = []

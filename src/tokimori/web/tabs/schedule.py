@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from markupsafe import Markup
@@ -12,7 +13,8 @@ from msgspec.structs import replace
 
 from tokimori.clock import DAY, SECOND, Moment
 from tokimori.errors import InvalidInput
-from tokimori.model.job import Job, JobState
+from tokimori.model.job import Definition, Job, JobState, limit_of
+from tokimori.model.policies import Misfire, Overlap
 from tokimori.model.retention import DailyCount
 from tokimori.model.transitions import RunState
 from tokimori.schedules.counting import count_until, jumps
@@ -21,9 +23,24 @@ from tokimori.schedules.zones import on_clocks, zone_info
 from tokimori.service.jobs.writer import schedule_for
 from tokimori.web.job_rows import Preview, after, preview, unread
 from tokimori.web.visit import Visit
+from tokimori.web.words import duration
 
 MOMENTS_SHOWN: Final = 10
 MOST_YEARS: Final = 50
+_MISSED: Final[Mapping[Misfire, str]] = MappingProxyType(
+    {
+        Misfire.LATEST: "the newest one runs, the others are skipped",
+        Misfire.ALL: "all of them run, the oldest first",
+        Misfire.SKIP: "it is skipped",
+    }
+)
+_OVER: Final[Mapping[Overlap, str]] = MappingProxyType(
+    {
+        Overlap.SKIP: "another one is skipped",
+        Overlap.QUEUE: "another one waits",
+        Overlap.REPLACE: "a newer one takes the place of the older ones",
+    }
+)
 
 
 class MonthDay(NamedTuple):
@@ -53,6 +70,7 @@ async def tab(visit: Visit, job: Job) -> Mapping[str, object]:
     return {
         "meaning": await _meaning(visit, job),
         "after": after(job),
+        "late": _late(job.definition) if job.definition.schedule is not None else "",
         "days": days,
         "month": f"{month:%B %Y}",
         "usual": Counter(day.planned for day in days).most_common(1)[0][0] if days else 0,
@@ -66,6 +84,16 @@ async def _meaning(visit: Visit, job: Job) -> Preview:
         return preview(visit, await visit.service.jobs.explain(job.id, MOMENTS_SHOWN))
     except InvalidInput as fault:
         return unread(job.definition.time_zone, fault)
+
+
+def _late(definition: Definition) -> str:
+    """Return what becomes of occurrences that are late, and of those that come while others run."""
+    known = definition.late_after, definition.grace
+    after_, grace = (None if each is None else duration(round(each * SECOND)).removesuffix(" 00 s") for each in known)
+    text = f"Over {after_} late is missed: {_MISSED[definition.misfire]}."
+    text += "" if grace is None else f" Over {grace} late none runs."
+    limit = limit_of(definition)
+    return f"{text} At most {limit} at a time: {_OVER[definition.on_overlap]}." if limit else text
 
 
 def _month(given: str | None, today: date) -> date:
