@@ -7,9 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from tokimori.clock import HOUR, MINUTE, SECOND, Moment, parse_moment
-from tokimori.model.approval import ASKS
 from tokimori.model.outcome import Failed, Hold, Outcome, Succeeded
-from tokimori.model.policies import Approval, Approver
 
 ZONE: Final = "Europe/Berlin"
 NOW: Final = parse_moment("2026-03-24T09:42:10Z")
@@ -111,6 +109,7 @@ TERMS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
         "report-finance-month": {"semaphores": ["warehouse"]},
         "shop-stock-sync": {"semaphores": ["warehouse"], "payload": {"shop": "de", "dry_run": False}},
         "hr-payroll-export": {"notify": {"held": ["ops"]}},
+        "infra-secrets-rotate": {"approval": True, "approve_within": "4h"},
         "infra-uptime-probe": {"keep_runs": 5000},
         "infra-node-metrics": {"keep_runs": 5000},
     }
@@ -197,9 +196,6 @@ def _outcome(task: Turn, chance: random.Random) -> Outcome:
         return Failed("exit code 3", 3)
     if job_id == "hr-payroll-export" and task.due > NOW - HOUR:
         return Hold("check the amounts before the bank closes at 12:00")
-    if job_id == "infra-secrets-rotate" and task.due > NOW - 2 * HOUR:
-        asked = Approval(approver=Approver.OPERATE, asked=task.due, until=Moment(NOW + 2 * HOUR))
-        return Hold(ASKS, asked)
     limits = {"shop-feed-google": 0.05, "billing-fx-rates": 0.04, "ml-fraud-score": 0.002, "etl-prices-load": 0.004}
     limits |= {"mail-bounces": 0.006, "nightly-thumbnails": 0.04, "infra-dns-check": 0.003, "shop-stock-sync": 0.004}
     if luck < limits.get(job_id, 0.0004):

@@ -118,6 +118,19 @@ def test_all_that_match_are_paused(page: Page, site: Site, client: Client) -> No
     assert [client.jobs.get(f"many-{number}").state for number in range(3)] == ["paused"] * 3
 
 
+def test_what_is_typed_before_a_question_has_come_stands_in_it(page: Page, site: Site, client: Client) -> None:
+    """A letter of the reason is no key for another act, however slowly the question comes."""
+    client.jobs.add("hasty", command="true", schedule="@yearly")
+    coming = list[Route]()
+    page.route("**/do/jobs.pause*", lambda route: coming.append(route))  # noqa: PLW0108  Playwright wants a function
+    page.goto(f"{site.url}jobs/hasty")
+    for key in ("p", *"repair"):
+        page.keyboard.press(key)
+    coming.pop().continue_()
+    expect(page.get_by_role("dialog").get_by_label("Reason")).to_have_value("repair")
+    assert not coming
+
+
 def test_what_is_typed_before_the_palette_has_come_stands_in_it(page: Page, site: Site, client: Client) -> None:
     """However slowly its script comes, and how often it is asked for."""
     client.jobs.add("release", command="true")

@@ -7,11 +7,8 @@ const [SOMETIMES, FOLLOWED, COSTLY] = [10000, 4000, 15000]; // at most, where so
 const [BYTE, SHARE] = [1.5, 200]; // so many of them for each byte of the last one, and for each one that it took the node
 const [TIMEOUT, TOAST] = [10000, 9000];
 const root = document.body.dataset.root;
-const main = document.getElementById("main");
-const sign = document.getElementById("live");
-const toasts = document.getElementById("toasts");
-let timer = 0;
-let newest = 0; // the last refresh that began: older ones that come late are dropped
+const [main, sign, toasts] = ["main", "live", "toasts"].map((id) => document.getElementById(id));
+let [timer, newest] = [0, 0]; // the last refresh that began: older ones that come late are dropped
 let seen = { address: location.href.split("#")[0], tag: "" }; // what is shown, where the node gave it a tag
 let [fetched, pace, lively] = [-SOON, SOON, 0]; // when it was, how long it is enough, and until when each change is shown soon
 let [stale, heard] = [false, 0]; // whether more has changed, and when that was told last
@@ -151,10 +148,15 @@ async function send(form, submitter) {
 }
 
 async function question(address) {
-  const response = await ask(address);
-  const form = (await parsed(response)).getElementById("ask");
-  if (!form) return location.assign(address);
-  open(document.importNode(form, true));
+  early = "";
+  try {
+    const form = (await parsed(await ask(address))).getElementById("ask");
+    if (!form) return location.assign(address);
+    open(document.importNode(form, true));
+    if (document.activeElement.matches("input:not([type=checkbox]), textarea")) document.activeElement.value += early;
+  } finally {
+    early = null;
+  }
 }
 
 function open(content) {
@@ -337,7 +339,7 @@ document.addEventListener("focusin", (event) => {
 const PLACES = { n: "now", j: "jobs", r: "runs", f: "failures", p: "plan" };
 const ACTS = { r: "jobs.trigger", p: "jobs.pause", c: "runs.cancel", t: "runs.retry" };
 let went = 0; // when `g` was pressed
-let early = null; // what is typed while the palette is fetched
+let early = null; // what is typed while the palette or a question is fetched
 const aid = (use) => early ?? ((early = ""), import(document.querySelector("[data-find]").dataset.find).then(use).finally(() => (early = null)));
 
 function press(key) {
@@ -390,8 +392,7 @@ addEventListener("popstate", async () => {
   for (const form of document.forms) form.reset(); // to what the address says, not what was typed since
 });
 for (const each of [...toasts.children]) tell(each);
-const own = Intl.DateTimeFormat().resolvedOptions().timeZone;
-const zones = document.querySelector(".zone select");
+const [own, zones] = [Intl.DateTimeFormat().resolvedOptions().timeZone, document.querySelector(".zone select")];
 if (zones && own && ![...zones.options].some((each) => each.value === own || each.textContent === own)) zones.add(new Option(`${own} (yours)`, own), 1);
 main.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
 tellLive(true);
