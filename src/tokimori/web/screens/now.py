@@ -33,6 +33,8 @@ MOST: Final = 100
 """So many of each kind are counted; more are told as `100+`."""
 SHOWN: Final = 8
 """So many that need somebody are shown one by one."""
+ACTS_SHOWN: Final = 2
+"""So many acts stand beside what needs somebody: the page of the thing has all."""
 NAMED: Final = 3
 """So many of a group are named."""
 MOST_AT_ONCE: Final = 50
@@ -267,7 +269,7 @@ async def _held(visit: Visit) -> Sequence[Need]:
         reasons = (await visit.service.runs.why(run.id)).reasons
         why = visit.reread(reasons[0].text) if reasons else "held by hand"
         own = await own_request(visit, run)
-        acts = [(name, str(run.id)) for name in acts_of(run, visit.reader.role, is_own=own != "")]
+        acts = [(name, str(run.id)) for name in acts_of(run, visit.reader.role, is_own=own != "")[:ACTS_SHOWN]]
         text, state = f"{why[0].upper()}{why[1:]}", "approval" if awaits_approval(run) else "held"
         found.append(Need(state, run.job_id, path("runs", run.id), f"{text}.", acts, cause=text, no=own))
     return found
