@@ -291,6 +291,8 @@ def _says_delay(request: Request) -> bool:
 
 
 def _origin(request: Request, run_id: RunId) -> str:
+    if request.key is None and request.unique is None:
+        return manual_origin(run_id)
     usual = run_id if request.unique is None else key_of_payload(request.payload)
     key: object = usual if request.key is None else request.key
     if not isinstance(key, str) or not 1 <= len(key) <= 255 or not key.isprintable():

@@ -152,7 +152,8 @@ class RunRequests:
         now = await self._now()
         job = await self._store.get_job(check_job_id(job_id))
         check_readable(job.definition)
-        await self._check_steps([request], now)
+        if request.then:
+            await self._check_steps([request], now)
         return request, job, requested_run(job, request, RunId(uuid7(now, self._random)), now, self._caller.author)
 
     async def _check_steps(self, requests: Sequence[Request], now: Moment) -> None:
