@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tokimori.clock import SECOND, Moment
+from tokimori.clock import SECOND, Moment, format_moment
 from tokimori.config.value import MASK
 from tokimori.errors import InvalidFile, InvalidInput
 from tokimori.model.job import Definition, schedule_of
@@ -151,9 +151,11 @@ def _start(row: Row, definition: Definition, warnings: Warnings) -> Start:
     """Return the slot with which the job continues, and when that may run."""
     slot, timeout, delay = (_seconds(row, column) for column in ("next_time", "timeout", "delay"))
     if schedule_of(definition, Moment(0)).next_after(Moment(slot * SECOND - 1)) != slot * SECOND:
-        warnings.add("next_time", slot, "the cron text does not name it: the first slot here is the next that it names")
+        named = format_moment(Moment(slot * SECOND))
+        warnings.add("next_time", slot, f"the cron text does not name {named}: the next that it names is the first")
     if timeout > slot + delay:
-        warning = "the slot runs from then on: somebody may be at work on it there, or it waits for its retry"
+        then = format_moment(Moment(timeout * SECOND))
+        warning = f"the slot runs from {then} on: somebody may be at work on it there, or it waits for its retry"
         warnings.add("timeout", timeout, warning)
     return Start(since=Moment(slot * SECOND), not_before=Moment(timeout * SECOND))
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.service.world import World
 from tests.unit.translators.entries import only, said, why_refused
-from tokimori.clock import SECOND, Moment
+from tokimori.clock import SECOND, Moment, format_moment
 from tokimori.translators.entries import Row
 from tokimori.translators.perfectsched import PerfectSched, read_perfectsched
 
@@ -81,6 +81,7 @@ def test_a_slot_that_the_cron_text_does_not_name_is_told() -> None:
     """After `modify` the next slot there is still one of the old text; here it is the next of the new one."""
     job = only(read_perfectsched(row(next_time=SLOT + 60, timeout=SLOT + 90), TABLE))
     assert job.warnings[0].startswith(f"next_time: {SLOT + 60}: ")
+    assert format_moment(Moment((SLOT + 60) * SECOND)) in job.warnings[0]  # people read no seconds since 1970
 
 
 @pytest.mark.parametrize(
