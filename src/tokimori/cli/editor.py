@@ -38,8 +38,8 @@ def open_in(editor: str, file: Path) -> None:
 class Draft:
     """A text in a file of its own, which only its user may read. It is deleted unless it is kept."""
 
-    def __init__(self, text: str, suffix: str, editor: str | None = None) -> None:
-        descriptor, name = tempfile.mkstemp(prefix="tokimori-", suffix=suffix)
+    def __init__(self, text: str, editor: str | None = None) -> None:
+        descriptor, name = tempfile.mkstemp(prefix="tokimori-", suffix=".toml")
         os.close(descriptor)
         self.path = Path(name)
         self.text = text

@@ -54,7 +54,7 @@ def edit(job_id: str, *, yes: bool, editor: str | None) -> int:
         changes = replacing(job, edited.fields)
         return in_service(lambda service: service.jobs.edit(job.id, changes, tags=[tag_of(job)]))
 
-    with Draft(_text([f"The job {job.id}, version {job.version}.", *_CHANGED], old), ".toml", editor) as draft:
+    with Draft(_text([f"The job {job.id}, version {job.version}.", *_CHANGED], old), editor) as draft:
         changed = _edited(draft, save, job_id=job.id, old=old, question="Change this job?", yes=yes)
     if changed is None:
         return _nothing("changed")
@@ -72,7 +72,7 @@ def add_in_editor(job_id: str | None, fields: Mapping[str, Any], *, yes: bool) -
         return in_service(act, Absent.MADE)
 
     terms = {**({} if job_id is None else {"id": job_id}), **fields}
-    with Draft(_text(["A new job.", *_NEW], terms or _EXAMPLE), ".toml") as draft:
+    with Draft(_text(["A new job.", *_NEW], terms or _EXAMPLE)) as draft:
         added = _edited(draft, save, job_id=None, old={}, question="Add this job?", yes=yes)
     if added is None:
         return _nothing("added")

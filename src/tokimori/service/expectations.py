@@ -270,12 +270,11 @@ def _reported(known: Expectation, said: Report, log: str | None, now: Moment) ->
             assert_never(said)
 
 
-def seconds_within(given: object, field: str = "within") -> float:
+def seconds_within(given: object) -> float:
     """Return the seconds within which something is expected. Raises `InvalidInput`."""
-    seconds = seconds_of(field, given)
+    seconds = seconds_of("within", given)
     if seconds < 1:
-        allowed = "at least 1 second"
-        raise InvalidInput(f"{field}: {given!r} is too short", field=field, value=given, allowed=allowed)
+        raise InvalidInput(f"within: {given!r} is too short", field="within", value=given, allowed="at least 1 second")
     return seconds
 
 

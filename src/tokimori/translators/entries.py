@@ -171,12 +171,12 @@ def shown(value: object) -> str:
 # Columns
 
 
-def text_in(row: Row, column: str, otherwise: str = "") -> str:
-    """Return the text of a column; `otherwise` if it is NULL or missing. Raises `InvalidInput`."""
+def text_in(row: Row, column: str) -> str:
+    """Return the text of a column; an empty one if it is NULL or missing. Raises `InvalidInput`."""
     value = row.get(column)
     match value:
         case None:
-            return otherwise
+            return ""
         case bytes():
             try:
                 return value.decode()
@@ -200,11 +200,9 @@ def filled_text_in(row: Row, column: str) -> str:
     raise refusal(column, value, "a text")
 
 
-def number_in(row: Row, column: str, otherwise: int | None = None) -> int:
-    """Return the whole number of a column; `otherwise` if it is NULL or missing. Raises `InvalidInput`."""
+def number_in(row: Row, column: str) -> int:
+    """Return the whole number of a column. Raises `InvalidInput`."""
     value = row.get(column)
-    if value is None and otherwise is not None:
-        return otherwise
     if isinstance(value, bool) or not isinstance(value, int):
         try:
             return int(str(value), 10) if isinstance(value, str) else int(_whole(value))

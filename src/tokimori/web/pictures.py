@@ -158,8 +158,8 @@ def _bar(kind: str, x: float, y: float, high: float, inner: str = "") -> str:
     return f'<rect class="{kind}" x="{x}%" y="{y:.1f}" width=".55%" height="{high}">{inner}</rect>'
 
 
-def _percent(at: int, since: int, span: int = 2 * HOUR) -> float:
-    return round((at - since) / span * 100, 2)
+def _percent(at: int, since: int) -> float:
+    return round((at - since) / (2 * HOUR) * 100, 2)
 
 
 class Span(NamedTuple):

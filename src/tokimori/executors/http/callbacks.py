@@ -14,7 +14,7 @@ from tokimori.errors import Refused
 from tokimori.executors.client import RunTokens
 from tokimori.executors.http.request import Callback
 from tokimori.executors.reported import read_report
-from tokimori.model.ids import RandomBytes, RunId, Token
+from tokimori.model.ids import RunId, Token
 from tokimori.model.outcome import Outcome
 
 PATH = "/callbacks/"
@@ -38,8 +38,8 @@ class CallbackResult(StrEnum):
 class Callbacks:
     """Attempts that a callback may end. Until `open` there is no HTTP server to receive one."""
 
-    def __init__(self, random: RandomBytes = os.urandom) -> None:
-        self.guests = RunTokens(random)
+    def __init__(self) -> None:
+        self.guests = RunTokens(os.urandom)
         self._address: str | None = None
         self._key = b""
         self._waiting: dict[_Key, Callable[[Outcome], bool]] = {}

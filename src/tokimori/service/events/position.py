@@ -88,15 +88,15 @@ def position_at(place: EndPlace) -> Position:
     return Position(written=place.written, tie=place.tie)
 
 
-def position_of(text: object, now: Moment, *, field: str = "after") -> Position:
+def position_of(text: object, now: Moment) -> Position:
     """Return the position in the text. Raises `InvalidInput`, also for a moment that is over a week to come.
 
     A position may lie somewhat ahead: the store's clock may have been set back since.
     """
     found = _POSITION.match(text) if isinstance(text, str) else None
     if found is None:
-        raise InvalidInput(f"{field}: {text!r} is no position of an event", field=field, value=text, allowed=_ALLOWED)
+        raise InvalidInput(f"after: {text!r} is no position of an event", field="after", value=text, allowed=_ALLOWED)
     written, feed, number, tie = found.groups()
     if feed is None and int(written) > now + 7 * DAY:
-        raise InvalidInput(f"{field}: {text!r} is a moment to come", field=field, value=text, allowed=_ALLOWED)
+        raise InvalidInput(f"after: {text!r} is a moment to come", field="after", value=text, allowed=_ALLOWED)
     return Position(written=Moment(int(written)), feed=feed, number=int(number or 0), tie=tie)
