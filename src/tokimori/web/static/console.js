@@ -392,8 +392,8 @@ addEventListener("popstate", async () => {
   for (const form of document.forms) form.reset(); // to what the address says, not what was typed since
 });
 for (const each of [...toasts.children]) tell(each);
-const [own, zones] = [Intl.DateTimeFormat().resolvedOptions().timeZone, document.querySelector(".zone select")];
-if (zones && own && ![...zones.options].some((each) => each.value === own || each.textContent === own)) zones.add(new Option(`${own} (yours)`, own), 1);
+const offer = (zones, own) => zones && own && ![...zones.options].some((each) => [each.value, each.textContent].includes(own)) && zones.add(new Option(`${own} (yours)`, own), 1);
+setTimeout(() => offer(document.querySelector(".zone select"), Intl.DateTimeFormat().resolvedOptions().timeZone), 500); // to find it takes as long as all else here
 main.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
 tellLive(true);
 for (const begin of [tidy, want, arrive, curves]) begin();
