@@ -153,7 +153,7 @@ async def foretell(jobs: Jobs[Inside], declared: Declared) -> Sequence[tuple[str
             continue
         standing = standing_of(job.definition, digest_of(new), known.get(job_id) or _declared_elsewhere(job, terms))
         if job.definition.declared is not None or standing in (DeclaredStanding.STRANGE, DeclaredStanding.EDITED):
-            forecast.append(("!", job_id, _left_alone(job, standing)))
+            forecast.append(("!", job_id, _left_alone(job, standing, terms)))
         elif standing is DeclaredStanding.AS_DECLARED:
             fields_changed = ", ".join(each.field for each in differences(job.definition, new))
             forecast.append(("~", job_id, f"it changes: {fields_changed}"))
@@ -221,7 +221,7 @@ async def _put(at: _At, job_id: str, said: Mapping[str, Any], wanted: str, known
             return None
         standing = standing_of(job.definition, wanted, known or _declared_elsewhere(job, said))
         if job.definition.declared is not None or standing in (DeclaredStanding.STRANGE, DeclaredStanding.EDITED):
-            return _left_alone(job, standing)
+            return _left_alone(job, standing, said)
         if standing is DeclaredStanding.AS_DECLARED:
             await (await at.changing()).update(job_id, **cast(JobArguments, _changes(job, said)))
         return None
@@ -248,7 +248,12 @@ def _changes(job: Job, said: Mapping[str, Any]) -> dict[str, Any]:
     return changes
 
 
-def _left_alone(job: Job, standing: DeclaredStanding) -> str:
+def _left_alone(job: Job, standing: DeclaredStanding, said: Mapping[str, Any]) -> str:
+    target, suffix = job.definition.target, f".{job.id}"
+    name = target.name if isinstance(target, Function) else ""
+    if standing is DeclaredStanding.STRANGE and name.endswith(suffix) and name != said.get("function"):
+        other = f"the app {name.removesuffix(suffix)} has added it, whose code its runs carry out"
+        return f"job {job.id} is declared by the app, but {other}: give one of the two another id (@app.job(id=…))"
     did = "it was edited by hand since" if standing is DeclaredStanding.EDITED else "somebody else has added it"
     if job.definition.declared is not None:
         did = f"the set {job.definition.declared.set} declares it, too"

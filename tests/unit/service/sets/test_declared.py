@@ -60,6 +60,18 @@ async def test_an_edit_by_hand_is_never_overwritten_in_silence(world: World) -> 
     assert (await world.service.jobs.get("nightly")).definition.priority == 1
 
 
+async def test_a_job_of_another_app_stays_and_that_app_is_named(world: World) -> None:
+    """Whatever it says else: its runs are the other one's, so nobody is told to delete the job."""
+    other = {"nightly": {"function": "other.nightly", "schedule": "0 3 * * *"}}
+    assert await declare(world.service.jobs, Declared(app="other", jobs=other)) == []
+    job = await world.service.jobs.get("nightly")
+    for vanished in ("report", "delete"):
+        (said,) = await declared(world, {"nightly": NIGHTLY}, vanished)
+        assert "the app other has added it" in said and "another id" in said and "job delete" not in said
+        assert await declared(world, {}, vanished) == []
+        assert await world.service.jobs.get("nightly") == job
+
+
 async def test_a_job_of_somebody_else_stays(world: World) -> None:
     """The same id, added by hand before the app: it is reported, with the command that makes room."""
     await world.service.jobs.add("nightly", noop=True)
