@@ -10,7 +10,7 @@ from starlette.responses import Response
 from tokimori.api.answers import page_of
 from tokimori.api.operation import Operation, Routes
 from tokimori.service.validation import MOST_LISTED
-from tokimori.service.views.audit import EntryView
+from tokimori.service.views.access import EntryView
 
 
 class AuditQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -11,7 +11,7 @@ from tokimori.api.answers import answer, page_of
 from tokimori.api.operation import Operation, Routes
 from tokimori.api.requests import NoRequest, PauseRequest
 from tokimori.service.validation import MOST_LISTED
-from tokimori.service.views.queues import Pause, Queue
+from tokimori.service.views.resources import Pause, Queue
 
 
 class QueueQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

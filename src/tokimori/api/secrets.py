@@ -10,7 +10,7 @@ from starlette.responses import Response
 from tokimori.api.answers import answer
 from tokimori.api.operation import Operation, Routes
 from tokimori.api.requests import NamedDeleted, NoRequest
-from tokimori.service.views.secrets import SecretView
+from tokimori.service.views.access import SecretView
 
 
 class SecretValue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -11,7 +11,7 @@ from tokimori.api.answers import answer, page_of
 from tokimori.api.operation import Operation, Routes
 from tokimori.api.requests import NamedDeleted
 from tokimori.service.validation import MOST_LISTED
-from tokimori.service.views.semaphores import SemaphoreDetails
+from tokimori.service.views.resources import SemaphoreDetails
 
 
 class SemaphoreQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -15,7 +15,7 @@ from tokimori.api.semaphores import LimitRequest
 from tokimori.errors import InvalidInput
 from tokimori.service.sets.work import Applied
 from tokimori.service.validation import MOST_LISTED
-from tokimori.service.views.sets import SetState
+from tokimori.service.views.resources import SetState
 
 _Said = Annotated[dict[str, dict[str, Any]], Meta(max_length=MOST_LISTED)]
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from tokimori.api.answers import answer
 from tokimori.api.operation import Operation, Routes
-from tokimori.service.views.tokens import NewTokenView, TokenView
+from tokimori.service.views.access import NewTokenView, TokenView
 
 
 class NewTokenRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

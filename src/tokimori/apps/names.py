@@ -91,7 +91,7 @@ from tokimori.service.views.jobs import (
     Verified,
 )
 from tokimori.service.views.nodes import NodeRecord
-from tokimori.service.views.queues import Pause, Queue
+from tokimori.service.views.resources import Pause, Queue, SemaphoreDetails, SetState
 from tokimori.service.views.runs import (
     AttemptDetails,
     Backfill,
@@ -107,8 +107,6 @@ from tokimori.service.views.runs import (
     RunSummary,
 )
 from tokimori.service.views.schedules import Explanation, Next
-from tokimori.service.views.semaphores import SemaphoreDetails
-from tokimori.service.views.sets import SetState
 
 __all__ = [
     "Alarm",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tokimori.service.definitions.declaring import FieldChange
     from tokimori.service.service import Service
-    from tokimori.service.sets.declarations import Changes
+    from tokimori.service.sets.resources import Changes
     from tokimori.service.sets.turns import SetState
     from tokimori.service.sets.work import Applied
     from tokimori.translators.job_file import DeclaredJob, DeclaredResource, Format, JobFile
@@ -226,7 +226,7 @@ def _sentence(state: "SetState") -> str:
 
 
 def _print(name: str | None) -> None:
-    from tokimori.service.views.sets import SetState as SetView
+    from tokimori.service.views.resources import SetState as SetView
 
     async def act(service: "Service") -> "tuple[Sequence[SetState], str]":
         return await service.sets.list(name), service.time_zone

@@ -40,7 +40,7 @@ def list_entries(limit: int, after: str | None, since: str | None, until: str | 
 
     With --who, --what or --of at most 20,000 entries are looked at.
     """
-    from tokimori.service.views.audit import EntryView
+    from tokimori.service.views.access import EntryView
 
     async def act(service: "Service") -> "tuple[str, Sequence[Recorded]]":
         first, last = await past_or_none(service, "since", since), await past_or_none(service, "until", until)

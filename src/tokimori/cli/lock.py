@@ -203,7 +203,7 @@ lock = LockGroup("lock", help=USAGE, options_metavar="", subcommand_metavar=SYNO
 @listing(_COLUMNS)
 def list_semaphores() -> None:
     """List semaphores: limit, units in use, rate, units taken in its period, how many wait, and who holds what."""
-    from tokimori.service.views.semaphores import SemaphoreDetails as SemaphoreView
+    from tokimori.service.views.resources import SemaphoreDetails as SemaphoreView
 
     async def act(service: "Service") -> "tuple[str, Sequence[SemaphoreDetails]]":
         return service.time_zone, await service.semaphores.list()
@@ -237,7 +237,7 @@ def _holder_cells(holder: "Holder | None", zone: str) -> tuple[object, ...]:
 )
 def set_limit(*, name: str, limit: int | None, rate: str | None) -> None:
     """Make a semaphore, or change its limit and its rate. Waiting runs and programs start at once if there is room."""
-    from tokimori.service.views.semaphores import SemaphoreDetails as SemaphoreView
+    from tokimori.service.views.resources import SemaphoreDetails as SemaphoreView
 
     async def act(service: "Service") -> "SemaphoreDetails":
         return await service.semaphores.set(name, limit, rate)

@@ -31,7 +31,7 @@ def list_queues(*, paused: bool) -> None:
     from tokimori.model.lanes import EVERYTHING
     from tokimori.service.queues import sentence
     from tokimori.service.validation import MOST_LISTED
-    from tokimori.service.views.queues import Queue as QueueView
+    from tokimori.service.views.resources import Queue as QueueView
 
     async def act(service: "Service") -> "tuple[Sequence[Queue], Sequence[Pause], str]":
         found = list(page := await service.queues.list())
@@ -63,7 +63,7 @@ def list_queues(*, paused: bool) -> None:
 )
 def set_rate(name: str, rate: str) -> None:
     """Set the rate of a queue: how many of its runs are claimed in any period, by all nodes together."""
-    from tokimori.service.views.queues import Queue as QueueView
+    from tokimori.service.views.resources import Queue as QueueView
 
     async def act(service: "Service") -> "Queue":
         return await service.queues.set(name, rate)
@@ -83,7 +83,7 @@ def set_rate(name: str, rate: str) -> None:
 def pause(name: str | None, everything: bool, reason: str | None, now: bool) -> None:
     """Pause a queue, or --all: its runs wait, and nothing of it starts until it is resumed."""
     from tokimori.service.queues import sentence
-    from tokimori.service.views.queues import Pause as PauseView
+    from tokimori.service.views.resources import Pause as PauseView
 
     chosen = _chosen(name, everything=everything)
 

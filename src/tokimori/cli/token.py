@@ -37,7 +37,7 @@ def create(name: str, role: str, jobs: Sequence[str], queues: Sequence[str], exp
 
     Programs send it as `Authorization: Bearer TOKEN`. The store keeps only a hash of it.
     """
-    from tokimori.service.views.tokens import NewTokenView
+    from tokimori.service.views.access import NewTokenView
 
     async def act(service: "Service") -> "NewToken":
         return await service.tokens.create(name, role, jobs=jobs, queues=queues, expires=expires)
@@ -53,7 +53,7 @@ def create(name: str, role: str, jobs: Sequence[str], queues: Sequence[str], exp
 @listing(_COLUMNS)
 def list_tokens() -> None:
     """List the tokens, those that are over too."""
-    from tokimori.service.views.tokens import TokenView
+    from tokimori.service.views.access import TokenView
 
     async def act(service: "Service") -> "tuple[str, Sequence[AccessToken]]":
         return service.time_zone, await service.tokens.list()

@@ -40,7 +40,7 @@ from tokimori.service.expectations import ALARMS, EXPECTATIONS
 from tokimori.service.nodes import DRAINED
 from tokimori.service.runs.mutes import MUTES
 from tokimori.service.secrets import SECRETS
-from tokimori.service.sets.declarations import DECLARATIONS
+from tokimori.service.sets.resources import DECLARATIONS
 from tokimori.service.sets.turns import SETS
 from tokimori.service.tasks.builds import BUILDS, PIECES, UPLOADS
 from tokimori.service.tasks.tasks import TASKS

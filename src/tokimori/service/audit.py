@@ -19,7 +19,7 @@ from tokimori.service.access import WHOLE
 from tokimori.service.operation import M, Part, operation
 from tokimori.service.store_calls import Now
 from tokimori.service.validation import MOST_LISTED, checked
-from tokimori.service.views.audit import EntryView
+from tokimori.service.views.access import EntryView
 from tokimori.service.views.outside import list_of
 
 log = logging.getLogger(__name__)

@@ -25,8 +25,8 @@ from tokimori.service.operation import OUTCOME, STATE, M, Part, operation
 from tokimori.service.store_calls import Now, cancel_all, retried
 from tokimori.service.validation import MOST_LISTED, checked, flag_of
 from tokimori.service.views.outside import list_of, maybe
-from tokimori.service.views.queues import Pause as PauseView
-from tokimori.service.views.queues import Queue as QueueView
+from tokimori.service.views.resources import Pause as PauseView
+from tokimori.service.views.resources import Queue as QueueView
 
 _BEHIND = "!"
 """Less than all that is in words: a word and this stand before whatever else begins with the word."""

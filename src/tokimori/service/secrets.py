@@ -28,8 +28,8 @@ from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.operation import OUTCOME, STATE, Inside, M, Part, operation
 from tokimori.service.store_calls import Now, retried
 from tokimori.service.validation import few
+from tokimori.service.views.access import SecretView
 from tokimori.service.views.outside import list_of
-from tokimori.service.views.secrets import SecretView
 
 SECRETS = DocumentKind("secret", encode_secret, decode_secret)
 MOST_PREFIXES = 100

@@ -26,7 +26,7 @@ from tokimori.service.reasons import Reason
 from tokimori.service.store_calls import retried
 from tokimori.service.validation import MOST_LISTED, checked
 from tokimori.service.views.outside import list_of
-from tokimori.service.views.semaphores import SemaphoreDetails as SemaphoreView
+from tokimori.service.views.resources import SemaphoreDetails as SemaphoreView
 from tokimori.service.why import stops
 
 LONGEST_LANE = 2048

@@ -13,7 +13,7 @@ from tokimori.client.client import open as open_client
 from tokimori.client.opening import Stores, this_program
 from tokimori.client.recording import MOST, who
 from tokimori.errors import NotFound, StoreUnavailable
-from tokimori.service.views.audit import EntryView
+from tokimori.service.views.access import EntryView
 
 USER = pwd.getpwuid(os.geteuid()).pw_name
 

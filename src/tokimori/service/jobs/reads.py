@@ -45,7 +45,7 @@ from tokimori.service.views.jobs import Skip as SkipView
 from tokimori.service.views.jobs import Statistics as StatisticsView
 from tokimori.service.views.jobs import Verified as VerifiedView
 from tokimori.service.views.outside import list_of
-from tokimori.service.views.queues import Pause as PauseView
+from tokimori.service.views.resources import Pause as PauseView
 from tokimori.service.views.schedules import Explanation as ExplanationView
 from tokimori.service.why.job import overdue, what_is_lost, why_job
 from tokimori.service.why.reader import WhyReader

@@ -20,15 +20,15 @@ from tokimori.service.definitions.arguments import CalendarArguments, JobArgumen
 from tokimori.service.definitions.declaring import APPS
 from tokimori.service.documents import Documents
 from tokimori.service.operation import OUTCOME, M, Part, operation
-from tokimori.service.sets.declarations import ApplyWish
 from tokimori.service.sets.resource_kinds import Resources, read_resources
+from tokimori.service.sets.resources import ApplyWish
 from tokimori.service.sets.turns import SETS, SetState, no_set, state_of_set, turn_at
 from tokimori.service.sets.work import Applied, SetWork, check_applicable
 from tokimori.service.shared import Caller, Shared
 from tokimori.service.store_calls import all_jobs
 from tokimori.service.validation import flag_of, mapping_of
 from tokimori.service.views.outside import list_of
-from tokimori.service.views.sets import SetState as SetView
+from tokimori.service.views.resources import SetState as SetView
 
 _DECLARED = ('"declared":',)
 """A text in the definition of each job that a set declares."""

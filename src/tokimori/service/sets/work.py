@@ -33,9 +33,8 @@ from tokimori.service.notified import tells
 from tokimori.service.queues import Queues
 from tokimori.service.schema import StoreOpened
 from tokimori.service.semaphores import Semaphores
-from tokimori.service.sets.declarations import ApplyWish, Changes, ResourceStep, changes_of
 from tokimori.service.sets.resource_kinds import PARTS, WORDS, Part, Resources
-from tokimori.service.sets.resources import ResourceWork
+from tokimori.service.sets.resources import ApplyWish, Changes, ResourceStep, ResourceWork, changes_of
 from tokimori.service.sets.turns import SetTurn
 from tokimori.service.shared import Caller, Shared
 from tokimori.service.store_calls import all_jobs, cancel_run

@@ -22,7 +22,7 @@ from tokimori.service.definitions.definitions import LENGTHS, JobFields, target_
 from tokimori.service.reasons import Reason
 from tokimori.service.search.jobs import Paged
 from tokimori.service.views.outside import Length, Outside, Sources, length
-from tokimori.service.views.queues import Pause
+from tokimori.service.views.resources import Pause
 from tokimori.service.views.runs import Run
 
 _TERMS = Terms.__struct_fields__

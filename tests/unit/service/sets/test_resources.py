@@ -13,7 +13,7 @@ from tokimori.clock import Moment
 from tokimori.errors import Conflict, InvalidInput, StoreUnavailable
 from tokimori.service.definitions.declaring import FieldChange
 from tokimori.service.documents import Documents
-from tokimori.service.sets.declarations import DECLARATIONS
+from tokimori.service.sets.resources import DECLARATIONS
 from tokimori.service.sets.turns import TURN_LASTS
 from tokimori.service.sets.work import Applied, changes_in
 

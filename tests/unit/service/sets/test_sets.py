@@ -11,8 +11,8 @@ from tests.unit.turns import turns_of_others
 from tokimori.errors import Conflict, InvalidInput, Refused
 from tokimori.model.job import JobState
 from tokimori.service.definitions.declaring import FieldChange
-from tokimori.service.sets.declarations import Changes
 from tokimori.service.sets.declared import Declared, declare
+from tokimori.service.sets.resources import Changes
 from tokimori.service.sets.work import Applied
 
 NIGHTLY = {"command": "make report", "schedule": "0 3 * * *"}
