@@ -1,6 +1,7 @@
 """Settings of all tests."""
 
 import gc
+import os
 import re
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Sequence
@@ -63,6 +64,9 @@ STORES = frozenset({"memory", "sqlite", "postgres", "mariadb", "redis"})
 def watchdog() -> Iterator[Watchdog]:
     """What watches all loops of this process."""
     watchdog = Watchdog()
+    if "MUTANT_UNDER_TEST" in os.environ:  # of mutmut, by whose way around each call no step is as short as ours
+        yield watchdog
+        return
     watchdog.begin()
     yield watchdog
     watchdog.end()
