@@ -77,19 +77,20 @@ class Node(NamedTuple):
 
 def families(edges: Sequence[Edge]) -> Sequence[Sequence[Edge]]:
     """Return the edges of each family, of jobs that are connected: the largest first."""
-    head: dict[JobId, JobId] = {}
+    towards_head: dict[JobId, JobId] = {}
+    """Each job with one that is nearer to the head of its family, which is with itself (union-find)."""
 
-    def of(job: JobId) -> JobId:
-        while head.setdefault(job, job) != job:
-            head[job] = head[head[job]]
-            job = head[job]
+    def head_of(job: JobId) -> JobId:
+        while (nearer := towards_head.setdefault(job, job)) != job:
+            towards_head[job] = towards_head[nearer]  # each look-up shortens the way of the next one
+            job = towards_head[job]
         return job
 
     for edge in edges:
-        head[of(edge.parent)] = of(edge.child)
+        towards_head[head_of(edge.parent)] = head_of(edge.child)
     found: dict[JobId, list[Edge]] = {}
     for edge in edges:
-        found.setdefault(of(edge.parent), []).append(edge)
+        found.setdefault(head_of(edge.parent), []).append(edge)
     return sorted(found.values(), key=lambda each: (-len(each), min(each)))
 
 

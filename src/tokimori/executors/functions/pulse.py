@@ -24,23 +24,22 @@ _BUSY = 5
 
 
 def blamed(seen: Seen, handlers: Mapping[int, str]) -> Sequence[int]:
-    """Return the attempts one of which blocks the others; `handlers` are those of all attempts in the process.
+    """Return the attempts one of which blocks the others: the fewest that are known to; none if the process is stopped.
 
-    If the loop stands in a function it is a coroutine that is called so, or else any, or one that is being begun, whose
-    module is imported for it. Otherwise it is the thread that uses the CPU, or else any that runs one. None if the
-    process is stopped.
+    `handlers` are those of all attempts in the process.
     """
     if seen.stopped:
         return ()
     begun = {number: seen.runs[number] for number in handlers if number in seen.runs}
     if names := _on_the_loop(seen.stacks):
-        there = [number for number, thread in begun.items() if thread == LOOP]
-        called = [number for number in there if re.split(r"[.:]", handlers[number])[-1] in names]
-        return called or there or [number for number in handlers if number not in begun]
-    threads = [number for number, thread in begun.items() if thread != LOOP]
-    most = max((seen.used.get(begun[number], 0) for number in threads), default=0)
-    busy = [number for number in threads if seen.used.get(begun[number], 0) >= max(_BUSY, most / 2)]
-    return busy or threads or list(begun) or list(handlers)
+        coroutines = [number for number, thread in begun.items() if thread == LOOP]
+        called = [number for number in coroutines if re.split(r"[.:]", handlers[number])[-1] in names]
+        beginning = [number for number in handlers if number not in begun]  # whose module is being imported
+        return called or coroutines or beginning
+    threads = {number: seen.used.get(thread, 0) for number, thread in begun.items() if thread != LOOP}
+    most_used = max(threads.values(), default=0)
+    busy = [number for number, used in threads.items() if used >= max(_BUSY, most_used / 2)]
+    return busy or list(threads) or list(begun) or list(handlers)
 
 
 def _on_the_loop(stacks: str) -> set[str]:
