@@ -17,10 +17,12 @@ from tokimori.errors import Conflict, NotFound
 from tokimori.model.approval import unanswered
 from tokimori.model.ids import NodeId, RunId
 from tokimori.model.request import EXPIRY, EXPIRY_VERSION, expiry_at
-from tokimori.model.rewind import MARGIN, by_the_right_time, lasting_from
-from tokimori.model.run import expired
+from tokimori.model.rewind import MARGIN, at_once, by_the_right_time, lasting_from
+from tokimori.model.run import Run, expired
+from tokimori.model.transitions import RunState
 from tokimori.ports.documents import Documents
 from tokimori.ports.nodes import Pulse
+from tokimori.ports.planning import Planning
 from tokimori.ports.store import Runs
 
 EVERY, SOONEST = 10.0, 0.2
@@ -31,7 +33,11 @@ PAGE, MOST = 200, 10_000
 """Documents of moments to come that are looked at together, and at most."""
 
 
-class ExpiringStore(Documents, Runs, Protocol):
+class ResumingStore(Runs, Planning, Protocol):
+    """Questions of resuming to the store."""
+
+
+class ExpiringStore(Documents, ResumingStore, Protocol):
     """Questions of expiring to the store."""
 
 
@@ -71,7 +77,15 @@ class Expirer:
             if (why := expired(run, sure)) is not None:
                 await self._store.cancel_run(run_id, why, now, run.attempt)
             elif (refused := unanswered(run, sure)) is not None:
-                await self._store.resume_run(run_id, (known.details, refused))
+                await begun_at_once(self._store, await self._store.resume_run(run_id, (known.details, refused)), now)
+
+
+async def begun_at_once(store: ResumingStore, run: Run, now: Moment) -> Run:
+    """Make a run due that was resumed, and that a clock ahead was asked for at once; return it as it is then."""
+    if run.state is not RunState.WAITING or (moments := at_once(run, now)) is None:
+        return run
+    await store.hasten_run(run, *moments)
+    return await store.get_run(run.id)
 
 
 async def put_expiries_right(store: ExpiringStore, now: Moment) -> None:

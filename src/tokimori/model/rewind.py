@@ -90,8 +90,20 @@ def hastened(run: Run, now: Moment, ended: Moment | None = None) -> tuple[Moment
         return (now, run.nominal) if was_ahead and run.due > now else None
     delay = run.details.delay
     if delay is None or run.due - delay <= now + MARGIN:
-        return None
+        return at_once(run, now)
     return Moment(now + delay), Moment(now + delay)
+
+
+def at_once(run: Run, now: Moment) -> tuple[Moment, Moment] | None:
+    """Return the due and the nominal time of a run that a clock ahead was asked for at once; None: it was not.
+
+    One that is held is ready then no sooner than it is due. An occurrence keeps its moment.
+    """
+    if run.origin.startswith(("s:", "b:")) or run.details.delay is not None:
+        return None
+    if run.due > run.created or run.due <= now + MARGIN:
+        return None
+    return now, run.nominal if run.origin.startswith("c:") else now
 
 
 def lasting_from(run: Run, until: int, now: Moment) -> Moment | None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.contract.stores.actors import NOW, Worker, a_job, a_request, fire, later, random_bytes, state_of
 from tests.contract.stores.ledger import occurrences
 from tokimori.clock import DAY, HOUR, MINUTE, SECOND, Moment
-from tokimori.engine.expire import Expirer, put_expiries_right
+from tokimori.engine.expire import Expirer, begun_at_once, put_expiries_right
 from tokimori.engine.fire import Schedules
 from tokimori.engine.rewind import SOON, STEADY, Rewinder, hasten, jobs_ahead, put_documents_right, rewind
 from tokimori.engine.settle import change_of
@@ -513,6 +513,23 @@ async def test_what_a_clock_ahead_gave_a_time_to_begin_has_it_from_now(store: St
     answers = [(await store.get_run(run.id)).details.approval for run in held]
     until = [each.until for each in answers if each is not None and each.approved is False]
     assert until == [NOW + 3 * HOUR, now + 3 * HOUR]
+
+
+async def test_a_run_that_was_asked_for_at_once_and_held_is_due_when_it_is_resumed(store: Store) -> None:
+    """Though a clock ahead dated it; one for a moment keeps that, and an occurrence its own."""
+    job = a_job(max_running=0)
+    await store.add_jobs([job])
+    ahead, now = Moment(NOW + TWO_DAYS), Moment(NOW + 2 * MINUTE)
+    asked: list[Run] = []
+    for due, more in ((ahead, {}), (ahead + HOUR, {}), (ahead, {"origin": f"s:{ahead}"})):
+        run = a_request(job, id=RunId(uuid7(ahead, random_bytes)), created=ahead, due=Moment(due), **more)
+        asked.append(await store.add_run(run, ahead))
+        await store.hold_run(run.id, "to be looked at")
+    for _ in range(2):
+        resumed = [await begun_at_once(store, await store.resume_run(run.id), now) for run in asked]
+    assert [run.due for run in resumed] == [now, ahead + HOUR, ahead]
+    await store.promote(now, 10)
+    assert [(await store.get_run(run.id)).state for run in asked] == [RunState.READY, *[RunState.WAITING] * 2]
 
 
 async def test_the_audit_log_has_the_newest_first_again(store: Store) -> None:

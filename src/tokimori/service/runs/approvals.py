@@ -1,6 +1,7 @@
 """Approvals of runs: who may answer, and who has answered."""
 
 from tokimori.clock import format_moment
+from tokimori.engine.expire import begun_at_once
 from tokimori.errors import Forbidden, NotFound, Refused, StoreUnavailable
 from tokimori.model.access_token import Role
 from tokimori.model.approval import answered, awaits_approval
@@ -63,6 +64,7 @@ class RunApprovals(Part[M]):
             by, at = self._caller.author, await self._now()
             details = run.details, answered(run.details, approved=approved, by=by, at=at, reason=reason)
             run = await retried(lambda: self._store.resume_run(run.id, details), StoreUnavailable)
+            run = await begun_at_once(self._store, run, at)
             asked = run.details.approval or asked
         if asked.approved is not approved:
             raise Refused(_said_before(run, asked), field="run", value=run.id, allowed="a run without an answer")

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
+from tokimori.engine.expire import begun_at_once
 from tokimori.errors import NotFound, StoreUnavailable
 from tokimori.model.access_token import Role
 from tokimori.model.attempt_notes import NUMBER, given_to, notes_in, payload_for, shown_of
@@ -332,7 +333,8 @@ class Runs(RunFailures[M], RunFamilies[M], RunApprovals[M]):
         """Resume a held run. Raises `Refused` for a run that has ended, or that waits for an approval."""
         checked = _run_id(run_id)
         check_no_question(await self._store.get_run(checked))
-        return await retried(lambda: self._store.resume_run(checked), StoreUnavailable)
+        run = await retried(lambda: self._store.resume_run(checked), StoreUnavailable)
+        return await begun_at_once(self._store, run, await self._now())
 
     @operation(Role.OPERATE, RUN, audit=OUTCOME, gives=RunView.made)
     async def restart(self, run_id: str) -> Run:
