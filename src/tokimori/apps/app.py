@@ -47,9 +47,9 @@ from tokimori.model.job import schedule_of
 from tokimori.model.job_fields import OF_RETRY
 from tokimori.ports.store import Outside
 from tokimori.service.definitions.arguments import JobArguments
-from tokimori.service.definitions.declaring import AppVersion, app_version
 from tokimori.service.definitions.definitions import definition_from, fields_of, no_such_term, term_meant
-from tokimori.service.sets.declared import check_vanished
+from tokimori.service.definitions.differences import AppVersion, app_version
+from tokimori.service.sets.app_jobs import check_vanished
 from tokimori.service.validation import Ahead, Span, job_fields
 from tokimori.service.views.runs import Run
 

@@ -37,7 +37,7 @@ def check_app(*, name: str, include: tuple[str, ...], require: tuple[str, ...]) 
     async def act(service: "Service") -> "Sequence[tuple[str, str, str]]":
         from tokimori.node.functions import declared_in
         from tokimori.service.service import service_for
-        from tokimori.service.sets.declared import foretell
+        from tokimori.service.sets.app_jobs import foretell
 
         return await foretell(service_for(service._shared, service._caller).jobs, declared_in(found._hello(0, 0)))
 
@@ -60,7 +60,7 @@ def version_of_app(*, name: str, version: str | None) -> None:
 
     async def act(service: "Service") -> str:
         from tokimori.service.service import service_for
-        from tokimori.service.sets.declared import version_followed
+        from tokimori.service.sets.app_jobs import version_followed
 
         return await version_followed(service_for(service._shared, service._caller).jobs, name, version)
 

@@ -14,7 +14,7 @@ from tokimori.errors import InvalidFile, InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tokimori.service.definitions.declaring import FieldChange
+    from tokimori.service.definitions.differences import FieldChange
     from tokimori.service.service import Service
     from tokimori.service.sets.resources import Changes
     from tokimori.service.sets.turns import SetState

@@ -32,7 +32,7 @@ from tokimori.ownership import PRIVATE, keep_private
 from tokimori.ports.nodes import NodeState
 from tokimori.service.calendars import CALENDARS
 from tokimori.service.channels import SUBSCRIBERS
-from tokimori.service.definitions.declaring import APPS
+from tokimori.service.definitions.differences import APPS
 from tokimori.service.documents import DocumentKind
 from tokimori.service.doors.idempotency import KEYED
 from tokimori.service.doors.sessions import ENDED

@@ -16,8 +16,8 @@ from tokimori.formats.format import Format, ImportRequest
 from tokimori.formats.importing import at_once
 from tokimori.formats.registry import FORMATS, format_of
 from tokimori.schedules.zones import check_zone
-from tokimori.service.definitions.declaring import FieldChange
 from tokimori.service.definitions.definitions import fields_of
+from tokimori.service.definitions.differences import FieldChange
 from tokimori.service.definitions.imports import Start
 
 

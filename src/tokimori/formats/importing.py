@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from tokimori.errors import InvalidFile, NotFound
 from tokimori.formats.format import ImportRequest, Pages
 from tokimori.model.words import json_fault
-from tokimori.service.definitions.declaring import FieldChange, differences
 from tokimori.service.definitions.definitions import fields_of
+from tokimori.service.definitions.differences import FieldChange, differences
 from tokimori.service.service import Service
 from tokimori.service.validation import MOST_LISTED
 from tokimori.translators.entries import Entry, LeftOut, Moved, Refused, Unread, told_apart

@@ -20,7 +20,7 @@ from tokimori.executors.functions.wire import Hello
 from tokimori.model.ids import RandomBytes
 from tokimori.node.checkup import answered
 from tokimori.service.service import Service
-from tokimori.service.sets.declared import Declared, check_vanished, declare
+from tokimori.service.sets.app_jobs import Declared, check_vanished, declare
 
 log = logging.getLogger(__name__)
 

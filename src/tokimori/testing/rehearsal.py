@@ -44,7 +44,7 @@ from tokimori.model.target import Function
 from tokimori.model.transitions import ENDS
 from tokimori.ports.executor import AttemptTask, Noted
 from tokimori.service.service import service_on
-from tokimori.service.sets.declared import Declared, declare
+from tokimori.service.sets.app_jobs import Declared, declare
 from tokimori.service.validation import When, moment_of
 from tokimori.testing.manual import ManualNode, WrittenEnd
 

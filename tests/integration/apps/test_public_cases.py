@@ -7,7 +7,7 @@
 | cookiecutter-django#5616 the logging of the app | `test_streams.py` |
 | hatchet#4803, apscheduler#1116 exhausted threads, a blocked loop | `test_running.py`, `test_hard_cases.py` |
 | arq#508, dramatiq#653 time-outs and hung threads | `test_functions.py`, `test_drained.py` |
-| django-celery-beat#768 #757 a schedule that was removed or changed | `tests/unit/service/sets/test_declared.py` |
+| django-celery-beat#768 #757 a schedule that was removed or changed | `tests/unit/service/sets/test_app_jobs.py` |
 | dbos#139 an outage of the database | `test_web_servers.py`, `tests/cluster` |
 | the others | here |
 """

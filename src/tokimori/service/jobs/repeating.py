@@ -12,8 +12,8 @@ from tokimori.model.ids import JobId, check_job_id
 from tokimori.model.job import Job, JobState
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
-from tokimori.service.definitions.declaring import APPS
 from tokimori.service.definitions.definitions import check_readable, definition_from, fields_of, job_fields_of
+from tokimori.service.definitions.differences import APPS
 from tokimori.service.definitions.edits import kept_since
 from tokimori.service.documents import Documents
 from tokimori.service.jobs.writer import JobWriter

@@ -20,7 +20,7 @@ from tokimori.model.job import Definition
 from tokimori.ports.documents import Documents as DocumentStore
 from tokimori.ports.store import Store
 from tokimori.service.calendars import CALENDARS, Calendars
-from tokimori.service.definitions.declaring import FieldChange, changes_between, digest_of_fields
+from tokimori.service.definitions.differences import FieldChange, changes_between, digest_of_fields
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.jobs.writer import JobWriter
 from tokimori.service.operation import Inside

@@ -17,7 +17,7 @@ from tokimori.model.lanes import EVERYTHING as ALL_QUEUES
 from tokimori.model.words import check_word
 from tokimori.service.access import OPEN, Sight, out_of_scope
 from tokimori.service.definitions.arguments import CalendarArguments, JobArguments, QueueArguments, SemaphoreArguments
-from tokimori.service.definitions.declaring import APPS
+from tokimori.service.definitions.differences import APPS
 from tokimori.service.documents import Documents
 from tokimori.service.operation import OUTCOME, M, Part, operation
 from tokimori.service.sets.resource_kinds import Resources, read_resources

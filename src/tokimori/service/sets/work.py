@@ -15,7 +15,8 @@ from tokimori.model.job import Declaration, Definition, Job, edges_of, set_of
 from tokimori.model.notifier import notifier_id
 from tokimori.model.target import Unreadable
 from tokimori.service.calendars import Calendars, read_days_off
-from tokimori.service.definitions.declaring import (
+from tokimori.service.definitions.definitions import definition_from, runs_remaining_in, with_memory_of
+from tokimori.service.definitions.differences import (
     APPS,
     DeclaredStanding,
     FieldChange,
@@ -24,7 +25,6 @@ from tokimori.service.definitions.declaring import (
     standing_of,
     without_count,
 )
-from tokimori.service.definitions.definitions import definition_from, runs_remaining_in, with_memory_of
 from tokimori.service.definitions.edits import edited
 from tokimori.service.documents import Documents
 from tokimori.service.jobs.family import checked_family

@@ -14,7 +14,7 @@ from tokimori.service.access import Access
 from tokimori.service.definitions.requests import Became
 from tokimori.service.doors.audited import audited
 from tokimori.service.doors.authorization import authorized
-from tokimori.service.sets.declared import Declared, declare
+from tokimori.service.sets.app_jobs import Declared, declare
 
 
 async def ended(world: World, job_id: str = "j", **asked: object) -> Run:

@@ -11,7 +11,7 @@ from tests.unit.service.sets.test_sets import done, once_before_a_change
 from tests.unit.service.world import World
 from tokimori.clock import Moment
 from tokimori.errors import Conflict, InvalidInput, StoreUnavailable
-from tokimori.service.definitions.declaring import FieldChange
+from tokimori.service.definitions.differences import FieldChange
 from tokimori.service.documents import Documents
 from tokimori.service.sets.resources import DECLARATIONS
 from tokimori.service.sets.turns import TURN_LASTS

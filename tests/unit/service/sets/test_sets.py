@@ -10,8 +10,8 @@ from tests.unit.service.world import World
 from tests.unit.turns import turns_of_others
 from tokimori.errors import Conflict, InvalidInput, Refused
 from tokimori.model.job import JobState
-from tokimori.service.definitions.declaring import FieldChange
-from tokimori.service.sets.declared import Declared, declare
+from tokimori.service.definitions.differences import FieldChange
+from tokimori.service.sets.app_jobs import Declared, declare
 from tokimori.service.sets.resources import Changes
 from tokimori.service.sets.work import Applied
 

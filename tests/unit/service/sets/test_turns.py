@@ -13,7 +13,7 @@ from tokimori.errors import Conflict, NotFound
 from tokimori.service.documents import Documents
 from tokimori.service.schema import StoreOnDemand
 from tokimori.service.service import service_on
-from tokimori.service.sets.declared import Declared, declare
+from tokimori.service.sets.app_jobs import Declared, declare
 from tokimori.service.sets.turns import SETS, TURN_LASTS
 from tokimori.stores.memory.store import MemoryStore
 

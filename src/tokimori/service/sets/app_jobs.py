@@ -12,7 +12,8 @@ from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Ref
 from tokimori.model.job import Job, JobState
 from tokimori.model.target import Function
 from tokimori.service.definitions.arguments import JobArguments
-from tokimori.service.definitions.declaring import (
+from tokimori.service.definitions.definitions import definition_from, fields_of
+from tokimori.service.definitions.differences import (
     APPS,
     DeclaredDigests,
     DeclaredStanding,
@@ -23,7 +24,6 @@ from tokimori.service.definitions.declaring import (
     version_order,
     without_count,
 )
-from tokimori.service.definitions.definitions import definition_from, fields_of
 from tokimori.service.documents import Documents
 from tokimori.service.jobs.jobs import Jobs
 from tokimori.service.operation import Inside

@@ -10,8 +10,8 @@ from tests.unit.service.world import World
 from tokimori.errors import InvalidInput, NotFound
 from tokimori.model.job import JobState
 from tokimori.model.target import Function
-from tokimori.service.definitions.declaring import app_version, version_order
-from tokimori.service.sets.declared import Declared, Vanished, check_vanished, declare, foretell, version_followed
+from tokimori.service.definitions.differences import app_version, version_order
+from tokimori.service.sets.app_jobs import Declared, Vanished, check_vanished, declare, foretell, version_followed
 
 NIGHTLY = {"function": "app.nightly", "schedule": "0 3 * * *"}
 
