@@ -138,7 +138,8 @@ class Page:
         async def find() -> tuple[float, Response]:
             return self._clock.monotonic(), await self._show(screen, visit, request)
 
-        asked = (visit.path, request.url.query, visit.zone, visit.host, visit.reader.role, visit.reader.access.scope)
+        access, name = visit.reader.access, visit.reader.name if screen.own else None
+        asked = (visit.path, request.url.query, visit.zone, visit.host, access.role, access.scope, name)
         began, made = await self._kept.get(asked, find, *SHARED)
         took, age = made.headers.get("server-timing"), 1000 * (self._clock.monotonic() - began)
         response = Response(made.body, made.status_code, made.headers)

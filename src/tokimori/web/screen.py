@@ -22,7 +22,8 @@ Shown = Mapping[str, object] | Moved
 class Screen(NamedTuple):
     """Screen: its path, its template, and the function that reads the template's values.
 
-    `place` is the entry of the rail to which it belongs; `leads` if that entry leads to this screen.
+    `place` is the entry of the rail to which it belongs; `leads` if that entry leads to this screen; `own` if readers
+    with the same rights are shown different things, by their names.
     """
 
     path: str
@@ -30,6 +31,7 @@ class Screen(NamedTuple):
     template: str
     show: Callable[[Visit], Awaitable[Shown]]
     leads: bool = False
+    own: bool = False
     take: Callable[[Visit, Mapping[str, Sequence[str]]], Awaitable[Shown]] | None = None
     """Takes the form that the screen is; its answer may have a `status`."""
 

@@ -1,4 +1,5 @@
 import re
+from copy import copy
 
 import pytest
 
@@ -196,6 +197,22 @@ async def test_nobody_is_offered_to_approve_what_he_asked_for(world: World, tab:
         page = await operator.show(path)
         assert page.acts() == ["runs.refuse", "runs.cancel"] and "⊘ Approve: " in page.text
     assert "⊘ Approve: you asked for it, and its job wants the approval of another" in page.text
+
+
+async def test_a_reader_is_never_shown_what_another_with_his_rights_may_do(world: World, tab: Tab) -> None:
+    """Tabs share answers; those that name a reader's own requests are his alone."""
+    await add(world, "gate", approval=True, four_eyes=True)
+    tokens = [(await world.service.tokens.create(name, Role.OPERATE)).text for name in ("asker", "other")]
+    asker, other = copy(tab), copy(tab)
+    for each, token in zip((asker, other), tokens, strict=True):
+        each._always = [("host", "localhost"), ("authorization", f"Bearer {token}")]
+    await asker.press("jobs.trigger", "gate")
+    (run,) = await world.service.runs.list(job_id="gate")
+    asks = Hold("asks", Approval(approver=Approver.OPERATE, four_eyes=True, asked=world.clock.now()))
+    await world.work(asks, started=False)
+    for path in ("/", f"/runs/{run.id}"):
+        texts = [(await each.ask(path, "GET", ("tokimori-part", "1"))).body.decode() for each in (asker, other)]
+        assert ["⊘ Approve" in text for text in texts] == [True, False], path
 
 
 async def test_what_can_be_done_with_a_run(world: World, tab: Tab) -> None:

@@ -347,4 +347,4 @@ async def _past_hour(service: Service, now: Moment) -> Sequence[tuple[Moment, bo
     return [(at, run.state is RunState.FAILED) for run, at in past if run.state is not RunState.SKIPPED]
 
 
-SCREENS: Final = (Screen("/", "now", "now.html", show, leads=True),)
+SCREENS: Final = (Screen("/", "now", "now.html", show, leads=True, own=True),)

@@ -236,4 +236,4 @@ def _before(due: Moment, began: Moment | None, state: str) -> Lane:
     return Lane("Before it began", [Span(due, end, tone, label)], label, "amber" if tone == "amber" else "")
 
 
-SCREENS: Final = (Screen("/runs/{run_id}", "runs", "run.html", show),)
+SCREENS: Final = (Screen("/runs/{run_id}", "runs", "run.html", show, own=True),)
