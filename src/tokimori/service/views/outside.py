@@ -22,6 +22,10 @@ class Length(timedelta):
 
     typed: float | None = None
 
+    def __repr__(self) -> str:
+        """Return it as what programs know it for."""
+        return repr(+self)
+
 
 class Outside(Struct, frozen=True):
     """A struct that is made of a value of the inside: each field of the attribute that is called so, or by `SOURCES`.
