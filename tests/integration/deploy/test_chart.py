@@ -1,4 +1,4 @@
-"""The chart as Helm renders it, and the fleet as Compose reads it: both by their own code, from wheels of PyPI."""
+"""The chart as Helm renders it, the fleet as Compose reads it, workflows as actionlint does: by wheels of PyPI."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.integration.deploy.test_manifests import CHART, DEPLOY, VARIABLES, parsed
+from tests.integration.deploy.test_manifests import CHART, DEPLOY, VARIABLES, parsed, restarted_by_its_store
 from tests.programs.forked import ROOT
 
 pytestmark = [
@@ -98,6 +98,7 @@ def test_helm_makes_objects_of_kubernetes(tools: Path, values: dict[str, Any]) -
         if pod := spec.get("template", {}).get("spec"):
             (container,) = pod["containers"]
             parsed(container["args"])
+            assert not restarted_by_its_store(container)
             assert pod["securityContext"]["runAsNonRoot"] and container["securityContext"]["readOnlyRootFilesystem"]
             assert ("ServiceAccount", pod["serviceAccountName"]) in named
             assert ("ConfigMap", container["envFrom"][0]["configMapRef"]["name"]) in named
@@ -130,3 +131,11 @@ def test_compose_reads_its_file(tools: Path, tmp_path: Path) -> None:
     services = json.loads(done.stdout)["services"]
     assert {*services} == {"postgres", "migrate", "node-1", "node-2", "worker", "prometheus", "grafana"}
     assert all("migrate" in services[each]["depends_on"] for each in ("node-1", "node-2", "worker"))
+
+
+def test_workflows_have_no_fault(tools: Path) -> None:
+    """Actionlint knows their words, their expressions, and actions whose runtime is gone."""
+    files = sorted(map(str, (ROOT / ".github/workflows").glob("*.yml")))
+    done = subprocess.run([str(tools / "actionlint"), *files], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert len(files) == 3

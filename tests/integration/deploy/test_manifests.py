@@ -97,6 +97,21 @@ def test_pods_are_nobody_in_particular(name: str, pod: Mapping[str, Any]) -> Non
         assert pod["terminationGracePeriodSeconds"] > longest + 10
 
 
+def restarted_by_its_store(container: Mapping[str, Any]) -> bool:
+    """Return if Kubernetes starts a container again because its store is away, be it for most of a day."""
+    probes = [container[each] for each in ("livenessProbe", "startupProbe") if each in container]
+    if not probes:
+        return False
+    asked = [each.get("httpGet", {}).get("path") for each in probes]
+    return asked != ["/livez"] * 2 or bool(probes[1]["periodSeconds"] * probes[1]["failureThreshold"] < 86_400)
+
+
+@pytest.mark.parametrize(("name", "pod"), [*pods()], ids=lambda each: each if isinstance(each, str) else "")
+def test_no_store_that_is_away_restarts_a_pod(name: str, pod: Mapping[str, Any]) -> None:
+    """A node opens its port when its store has answered, and a worker has none: neither is ended for its store."""
+    assert [each["name"] for each in pod["containers"] if restarted_by_its_store(each)] == []
+
+
 def test_the_program_knows_each_argument_and_variable() -> None:
     """A command or a setting that is renamed is renamed here too."""
     services = [each for each in compose()["services"].values() if "build" in each]
