@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from tokimori.cli.command import Command, options
+from tokimori.cli.command import Command
 from tokimori.cli.moment import Length
-from tokimori.cli.output import print_json, print_lines
+from tokimori.cli.output import print_answer
 from tokimori.cli.session import Absent, in_service
-from tokimori.cli.table import At, Row, listing, print_list, print_table
+from tokimori.cli.table import At, Row, listing, print_found, print_list
 
 if TYPE_CHECKING:
     from tokimori.model.expectation import Alarm, Expectation
@@ -89,9 +89,6 @@ def _list() -> None:
         return service.time_zone, found
 
     zone, found = in_service(act)
-    if options().as_json:
-        print_json([ExpectationView.made(each) for each in found])
-        return
     rows = [
         (
             each.name,
@@ -103,18 +100,16 @@ def _list() -> None:
         )
         for each in found
     ]
-    print_table(("NAME", "OF", "WITHIN", "LAST GOOD END", "EXPECTED BY", "DESCRIPTION"), rows)
+    print_found(
+        [ExpectationView.made(each) for each in found],
+        ("NAME", "OF", "WITHIN", "LAST GOOD END", "EXPECTED BY", "DESCRIPTION"),
+        rows,
+    )
 
 
 def _never(name: str) -> None:
-    async def act(service: "Service") -> None:
-        await service.expectations.delete(name)
-
-    in_service(act)
-    if options().as_json:
-        print_json({"name": name, "deleted": True})
-    else:
-        print_lines(f"nothing is expected of {name} any more")
+    in_service(lambda service: service.expectations.delete(name))
+    print_answer({"name": name, "deleted": True}, f"nothing is expected of {name} any more")
 
 
 def _show_or_set(name: str, within: float | None, description: str | None) -> None:
@@ -141,11 +136,7 @@ def ping(name: str, start: bool, fail: bool, log: str | None) -> None:
         raise click.UsageError("Give --start or --fail.")
     text = None if log is None else _end_of(sys.stdin.buffer if log == "-" else BytesIO(os.fsencode(log)))
     report = "start" if start else "fail" if fail else "ok"
-
-    async def act(service: "Service") -> "Expectation":
-        return await service.expectations.ping(name, report, text)
-
-    _print_expectation(in_service(act))
+    _print_expectation(in_service(lambda service: service.expectations.ping(name, report, text)))
 
 
 def _end_of(stream: BinaryIO) -> str:
@@ -160,8 +151,8 @@ def _print_expectation(known: "Expectation") -> None:
     from tokimori.cli.output import local
     from tokimori.service.views.alarms import Expectation as ExpectationView
 
-    if options().as_json:
-        print_json(ExpectationView.made(known))
-        return
     by = f"{known.name} is expected to end well by {local(known.expected_by, 'UTC')}"
-    print_lines(f"{known.name} has failed: there is an alarm until it ends well" if known.has_failed else by)
+    print_answer(
+        ExpectationView.made(known),
+        f"{known.name} has failed: there is an alarm until it ends well" if known.has_failed else by,
+    )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokimori.cli.command import Command, Group, options
-from tokimori.cli.output import print_json, print_lines
+from tokimori.cli.output import print_answer, print_lines
 from tokimori.cli.session import Absent, in_service
 from tokimori.cli.table import At, listing, print_list
 from tokimori.errors import InvalidFile, InvalidInput
@@ -63,10 +63,7 @@ def apply(
             raise _placed(fault, jobs) from None
 
     done = in_service(act, Absent.EMPTY if dry_run else Absent.MADE)
-    if options().as_json:
-        print_json(done)
-    else:
-        print_lines(_summary(done, dry_run=dry_run))
+    print_answer(done, _summary(done, dry_run=dry_run))
 
 
 # Reading

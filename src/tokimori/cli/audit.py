@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tokimori.cli.command import Command, Group, options
+from tokimori.cli.command import Command, Group
 from tokimori.cli.moment import AGO, past_or_none
-from tokimori.cli.output import print_json, print_notice
+from tokimori.cli.output import print_notice
 from tokimori.cli.session import in_service
-from tokimori.cli.table import At, print_table
+from tokimori.cli.table import At, print_found
 from tokimori.clock import Moment
 from tokimori.model.audit import older_than
 from tokimori.service.validation import MOST_LISTED
@@ -51,11 +51,8 @@ def list_entries(limit: int, after: str | None, since: str | None, until: str | 
         return service.time_zone, await _found(service, begin, limit, first, sought)
 
     zone, found = in_service(act)
-    if options().as_json:
-        print_json([EntryView.made(each) for each in found])
-        return
     rows = [(At(each.entry.at, zone), each.entry.who, each.entry.what, each.entry.of, each.id) for each in found]
-    print_table(("AT", "WHO", "WHAT", "OF", "ID"), rows, spare=("ID",))
+    print_found([EntryView.made(each) for each in found], ("AT", "WHO", "WHAT", "OF", "ID"), rows, spare=("ID",))
 
 
 async def _found(

@@ -10,7 +10,7 @@ import click
 from tokimori.cli.command import Command, options
 from tokimori.cli.ending import DONE, RUN_FAILED, agreed
 from tokimori.cli.moment import AGO, past_or_none
-from tokimori.cli.output import print_json, print_lines, print_notice
+from tokimori.cli.output import print_answer, print_json, print_lines, print_notice
 from tokimori.cli.progress import counting
 from tokimori.cli.session import in_service
 from tokimori.errors import InvalidInput, NotFound, Refused, TokimoriError
@@ -204,10 +204,7 @@ def _ordered(verb: str, noun: str, place: str, act: Any, *, dry_run: bool, yes: 
     """Show the number, ask, and act until all are done; return the exit code."""
     preview: Bulk = in_service(lambda service: act(service, dry_run=True))
     if dry_run:
-        if options().as_json:
-            print_json(preview)
-        else:
-            print_lines(_count_text(preview, noun), *preview.ids)
+        print_answer(preview, _count_text(preview, noun), *preview.ids)
         return DONE
     if preview.count:
         _confirm(preview, verb, noun, yes=yes)

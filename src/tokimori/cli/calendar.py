@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokimori.cli.command import Command, Group, options
-from tokimori.cli.output import print_fields, print_json, print_lines
+from tokimori.cli.output import print_answer, print_fields, print_json
 from tokimori.cli.session import Absent, in_service
 from tokimori.cli.table import listing, print_list
 from tokimori.errors import InvalidInput
@@ -46,11 +46,7 @@ def add(
 ) -> None:
     """Add a calendar of days off: dates, ranges, dates of every year, days of the week."""
     fields = _fields(dates, weekdays, file, description)
-
-    async def act(service: "Service") -> "Calendar":
-        return await service.calendars.add(name, **fields)
-
-    _print("added", in_service(act, Absent.MADE))
+    _print("added", in_service(lambda service: service.calendars.add(name, **fields), Absent.MADE))
 
 
 @calendar.command(cls=Command)
@@ -73,11 +69,7 @@ def update(
     changes = {**_fields(dates, weekdays, file, description), **dict.fromkeys(unset)}
     if not changes:
         raise InvalidInput("nothing to change", allowed="at least one field")
-
-    async def act(service: "Service") -> "Calendar":
-        return await service.calendars.update(name, **changes)
-
-    _print("updated", in_service(act))
+    _print("updated", in_service(lambda service: service.calendars.update(name, **changes)))
 
 
 @calendar.command("list")
@@ -86,12 +78,12 @@ def list_calendars() -> None:
     """List all calendars."""
     from tokimori.service.views.schedules import CalendarView
 
-    async def act(service: "Service") -> "Sequence[Calendar]":
-        return await service.calendars.list()
-
     print_list(
         _COLUMNS,
-        [(each, [(each.name, " ".join(each.weekdays), len(each.dates), each.description)]) for each in in_service(act)],
+        [
+            (each, [(each.name, " ".join(each.weekdays), len(each.dates), each.description)])
+            for each in in_service(lambda service: service.calendars.list())
+        ],
         CalendarView.made,
     )
 
@@ -124,15 +116,8 @@ def show(name: str) -> None:
 @click.argument("name")
 def delete(name: str) -> None:
     """Delete a calendar that no job uses."""
-
-    async def act(service: "Service") -> None:
-        await service.calendars.delete(name)
-
-    in_service(act)
-    if options().as_json:
-        print_json({"name": name, "deleted": True})
-    else:
-        print_lines(f"deleted {name}")
+    in_service(lambda service: service.calendars.delete(name))
+    print_answer({"name": name, "deleted": True}, f"deleted {name}")
 
 
 def _fields(
@@ -158,7 +143,4 @@ def _dates_in(file: Path) -> Sequence[str]:
 def _print(what: str, found: "Calendar") -> None:
     from tokimori.service.views.schedules import CalendarView
 
-    if options().as_json:
-        print_json(CalendarView.made(found))
-    else:
-        print_lines(f"{what} {found.name}")
+    print_answer(CalendarView.made(found), f"{what} {found.name}")

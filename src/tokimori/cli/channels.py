@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Command, options
-from tokimori.cli.output import local, print_json, print_lines, print_notice
+from tokimori.cli.output import local, print_answer, print_lines, print_notice
 from tokimori.cli.session import in_service
 
 if TYPE_CHECKING:
@@ -35,10 +35,7 @@ def publish(topic: str, message: str, key: str | None) -> None:
 
     data = json_in("message", sys.stdin.read() if message == "-" else message)
     found = in_service(lambda service: service.channels.publish(topic, data, key))
-    if options().as_json:
-        print_json(MessageView.made(found))
-    else:
-        print_lines(f"message {found.number} published to {topic}")
+    print_answer(MessageView.made(found), f"message {found.number} published to {topic}")
 
 
 def json_in(field: str, text: str) -> object:
@@ -60,10 +57,7 @@ def json_in(field: str, text: str) -> object:
 def unsubscribe(topic: str, name: str) -> None:
     """Delete a subscriber of a topic with its position. An unknown one is no error."""
     in_service(lambda service: service.channels.unsubscribe(topic, name))
-    if options().as_json:
-        print_json({"topic": topic, "name": name, "forgotten": True})
-    else:
-        print_lines(f"subscriber {name} of {topic} forgotten")
+    print_answer({"topic": topic, "name": name, "forgotten": True}, f"subscriber {name} of {topic} forgotten")
 
 
 @click.command(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tokimori.cli.command import Command, options
-from tokimori.cli.output import print_json, print_lines, print_text, write_file
+from tokimori.cli.command import Command
+from tokimori.cli.output import print_answer, print_text, write_file
 from tokimori.cli.session import in_service
 from tokimori.errors import InvalidInput, TokimoriError
 
@@ -102,10 +102,11 @@ def _print_or_write(shell: str, *, install: bool) -> None:
         return
     place = Path.home() / _PLACES[shell]
     write_file(place, text)
-    if options().as_json:
-        print_json({"shell": shell, "file": str(place)})
-        return
-    print_lines(f"wrote {place}; it works in the next shell", *([_ZSH] if shell == "zsh" else []))
+    print_answer(
+        {"shell": shell, "file": str(place)},
+        f"wrote {place}; it works in the next shell",
+        *([_ZSH] if shell == "zsh" else []),
+    )
 
 
 def completed(program: click.Command) -> int | None:

@@ -14,9 +14,9 @@ import click
 
 from tokimori.cli.command import Command, Group, options
 from tokimori.cli.machine_zone import machine_zone
-from tokimori.cli.output import print_json, print_lines
+from tokimori.cli.output import print_answer, print_json, print_lines
 from tokimori.cli.session import load
-from tokimori.cli.table import print_table
+from tokimori.cli.table import print_found, print_table
 from tokimori.errors import InvalidFile, InvalidInput, Refused
 
 if TYPE_CHECKING:
@@ -193,10 +193,9 @@ def show() -> None:
     from tokimori.config.settings import shown_settings
 
     shown = shown_settings(load())
-    if options().as_json:
-        print_json(shown)
-    else:
-        print_table(("SETTING", "VALUE", "FROM"), [(each.name, _as_typed(each.value), each.origin) for each in shown])
+    print_found(
+        shown, ("SETTING", "VALUE", "FROM"), [(each.name, _as_typed(each.value), each.origin) for each in shown]
+    )
 
 
 @config.command()
@@ -207,10 +206,7 @@ def check() -> None:
     from tokimori.stores.open import open_store
 
     loaded = load(check_store=lambda url: open_store(url, SystemClock()))  # only reads the URL, connects nothing
-    if options().as_json:
-        print_json({"ok": True, "warnings": loaded.warnings})
-    else:
-        print_lines("the settings are fine")
+    print_answer({"ok": True, "warnings": loaded.warnings}, "the settings are fine")
 
 
 def _as_typed(value: object) -> object:

@@ -10,10 +10,10 @@ import click
 from msgspec import Struct
 
 from tokimori.cli.command import Group, options
-from tokimori.cli.output import print_fields, print_json, print_lines, print_text
+from tokimori.cli.output import print_answer, print_fields, print_json, print_lines, print_text
 from tokimori.cli.progress import copying_bar
 from tokimori.cli.session import Absent, in_bare_service, load, user_name
-from tokimori.cli.table import print_table
+from tokimori.cli.table import print_found, print_table
 from tokimori.errors import Refused, shortened
 
 if TYPE_CHECKING:
@@ -170,10 +170,7 @@ def check() -> int:
     Exit code 2 if something is missing or different.
     """
     found = in_bare_service(lambda service: service.db.check())
-    if options().as_json:
-        print_json({"differences": found})
-    else:
-        print_lines(*found or ["The tables are as this version makes them."])
+    print_answer({"differences": found}, *found or ["The tables are as this version makes them."])
     return Refused.exit_code if found else 0
 
 
@@ -185,10 +182,9 @@ def retire(undo: bool) -> None:
     A node that is started there by an old setting would run everything a second time. It ends with an error instead.
     """
     in_bare_service(lambda service: service.db.retire(user_name() or "somebody", undo=undo))
-    if options().as_json:
-        print_json({"retired": not undo})
-    else:
-        print_lines("Nodes may work on the store again." if undo else "No node works on the store any more.")
+    print_answer(
+        {"retired": not undo}, "Nodes may work on the store again." if undo else "No node works on the store any more."
+    )
 
 
 @db.command()
@@ -203,11 +199,8 @@ def copy(source: str, target: str) -> None:
     """
     with copying_bar() as tell:
         kinds = asyncio.run(copied(source, target, tell))
-    if options().as_json:
-        print_json({"copied": kinds})
-        return
     rows = [(each.kind, each.rows, each.written, each.digest[:12]) for each in kinds]
-    print_table(("KIND", "ROWS", "WRITTEN", "DIGEST"), rows)
+    print_found({"copied": kinds}, ("KIND", "ROWS", "WRITTEN", "DIGEST"), rows)
 
 
 async def copied(source: str, target: str, tell: "Tell", *, still: bool = False) -> "Sequence[KindCopied]":

@@ -10,7 +10,7 @@ from tokimori.cli.completion import job_ids
 from tokimori.cli.moment import moment_ago
 from tokimori.cli.output import local, print_json, print_lines, print_notice, printable
 from tokimori.cli.session import in_service
-from tokimori.cli.table import At, Short, State, print_table
+from tokimori.cli.table import At, Short, State, print_found, print_table
 from tokimori.model.transitions import ENDS
 
 if TYPE_CHECKING:
@@ -189,9 +189,6 @@ def _print(found: "Sequence[Event | AnyEvent]", zone: str) -> None:
     from tokimori.model.run import asked_by
     from tokimori.service.views.events import event_view
 
-    if options().as_json:
-        print_json([event_view(each) for each in found])
-        return
     rows = [
         (
             At(run.written, zone),
@@ -205,4 +202,4 @@ def _print(found: "Sequence[Event | AnyEvent]", zone: str) -> None:
         )
         for run in (each.run for each in found if each.run is not None)
     ]
-    print_table(_COLUMNS, rows, spare=_SPARE)
+    print_found([event_view(each) for each in found], _COLUMNS, rows, spare=_SPARE)

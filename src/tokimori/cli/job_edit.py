@@ -66,10 +66,7 @@ def add_in_editor(job_id: str | None, fields: Mapping[str, Any], *, yes: bool) -
     """Add a job that is written in the editor; return the exit code. Fields of the command line are filled in."""
 
     def save(edited: "Edited") -> "Job":
-        async def act(service: "Service") -> "Job":
-            return await service.jobs.add(edited.id, **edited.fields)
-
-        return in_service(act, Absent.MADE)
+        return in_service(lambda service: service.jobs.add(edited.id, **edited.fields), Absent.MADE)
 
     terms = {**({} if job_id is None else {"id": job_id}), **fields}
     with Draft(_text(["A new job.", *_NEW], terms or _EXAMPLE)) as draft:

@@ -20,7 +20,6 @@ from tokimori.formats.registry import FORMATS, format_of
 if TYPE_CHECKING:
     from tokimori.formats.format import Format, ImportRequest, Option
     from tokimori.formats.importing import Changes, ImportTally
-    from tokimori.service.service import Service
     from tokimori.translators.entries import Moved
 
 _EACH = (
@@ -115,10 +114,10 @@ def _brought(pages: Any, wish: "ImportRequest") -> "ImportTally":
 
     asyncio.run(check(pages, wish, some_of))  # before a store is made
 
-    async def act(service: "Service") -> "ImportTally":
-        return await bring_in(service, pages, wish, partial(_print_job, wish))
-
-    return in_service(act, Absent.EMPTY if wish.dry_run else Absent.MADE)
+    return in_service(
+        lambda service: bring_in(service, pages, wish, partial(_print_job, wish)),
+        Absent.EMPTY if wish.dry_run else Absent.MADE,
+    )
 
 
 # Printing

@@ -10,7 +10,7 @@ from tokimori.cli.completion import job_ids
 from tokimori.cli.job_printing import next_cell, shown_value
 from tokimori.cli.output import NOTHING, print_fields, print_json, print_lines, print_text
 from tokimori.cli.session import in_service
-from tokimori.cli.table import At, Row, State, listing, print_list, print_table
+from tokimori.cli.table import At, Row, State, listing, print_found, print_list
 from tokimori.clock import Moment
 from tokimori.model.ids import check_job_id
 
@@ -74,12 +74,9 @@ def stats(job_id: str) -> None:
 def durations(job_ids: tuple[str, ...]) -> None:
     """Print the median and 95th percentile of the durations of these jobs' newest successful runs."""
     found = in_service(lambda service: service.jobs.durations(job_ids))
-    if options().as_json:
-        print_json(found)
-    else:
-        print_table(
-            ("ID", "P50", "P95", "RUNS"), [(job_id, each.p50, each.p95, each.runs) for job_id, each in found.items()]
-        )
+    print_found(
+        found, ("ID", "P50", "P95", "RUNS"), [(job_id, each.p50, each.p95, each.runs) for job_id, each in found.items()]
+    )
 
 
 def _fields(found: "Statistics", now: Moment) -> Sequence[tuple[str, object]]:

@@ -12,7 +12,7 @@ from tokimori.cli.command import Command, options
 from tokimori.cli.completion import job_ids
 from tokimori.cli.ending import DONE, RUN_FAILED
 from tokimori.cli.job_printing import print_job
-from tokimori.cli.output import print_json, print_lines, print_notice
+from tokimori.cli.output import print_answer, print_json, print_lines, print_notice
 from tokimori.cli.progress import counting
 from tokimori.cli.session import in_service
 from tokimori.clock import Moment
@@ -49,10 +49,7 @@ def delete(
         )
     _check(not yes, "all", "--yes only with --all or a pattern")
     in_service(lambda service: service.jobs.delete(str(job_id), cascade=cascade, now=now, force=force))
-    if options().as_json:
-        print_json({"id": job_id, "deleted": True})
-    else:
-        print_lines(f"deleted {job_id}")
+    print_answer({"id": job_id, "deleted": True}, f"deleted {job_id}")
     return DONE
 
 
@@ -199,10 +196,10 @@ def rename(job_id: str, new_id: str) -> None:
 def cancel_job(job_id: str, reason: str) -> None:
     """Cancel all unfinished runs of a job, on every node. The job itself goes on."""
     cancelled = in_service(lambda service: service.jobs.cancel(job_id, reason))
-    if options().as_json:
-        print_json({"job_id": job_id, "cancelled": cancelled})
-    else:
-        print_lines(f"{cancelled} run{'' if cancelled == 1 else 's'} of {job_id} cancelled")
+    print_answer(
+        {"job_id": job_id, "cancelled": cancelled},
+        f"{cancelled} run{'' if cancelled == 1 else 's'} of {job_id} cancelled",
+    )
 
 
 @click.command("restart", cls=Command)

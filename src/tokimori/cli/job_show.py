@@ -10,7 +10,7 @@ from tokimori.cli.completion import job_ids
 from tokimori.cli.job_printing import SHOWN_MOMENTS, masked, shown_value
 from tokimori.cli.output import local, print_fields, print_json, print_lines, print_notice
 from tokimori.cli.session import in_service
-from tokimori.cli.table import print_table
+from tokimori.cli.table import print_found, print_table
 from tokimori.clock import Moment
 
 if TYPE_CHECKING:
@@ -111,11 +111,9 @@ def skips(job_id: str) -> None:
         return await service.jobs.get(job_id), await service.jobs.skips(job_id)
 
     found, rows = in_service(act)
-    if options().as_json:
-        print_json([SkipView.made(each) for each in rows])
-        return
     zone = found.definition.time_zone
-    print_table(
+    print_found(
+        [SkipView.made(each) for each in rows],
         ("FIRST", "LAST", "COUNT", "REASON"),
         [(local(each.first, zone), local(each.last, zone), each.count, each.reason.value) for each in rows],
     )

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from tokimori.cli.command import CommandWithArguments, Group, arguments_given, options
+from tokimori.cli.command import CommandWithArguments, Group, arguments_given
 from tokimori.cli.moment import Length
-from tokimori.cli.output import print_json, print_lines, print_notice
-from tokimori.cli.session import Absent, in_service, load
+from tokimori.cli.output import print_answer, print_notice
+from tokimori.cli.session import Absent, in_service, load, with_zone
 from tokimori.cli.suggesting import command_hint
 from tokimori.cli.table import At, Row, listing, print_list
 from tokimori.errors import InvalidInput
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from tokimori.locks.holdings import Held, Wanted
     from tokimori.locks.session import Session
     from tokimori.service.semaphores import Holder, SemaphoreDetails
-    from tokimori.service.service import Service
 
 
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
@@ -205,10 +204,7 @@ def list_semaphores() -> None:
     """List semaphores: limit, units in use, rate, units taken in its period, how many wait, and who holds what."""
     from tokimori.service.views.resources import SemaphoreDetails as SemaphoreView
 
-    async def act(service: "Service") -> "tuple[str, Sequence[SemaphoreDetails]]":
-        return service.time_zone, await service.semaphores.list()
-
-    zone, found = in_service(act)
+    zone, found = with_zone(lambda service: service.semaphores.list())
     print_list(_COLUMNS, [(each, _rows(each, zone)) for each in found], SemaphoreView.made)
 
 
@@ -239,26 +235,16 @@ def set_limit(*, name: str, limit: int | None, rate: str | None) -> None:
     """Make a semaphore, or change its limit and its rate. Waiting runs and programs start at once if there is room."""
     from tokimori.service.views.resources import SemaphoreDetails as SemaphoreView
 
-    async def act(service: "Service") -> "SemaphoreDetails":
-        return await service.semaphores.set(name, limit, rate)
-
-    found = in_service(act, Absent.MADE)
-    if options().as_json:
-        print_json(SemaphoreView.made(found))
-    else:
-        print_lines(f"{found.name}: limit {found.limit}{'' if found.rate is None else f', rate {found.rate}'}")
+    found = in_service(lambda service: service.semaphores.set(name, limit, rate), Absent.MADE)
+    print_answer(
+        SemaphoreView.made(found),
+        f"{found.name}: limit {found.limit}{'' if found.rate is None else f', rate {found.rate}'}",
+    )
 
 
 @lock.command()
 @click.argument("name")
 def delete(name: str) -> None:
     """Delete a semaphore without holders and waiters."""
-
-    async def act(service: "Service") -> None:
-        await service.semaphores.delete(name)
-
-    in_service(act)
-    if options().as_json:
-        print_json({"name": name, "deleted": True})
-    else:
-        print_lines(f"deleted {name}")
+    in_service(lambda service: service.semaphores.delete(name))
+    print_answer({"name": name, "deleted": True}, f"deleted {name}")

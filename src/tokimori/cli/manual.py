@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from tokimori.cli.command import Command, options
+from tokimori.cli.command import Command
 from tokimori.cli.global_options import PROGRAM
-from tokimori.cli.output import print_json, print_lines, print_text, write_file
+from tokimori.cli.output import print_answer, print_text, write_file
 
 _SECTION = "1"
 _HEADING = re.compile(r"^(\S.*):$")
@@ -36,10 +36,7 @@ def man(words: tuple[str, ...], *, folder: Path | None) -> None:
         return
     for name, page in pages.items():
         write_file(folder / f"{'-'.join((PROGRAM, *name))}.{_SECTION}", page)
-    if options().as_json:
-        print_json({"folder": str(folder), "pages": len(pages)})
-    else:
-        print_lines(f"wrote {len(pages)} pages to {folder}")
+    print_answer({"folder": str(folder), "pages": len(pages)}, f"wrote {len(pages)} pages to {folder}")
 
 
 def _pages(command: click.Command, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Command, Group, options
-from tokimori.cli.output import print_json, print_lines
-from tokimori.cli.session import in_service, load
+from tokimori.cli.output import print_answer, print_json, print_lines
+from tokimori.cli.session import in_service, load, with_zone
 from tokimori.cli.table import At, Id, Row, State, listing, print_list
 from tokimori.errors import InvalidInput, NotFound
 from tokimori.ports.nodes import NodeState
@@ -44,7 +44,7 @@ def list_nodes(state: str | None) -> None:
 
     from tokimori.service.views.nodes import NodeRecord as NodeView
 
-    zone, nodes = in_service(_nodes)
+    zone, nodes = with_zone(lambda service: service.nodes.list())
     listed = [(each, [_row(each, zone)]) for each in nodes if state in {None, _state(each)}]
     print_list(_COLUMNS, listed, NodeView.made, spare=_SPARE)
 
@@ -65,10 +65,6 @@ def _row(each: "NodeRecord", zone: str) -> Row:
         At(each.left, zone),
         ", ".join(f"{name}={value}" for name, value in each.labels.items()),
     )
-
-
-async def _nodes(service: "Service") -> "tuple[str, Sequence[NodeRecord]]":
-    return service.time_zone, await service.nodes.list()
 
 
 @node.command("address")
@@ -92,10 +88,7 @@ def address(*, header: bool) -> None:
     if not found:
         message = f"no node with the state folder {folder} answers over HTTP: `tokimori serve` starts one"
         raise NotFound(message, field="state_dir", value=str(folder), allowed="the state folder of a node that runs")
-    if options().as_json:
-        print_json(found)
-    else:
-        print_lines(*found)
+    print_answer(found, *found)
 
 
 @click.command("drain", cls=Command)

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tokimori.cli.command import Command, CommandWithArguments, Group, options
+from tokimori.cli.command import Command, CommandWithArguments, Group
 from tokimori.cli.ending import DONE, RUN_FAILED
 from tokimori.cli.job_options import SECTIONS, fields_given, job_options
 from tokimori.cli.moment import Length
-from tokimori.cli.output import print_json, print_lines
+from tokimori.cli.output import print_answer
 from tokimori.cli.session import Absent, in_service
 from tokimori.cli.table import Row, listing, print_list
 
@@ -40,10 +40,11 @@ def add(notifier_name: str, **values: Any) -> None:
 
     fields = notifier_fields(fields_given(values))
 
-    async def act(service: "Service") -> "Job":
-        return await service.jobs.add(id_of(notifier_name), **fields)
-
-    _print("added", notifier_name, in_service(act, Absent.MADE))
+    _print(
+        "added",
+        notifier_name,
+        in_service(lambda service: service.jobs.add(id_of(notifier_name), **fields), Absent.MADE),
+    )
 
 
 @notifier.command("list")
@@ -87,14 +88,8 @@ def delete(name: str, *, force: bool) -> None:
     """Delete a notifier that no job names."""
     from tokimori.service.notified import id_of
 
-    async def act(service: "Service") -> None:
-        await service.jobs.delete(id_of(name), force=force)
-
-    in_service(act)
-    if options().as_json:
-        print_json({"name": name, "deleted": True})
-    else:
-        print_lines(f"deleted {name}")
+    in_service(lambda service: service.jobs.delete(id_of(name), force=force))
+    print_answer({"name": name, "deleted": True}, f"deleted {name}")
 
 
 @notifier.command(cls=Command, examples=(("notifier test ops", "the exit code is the run's"),))
@@ -113,17 +108,11 @@ def test(name: str, timeout: float | None) -> int:
         return await end_of(service, run.id, timeout)
 
     run = in_service(act)
-    if options().as_json:
-        print_json(RunView.made(run))
-    else:
-        print_lines(f"run {run.id} {run.state}" + (f": {run.error}" if run.error else ""))
+    print_answer(RunView.made(run), f"run {run.id} {run.state}" + (f": {run.error}" if run.error else ""))
     return DONE if run.state is RunState.SUCCEEDED else RUN_FAILED
 
 
 def _print(what: str, name: str, found: "Job") -> None:
     from tokimori.service.views.jobs import Job as JobView
 
-    if options().as_json:
-        print_json(JobView.made(found))
-    else:
-        print_lines(f"{what} {name}")
+    print_answer(JobView.made(found), f"{what} {name}")

@@ -51,6 +51,14 @@ def print_lines(*lines: str) -> None:
     sys.stdout.write(visible(text) if sys.stdout.isatty() else text)
 
 
+def print_answer(value: object, *lines: str) -> None:
+    """Print a value if the answer is to be JSON, else these lines."""
+    if options().as_json:
+        print_json(value)
+    else:
+        print_lines(*lines)
+
+
 def print_text(text: str) -> None:
     """Print a text as it is, for a file or another program."""
     sys.stdout.write(text)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Group, options
-from tokimori.cli.output import print_json, print_lines, print_notice
+from tokimori.cli.output import print_answer, print_json, print_lines, print_notice
 from tokimori.cli.session import in_service
 from tokimori.cli.table import At, Row, listing, print_list
 from tokimori.errors import InvalidInput
@@ -65,14 +65,8 @@ def set_rate(name: str, rate: str) -> None:
     """Set the rate of a queue: how many of its runs are claimed in any period, by all nodes together."""
     from tokimori.service.views.resources import Queue as QueueView
 
-    async def act(service: "Service") -> "Queue":
-        return await service.queues.set(name, rate)
-
-    found = in_service(act)
-    if options().as_json:
-        print_json(QueueView.made(found))
-    else:
-        print_lines(f"{found.name}: {'no rate' if found.rate is None else f'rate {found.rate}'}")
+    found = in_service(lambda service: service.queues.set(name, rate))
+    print_answer(QueueView.made(found), f"{found.name}: {'no rate' if found.rate is None else f'rate {found.rate}'}")
 
 
 @queue.command()
@@ -95,10 +89,7 @@ def pause(name: str | None, everything: bool, reason: str | None, now: bool) -> 
     if not jobs:
         what = "there is no job yet" if chosen is None else f"no job is in the queue {chosen}"
         print_notice(f"{what}: `tokimori queue list` shows the queues that jobs are in")
-    if options().as_json:
-        print_json(PauseView.made(paused))
-    else:
-        print_lines(sentence(paused))
+    print_answer(PauseView.made(paused), sentence(paused))
 
 
 @queue.command()

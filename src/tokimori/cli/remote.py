@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Group, options
-from tokimori.cli.output import print_json, print_lines
-from tokimori.cli.table import print_table
+from tokimori.cli.output import print_answer
+from tokimori.cli.table import print_found
 from tokimori.errors import InvalidInput, Refused
 
 if TYPE_CHECKING:
@@ -156,18 +156,12 @@ def list_contexts() -> None:
     from tokimori.config.contexts import read_contexts
 
     known = read_contexts(contexts_file())
-    if options().as_json:
-        print_json(known)
-        return
     rows = [
         ("*" if name == known.current else "", name, each.url, each.token_file)
         for name, each in sorted(known.contexts.items())
     ]
-    print_table(("", "NAME", "URL", "TOKEN FILE"), rows)
+    print_found(known, ("", "NAME", "URL", "TOKEN FILE"), rows)
 
 
 def _say(name: str | None, line: str) -> None:
-    if options().as_json:
-        print_json({"name": name})
-    else:
-        print_lines(line)
+    print_answer({"name": name}, line)

@@ -11,7 +11,7 @@ import click
 from msgspec import Struct
 
 from tokimori.cli.command import Command, options
-from tokimori.cli.output import print_json, print_lines
+from tokimori.cli.output import print_answer, print_json, print_lines
 from tokimori.cli.progress import copying_bar
 from tokimori.cli.session import load
 from tokimori.errors import Refused, StoreError
@@ -51,10 +51,7 @@ def backup(file: Path, *, replace: bool) -> None:
     else:
         _copy_out(url, target)
     written = WrittenBackup(file=str(target), size=target.stat().st_size)
-    if options().as_json:
-        print_json(written)
-    else:
-        print_lines(f"{written.file}: {written.size} bytes; `tokimori restore` takes it back")
+    print_answer(written, f"{written.file}: {written.size} bytes; `tokimori restore` takes it back")
 
 
 def _check_new(target: Path, *, replace: bool) -> None:

@@ -7,10 +7,10 @@ import click
 
 from tokimori.cli.command import Command, Group, options
 from tokimori.cli.completion import run_ids
-from tokimori.cli.output import local, print_fields, print_json, print_lines
+from tokimori.cli.output import local, print_answer, print_fields, print_json, print_lines
 from tokimori.cli.run_list import job_shown
 from tokimori.cli.session import with_run
-from tokimori.cli.table import At, Id, State, lasted, print_table
+from tokimori.cli.table import At, Id, State, lasted, print_found, print_table
 from tokimori.errors import InvalidInput
 from tokimori.model.transitions import ENDS, RunState
 
@@ -87,11 +87,10 @@ def parents(run_id: str) -> None:
     from tokimori.service.views.runs import ParentRun
 
     found = with_run(run_id, lambda service, whole: service.runs.parents(whole))
-    if options().as_json:
-        print_json([ParentRun.made(each) for each in found])
-        return
     rows = [(Id(each.id), each.job_id, State(each.state), At(each.ended, "UTC"), each.result) for each in found]
-    print_table(("ID", "JOB", "STATE", "ENDED", "RESULT"), rows, spare=("ENDED",))
+    print_found(
+        [ParentRun.made(each) for each in found], ("ID", "JOB", "STATE", "ENDED", "RESULT"), rows, spare=("ENDED",)
+    )
 
 
 @run.command()
@@ -139,10 +138,7 @@ def cancel(run_id: str, reason: str, *, family: bool) -> None:
     if family:
         ended = with_run(run_id, lambda service, whole: all_cancelled(service.runs.cancel_family, whole, reason))
         lines = [f"run {each.id} of {each.job_id} {'is to be ' * (each.state not in ENDS)}cancelled" for each in ended]
-        if options().as_json:
-            print_json([RunView.made(each) for each in ended])
-        else:
-            print_lines(*lines or ["all of its family have ended"])
+        print_answer([RunView.made(each) for each in ended], *lines or ["all of its family have ended"])
         return
     cancelled = with_run(run_id, lambda service, whole: service.runs.cancel(whole, reason))
     if options().as_json:
@@ -219,10 +215,10 @@ def _print_run(changed: "Run", how: str = "") -> None:
 
     from tokimori.service.views.runs import Run as RunView
 
-    if options().as_json:
-        print_json(RunView.made(changed))
-    else:
-        print_lines(f"run {changed.id} {how or changed.state}" + (f": {changed.error}" if changed.error else ""))
+    print_answer(
+        RunView.made(changed),
+        f"run {changed.id} {how or changed.state}" + (f": {changed.error}" if changed.error else ""),
+    )
 
 
 def _progress(found: "Run") -> str:
@@ -322,7 +318,4 @@ def signal_run(run_id: str, name: str, data: str | None) -> None:
 def _print_order(run: "Run", what: str) -> None:
     from tokimori.service.views.runs import Run as RunView
 
-    if options().as_json:
-        print_json(RunView.made(run))
-    else:
-        print_lines(f"run {run.id} is {run.state}; its node {what}")
+    print_answer(RunView.made(run), f"run {run.id} is {run.state}; its node {what}")

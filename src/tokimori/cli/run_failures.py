@@ -1,6 +1,5 @@
 """`tokimori run failures`"""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -8,9 +7,9 @@ import click
 from tokimori.cli.command import Command, options
 from tokimori.cli.completion import job_ids
 from tokimori.cli.moment import AGO, past_or_none
-from tokimori.cli.output import local, print_json, print_lines, print_notice
-from tokimori.cli.session import in_service
-from tokimori.cli.table import At, Short, print_table
+from tokimori.cli.output import local, print_answer, print_json, print_notice
+from tokimori.cli.session import in_service, with_zone
+from tokimori.cli.table import At, Short, print_found, print_table
 
 if TYPE_CHECKING:
     from tokimori.model.cause import Mute
@@ -84,11 +83,7 @@ _cause = click.argument("cause")
 @click.option("--reason", metavar="TEXT", help="Shown to everybody.")
 def mute(cause: str, *, lasts: str, reason: str | None) -> None:
     """Mute a cause of failures, by the id that `run failures` shows: for a while it counts with what needs nobody."""
-
-    async def act(service: "Service") -> "tuple[str, Mute]":
-        return service.time_zone, await service.runs.mute(cause, lasts, reason)
-
-    zone, found = in_service(act)
+    zone, found = with_zone(lambda service: service.runs.mute(cause, lasts, reason))
     _print_mute(found, f"muted until {local(found.until, zone)}: {found.cause}")
 
 
@@ -105,24 +100,15 @@ def mutes() -> None:
     """List the causes of failures that are muted: until when, by whom and why."""
     from tokimori.service.views.runs import Mute as MuteView
 
-    async def act(service: "Service") -> "tuple[str, Sequence[Mute]]":
-        return service.time_zone, await service.runs.mutes()
-
-    zone, found = in_service(act)
-    if options().as_json:
-        print_json([MuteView.made(each) for each in found])
-        return
+    zone, found = with_zone(lambda service: service.runs.mutes())
     rows = [(each.id, each.cause, At(each.until, zone), each.by, each.reason) for each in found]
-    print_table(_COLUMNS_OF_MUTES, rows, spare=("ID",))
+    print_found([MuteView.made(each) for each in found], _COLUMNS_OF_MUTES, rows, spare=("ID",))
 
 
 def _print_mute(found: "Mute | None", text: str) -> None:
     from tokimori.service.views.runs import Mute as MuteView
 
-    if options().as_json:
-        print_json(None if found is None else MuteView.made(found))
-    else:
-        print_lines(text)
+    print_answer(None if found is None else MuteView.made(found), text)
 
 
 def _drawn(histogram: tuple[int, ...]) -> str:

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tokimori.cli.command import Command, Group, options
-from tokimori.cli.output import print_json, print_lines
-from tokimori.cli.session import Absent, in_service, load
+from tokimori.cli.command import Command, Group
+from tokimori.cli.output import print_answer
+from tokimori.cli.session import Absent, in_service, load, with_zone
 from tokimori.cli.table import At, listing, print_list
 from tokimori.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from tokimori.model.secret import Secret
-    from tokimori.service.service import Service
+    pass
 
 secret = Group("secret", help="Secrets: values that jobs name as {{ secret.NAME }}, and that nobody is shown again.")
 
@@ -38,15 +37,8 @@ def set_secret(name: str, jobs: Sequence[str], all_jobs: bool) -> None:
         raise InvalidInput("jobs: --jobs and --all-jobs contradict each other", field="jobs", allowed="one of them")
     prefixes = jobs if jobs or all_jobs else None
     value = _value(name)
-
-    async def act(service: "Service") -> "Secret":
-        return await service.secrets.set(name, value, jobs=prefixes)
-
-    found = in_service(act, Absent.MADE)
-    if options().as_json:
-        print_json(SecretView.made(found))
-    else:
-        print_lines(f"set secret {name}")
+    found = in_service(lambda service: service.secrets.set(name, value, jobs=prefixes), Absent.MADE)
+    print_answer(SecretView.made(found), f"set secret {name}")
 
 
 @secret.command("list")
@@ -55,10 +47,7 @@ def list_secrets() -> None:
     """List the secrets: their names, for which jobs, when and by whom they were set."""
     from tokimori.service.views.access import SecretView
 
-    async def act(service: "Service") -> "tuple[str, Sequence[Secret]]":
-        return service.time_zone, await service.secrets.list()
-
-    zone, found = in_service(act)
+    zone, found = with_zone(lambda service: service.secrets.list())
     listed = [
         (each, [(each.name, " ".join(f"{prefix}*" for prefix in each.jobs), At(each.at, zone), each.by)])
         for each in found
@@ -70,29 +59,15 @@ def list_secrets() -> None:
 @click.argument("name")
 def delete(name: str) -> None:
     """Delete a secret: runs of jobs that name it fail from now on."""
-
-    async def act(service: "Service") -> None:
-        await service.secrets.delete(name)
-
-    in_service(act)
-    if options().as_json:
-        print_json({"name": name, "deleted": True})
-    else:
-        print_lines(f"deleted secret {name}")
+    in_service(lambda service: service.secrets.delete(name))
+    print_answer({"name": name, "deleted": True}, f"deleted secret {name}")
 
 
 @secret.command(cls=Command)
 def rotate() -> None:
     """Encrypt all secrets anew with the first key. Then the other keys may be taken out of the file."""
-
-    async def act(service: "Service") -> int:
-        return await service.secrets.rotate()
-
-    count = in_service(act)
-    if options().as_json:
-        print_json({"rotated": count})
-    else:
-        print_lines(f"encrypted {count} secrets with the first key")
+    count = in_service(lambda service: service.secrets.rotate())
+    print_answer({"rotated": count}, f"encrypted {count} secrets with the first key")
 
 
 @secret.command(cls=Command)
@@ -110,10 +85,10 @@ def key(file: str | None) -> None:
         message = "file: the setting secrets.key_file names none"
         raise InvalidInput(message, field="file", allowed="the path of a file, which need not be there")
     count = add_key(path)
-    if options().as_json:
-        print_json({"file": str(path), "keys": count})
-    else:
-        print_lines(f"{path} has {count} keys" if count > 1 else f"{path} has a key: name it in secrets.key_file")
+    print_answer(
+        {"file": str(path), "keys": count},
+        f"{path} has {count} keys" if count > 1 else f"{path} has a key: name it in secrets.key_file",
+    )
 
 
 def _value(name: str) -> str:

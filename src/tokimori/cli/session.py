@@ -112,6 +112,15 @@ def in_own_service(act: Callable[["Service"], Awaitable[_T]]) -> _T:
     return asyncio.run(_with_service(load(), open_whole, act, Absent.REFUSED))
 
 
+def with_zone(act: Callable[["Service"], Awaitable[_T]]) -> tuple[str, _T]:
+    """Return the time zone of the service, and the result of `act`."""
+
+    async def in_it(service: "Service") -> tuple[str, _T]:
+        return service.time_zone, await act(service)
+
+    return in_service(in_it)
+
+
 async def _at_node(url: str, act: Callable[["Service"], Awaitable[_T]]) -> _T:
     """Return the result of `act`, whose service is that of a node."""
     from tokimori.client.client import open_async

@@ -11,13 +11,13 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from tokimori.cli.command import CommandWithArguments, Group, arguments_given, options
+from tokimori.cli.command import CommandWithArguments, Group, arguments_given
 from tokimori.cli.editor import editor_options, open_in
 from tokimori.cli.ending import DONE
 from tokimori.cli.moment import Length
-from tokimori.cli.output import print_json, print_notice
+from tokimori.cli.output import print_notice
 from tokimori.cli.session import load
-from tokimori.cli.table import print_table
+from tokimori.cli.table import print_found
 
 OFFLINE = 3
 """The exit code of `status` if no node runs, as that of systemctl."""
@@ -144,11 +144,8 @@ def _last_stop(at: float | None) -> str:
 
 
 def _print(found: Iterable[Service]) -> None:
-    if options().as_json:
-        print_json(list(found))
-        return
     rows = [(each.name, each.status.upper(), each.pid, each.by, each.address, each.says) for each in found]
-    print_table(("NAME", "STATUS", "PID", "STARTED BY", "ADDRESS", "SAYS"), rows, spare=("STARTED BY",))
+    print_found(list(found), ("NAME", "STATUS", "PID", "STARTED BY", "ADDRESS", "SAYS"), rows, spare=("STARTED BY",))
 
 
 @system.command()

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from tokimori.cli.command import options
 from tokimori.cli.ending import DONE
-from tokimori.cli.output import announce, print_json, print_lines, print_notice
+from tokimori.cli.output import announce, print_answer, print_notice
 from tokimori.errors import Conflict, Refused, TokimoriError
 from tokimori.ownership import PRIVATE
 
@@ -173,11 +173,8 @@ def _last(told: Path) -> str:
 
 
 def _print(started: StartedNode, what: str) -> None:
-    if options().as_json:
-        print_json(started)
-        return
     answers = "" if started.address is None else f", and answers at {started.address}"
-    print_lines(f"{what} as pid {started.pid}{answers}: {started.ready}", f"its log is {started.log}")
+    print_answer(started, f"{what} as pid {started.pid}{answers}: {started.ready}", f"its log is {started.log}")
 
 
 _LEEWAY = 30.0

@@ -96,6 +96,16 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, spa
             sys.stdout.write(_whole(columns, rows))
 
 
+def print_found(
+    value: object, columns: Sequence[str], rows: Sequence[Sequence[object]], *, spare: Sequence[str] = ()
+) -> None:
+    """Print a value if the answer is to be JSON, else a table, as `print_table` does."""
+    if options().as_json:
+        print_json(value)
+    else:
+        print_table(columns, rows, spare=spare)
+
+
 def _whole(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Return every cell in full, one below the other, with control characters escaped."""
     table = [list(columns), *([printable(cell) for cell in row] for row in rows)]

@@ -11,9 +11,9 @@ import click
 
 from tokimori.cli.command import Command, CommandWithArguments, Group, arguments_given, options
 from tokimori.cli.job_printing import next_cell
-from tokimori.cli.output import local, print_fields, print_json, print_lines, print_notice
+from tokimori.cli.output import local, print_answer, print_fields, print_json, print_lines, print_notice
 from tokimori.cli.session import Absent, in_service, load
-from tokimori.cli.table import At, State, listing, print_list, print_table
+from tokimori.cli.table import At, State, listing, print_found, print_list
 from tokimori.errors import InvalidInput, NotFound, Refused
 
 if TYPE_CHECKING:
@@ -59,10 +59,10 @@ def create(name: str, description: str, force: bool) -> None:
     from tokimori.workspace.scaffold import create as create_source
 
     made = create_source(tasks_dir(), name, description, force=force)
-    if options().as_json:
-        print_json({"name": name, "folder": made})
-    else:
-        print_lines(f"created {name}: write {made / 'function.py'}, then `tokimori task build {name}`")
+    print_answer(
+        {"name": name, "folder": made},
+        f"created {name}: write {made / 'function.py'}, then `tokimori task build {name}`",
+    )
 
 
 _COLUMNS = ("NAME", "STATE", "SCHEDULE", "NEXT", "BUILD", "DESCRIPTION")
@@ -154,9 +154,6 @@ def builds(name: str) -> None:
     from tokimori.service.views.tasks import BuildView
 
     found = in_service(lambda service: service.tasks.get(name))
-    if options().as_json:
-        print_json([BuildView.made(each) for each in found.record.builds])
-        return
     zone = "UTC" if found.job is None else found.job.definition.time_zone
     rows = [
         (
@@ -169,7 +166,12 @@ def builds(name: str) -> None:
         )
         for each in found.record.builds
     ]
-    print_table(("ID", "NOW", "BUILT", "BY", "BYTES", "SCHEDULE"), rows, spare=("BY", "BYTES"))
+    print_found(
+        [BuildView.made(each) for each in found.record.builds],
+        ("ID", "NOW", "BUILT", "BY", "BYTES", "SCHEDULE"),
+        rows,
+        spare=("BY", "BYTES"),
+    )
 
 
 @task.command()
@@ -219,10 +221,7 @@ def delete(name: str, *, now: bool) -> None:
         return await outlived(service, name)
 
     left = in_service(act)
-    if options().as_json:
-        print_json({"name": name, "deleted": True})
-    else:
-        print_lines(f"deleted {name}; its source stays")
+    print_answer({"name": name, "deleted": True}, f"deleted {name}; its source stays")
     if not now:
         tell_outlived(name, left)
 

@@ -5,16 +5,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tokimori.cli.command import Command, Group, options
+from tokimori.cli.command import Command, Group
 from tokimori.cli.moment import Length
-from tokimori.cli.output import print_json, print_lines
-from tokimori.cli.session import Absent, in_service
+from tokimori.cli.output import print_answer
+from tokimori.cli.session import Absent, in_service, with_zone
 from tokimori.cli.table import At, listing, print_list
 
 if TYPE_CHECKING:
-    from tokimori.model.access_token import AccessToken
-    from tokimori.service.service import Service
-    from tokimori.service.tokens import NewToken
+    pass
 
 token = Group("token", help="Tokens: who may ask nodes over HTTP, and as what.")
 
@@ -39,14 +37,10 @@ def create(name: str, role: str, jobs: Sequence[str], queues: Sequence[str], exp
     """
     from tokimori.service.views.access import NewTokenView
 
-    async def act(service: "Service") -> "NewToken":
-        return await service.tokens.create(name, role, jobs=jobs, queues=queues, expires=expires)
-
-    made = in_service(act, Absent.MADE)
-    if options().as_json:
-        print_json(NewTokenView.made(made))
-    else:
-        print_lines(made.text)
+    made = in_service(
+        lambda service: service.tokens.create(name, role, jobs=jobs, queues=queues, expires=expires), Absent.MADE
+    )
+    print_answer(NewTokenView.made(made), made.text)
 
 
 @token.command("list")
@@ -55,10 +49,7 @@ def list_tokens() -> None:
     """List the tokens, those that are over too."""
     from tokimori.service.views.access import TokenView
 
-    async def act(service: "Service") -> "tuple[str, Sequence[AccessToken]]":
-        return service.time_zone, await service.tokens.list()
-
-    zone, found = in_service(act)
+    zone, found = with_zone(lambda service: service.tokens.list())
     listed = [
         (
             each,
@@ -83,12 +74,5 @@ def list_tokens() -> None:
 @click.argument("name")
 def revoke(name: str) -> None:
     """Revoke a token: within two seconds every node refuses it."""
-
-    async def act(service: "Service") -> None:
-        await service.tokens.revoke(name)
-
-    in_service(act)
-    if options().as_json:
-        print_json({"name": name, "revoked": True})
-    else:
-        print_lines(f"revoked token {name}")
+    in_service(lambda service: service.tokens.revoke(name))
+    print_answer({"name": name, "revoked": True}, f"revoked token {name}")
