@@ -273,6 +273,9 @@ class Permanent(TokimoriError):
 
     code = "permanent"
 
+    def __init__(self, message: object = "a further attempt is of no use") -> None:
+        super().__init__(str(message))  # also an error, or none at all: a TypeError would be tried again
+
 
 class Bug(TokimoriError):
     """One of Tokimori's own invariants does not hold."""

@@ -224,14 +224,14 @@ class RunningAttempt:
         """Return the end that an exception means: an error, with its traceback in the output. Earlier words stay."""
         interrupted = isinstance(fault, Interrupted | asyncio.CancelledError) and self.task.cancelled
         cause = (fault.__cause__ if isinstance(fault, UnfitPayload) else None) or fault
-        if not interrupted:
-            self.write(error_traceback(cause))
-        if (end := self.task.end()) is not None:
-            return end
+        end = self.task.end()
         if interrupted:
-            return Failed("it was interrupted")
-        rule = ANY if self._app is None else self._app.rules.get(self.begin.handler, ANY)
-        return rule.judge(error_words(cause), self.begin.attempt, fault, lambda it: self.write(error_traceback(it)))
+            return Failed("it was interrupted") if end is None else end
+        if end is None:
+            rule = ANY if self._app is None else self._app.rules.get(self.begin.handler, ANY)
+            end = rule.judge(error_words(cause), self.begin.attempt, fault, lambda it: self.write(error_traceback(it)))
+        self.write(error_traceback(cause))  # behind that of a backoff: a handle takes the last one
+        return end
 
     # What it tells of itself
 

@@ -22,7 +22,10 @@ _ALLOWED = (
 
 @dataclass(frozen=True, slots=True)
 class FailureRule:
-    """Rule of one function. `retry_on` None: every error is tried again but those of `never_on`."""
+    """Rule of one function. `retry_on` None: every error is tried again but those of `never_on`.
+
+    A group of errors, as a `TaskGroup` raises, is tried again if each of them is.
+    """
 
     retry_on: tuple[type[BaseException], ...] | None = None
     never_on: tuple[type[BaseException], ...] = ()
@@ -30,9 +33,11 @@ class FailureRule:
 
     def judge(self, words: str, attempt: int, error: BaseException, log: Callable[[BaseException], None]) -> Failed:
         """Return the failure that `error` means. What `backoff` itself raises goes to `log`; then the job decides."""
-        if isinstance(error, (Permanent, UnfitPayload, *self.never_on)):
+        within = _within(error)
+        if any(isinstance(each, (Permanent, UnfitPayload, *self.never_on)) for each in (error, *within)):
             return Failed(words, final=True)
-        if self.retry_on is not None and not isinstance(error, self.retry_on):
+        wanted = BaseException if self.retry_on is None else self.retry_on
+        if not isinstance(error, wanted) and not all(isinstance(each, wanted) for each in within):
             return Failed(words, final=True)
         if self.backoff is None:
             return Failed(words)
@@ -42,6 +47,13 @@ class FailureRule:
         except Exception as fault:
             log(fault)
             return Failed(words)
+
+
+def _within(error: BaseException) -> list[BaseException]:
+    """Return the errors of a group, and of the groups in it; the error itself if it is none."""
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [inner for each in error.exceptions for inner in _within(each)]
 
 
 ANY = FailureRule()

@@ -145,15 +145,19 @@ class StepHandle(Handle[_T]):
             return self
 
     async def _await_end(self, way: Way, timeout: Span | None) -> None:
-        left, states = _Left(timeout), list[tuple[RunState, bool]]()
+        left, states, faults = _Left(timeout), list[tuple[RunState, bool]](), list[RunFailed]()
         for each, failing in self._before:
             try:
                 await each._await_end(way, left())
                 states.append((each.run.state, failing))
-            except RunFailed:  # it is left out itself
+                if each.run.state is not RunState.SUCCEEDED:
+                    faults.append(failed(each.run, each.error))
+            except RunFailed as fault:  # it is left out itself, for the reason that another one is
+                faults.append(fault)
                 states.append((RunState.SKIPPED, failing))
-            if _is_off(states) and len(states) == len(self._before):
-                raise _left_out(self.id, each)
+        if _is_off(states):
+            message = f"the run {self.id} was not made: none before it has failed"
+            raise faults[0] if faults else RunFailed(message, field="run", value=self.id)
         try:
             await super()._await_end(way, left())
         except NotFound:
@@ -164,12 +168,6 @@ class StepHandle(Handle[_T]):
 def _following(function: Any, run_id: RunId, before: Sequence[tuple[Handle[Any], bool]]) -> StepHandle[Any]:
     """Return a handle that was pickled, or copied."""
     return StepHandle(function._ways, run_id, function.result_of, before)
-
-
-def _left_out(run_id: RunId, before: Handle[Any]) -> RunFailed:
-    if before._seen is not None:
-        return failed(before.run, before.error)
-    return RunFailed(f"the run {run_id} was not made: those before it have ended otherwise", field="run", value=run_id)
 
 
 def _is_off(states: Sequence[tuple[RunState, bool]]) -> bool:

@@ -286,7 +286,7 @@ class Completed(Generic[_T]):
             yield from self._ended()
 
     def _waiting(self) -> AbstractContextManager[None]:
-        return self._handles[0]._ways.waiting(self._handles[0].id) if self._handles else nullcontext()
+        return self._handles[0]._ways.waiting(*(each.id for each in self._handles)) if self._handles else nullcontext()
 
     def _ended(self) -> Iterator[Handle[_T]]:
         begun = {each._ways.begin(each._waited(self._timeout)): each for each in self._handles}

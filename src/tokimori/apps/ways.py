@@ -33,13 +33,13 @@ class Ways:
         return self.places is not None and task_in_hand() is not None
 
     @contextmanager
-    def waiting(self, waits_for: str) -> Iterator[None]:
-        """Wait for a run, in the context. A run that does so leaves its worker process a place: raises `Refused`."""
+    def waiting(self, *waits_for: str) -> Iterator[None]:
+        """Wait for runs, in the context. A run that does so leaves its worker process a place: raises `Refused`."""
         task = task_in_hand()
         if task is None or self.places is None:
             yield
         else:
-            with self.places.waiting(task.run_id, waits_for):
+            with self.places.waiting(task.run_id, *waits_for):
                 yield
 
     def blocking(self, instead: str) -> Way:

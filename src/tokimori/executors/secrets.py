@@ -173,7 +173,7 @@ class SecretExecutor:
         for task, parents in zip(tasks, await asyncio.gather(*map(self._parents_of, tasks)), strict=True):
             fault = _fault(task, found) or (parents if isinstance(parents, TokimoriError) else None)
             if isinstance(parents, tuple) and fault is None:
-                ready.append(self._with_values(_with_parents(task, parents), found))
+                ready.append(self._with_values(with_parents(task, parents), found))
             elif isinstance(fault, StoreError):
                 away.append((task, fault))
             else:
@@ -251,18 +251,19 @@ class SecretExecutor:
 
 def _wants_parents(task: AttemptTask) -> bool:
     """Return if it gets results of parents: every command of a child does, else a target that names them."""
-    if not task.parents or _gets_list(task):
+    if not task.parents or gets_list(task):
         return bool(task.parents)
     return isinstance(task.target, Command | Build) or names_parents(task.target.texts())
 
 
-def _gets_list(task: AttemptTask) -> bool:
+def gets_list(task: AttemptTask) -> bool:
     """Return if the results of all runs that it waited for are its payload."""
     return task.joined == "runs" and task.payload is None
 
 
-def _with_parents(task: AttemptTask, parents: tuple[ParentRun, ...]) -> AttemptTask:
-    if not _gets_list(task):
+def with_parents(task: AttemptTask, parents: tuple[ParentRun, ...]) -> AttemptTask:
+    """Return the task with its parents; their results are its payload if it has waited for all of them."""
+    if not gets_list(task):
         return replace(task, parent_runs=parents)
     return replace(task, parent_runs=parents, payload=text_of(parents, joined=task.joined), is_inherited=True)
 

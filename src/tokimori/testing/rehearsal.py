@@ -36,6 +36,7 @@ from tokimori.clock import SECOND, Moment
 from tokimori.errors import InvalidInput, Refused, TokimoriError
 from tokimori.executors.functions import wire
 from tokimori.executors.functions.attempts import begin_of, outcome_of, output_of
+from tokimori.executors.secrets import gets_list, with_parents
 from tokimori.model.attempt_notes import Notes
 from tokimori.model.ids import RunId
 from tokimori.model.outcome import Failed, Outcome, Succeeded
@@ -43,6 +44,7 @@ from tokimori.model.run import Run
 from tokimori.model.target import Function
 from tokimori.model.transitions import ENDS
 from tokimori.ports.executor import AttemptTask, Noted
+from tokimori.service.search.runs import parent_runs
 from tokimori.service.service import service_on
 from tokimori.service.sets.app_jobs import Declared, declare
 from tokimori.service.validation import When, moment_of
@@ -50,6 +52,7 @@ from tokimori.testing.manual import ManualNode, WrittenEnd
 
 MOST_OF_A_DRAIN = timedelta(days=366)
 """A drain that has not ended after so much time on the rehearsal's clock never will."""
+_ONE_BY_ONE = "to wait in the test, or `return tokimori.spawn([…])`: a rehearsal runs one function after the other"
 _NEW_YEAR = "2026-01-01T00:00:00Z"
 _T = TypeVar("_T")
 
@@ -94,7 +97,7 @@ class Rehearsal:
             self._run(self._join())
             self.app._client = self.client
             stack.callback(setattr, self.app, "_client", None)
-            self.app.ways.places, self.app.ways.pass_time = Places(1), self._await
+            self.app.ways.places, self.app.ways.pass_time = Places(1, _ONE_BY_ONE), self._await
             stack.callback(setattr, self.app, "ways", Ways(lambda: self.app.client))
             self._threads.submit(lambda: self._loop.run(self.app.hooks.start())).result()
             stack.callback(lambda: self._threads.submit(lambda: self._loop.run(self.app.hooks.stop())).result())
@@ -201,6 +204,9 @@ class Rehearsal:
             act = self.app.hooks.around(self.app.routes.find(task.target.name))
         except TokimoriError as fault:
             return Failed(fault.message)
+        if gets_list(task):
+            reading = parent_runs(self.node.store, task.parents)
+            task = with_parents(task, tuple(self._threads.submit(self._loop.run, reading).result()))
         self._number += 1
         begin = begin_of(task, self._number, self.node.clock)
         attempt = RunningAttempt(begin, act, self._runs_dir, _nobody, app=self.app)

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import tokimori
 from tests.unit.apps.orders import begin
 from tokimori.apps.attempt import RunningAttempt
+from tokimori.apps.handle import error_in
 from tokimori.errors import InvalidInput
 from tokimori.executors.functions import wire
 from tokimori.executors.functions.attempts import outcome_of
@@ -47,12 +49,23 @@ def outcome(error: BaseException, tmp_path: Path, attempt: int = 1, *, waits: bo
         ({"never_on": ValueError}, KeyError("x"), False),
         ({"retry_on": OSError, "never_on": FileNotFoundError}, FileNotFoundError("x"), True),
         ({"retry_on": ValueError}, SystemExit(3), True),
+        ({}, ExceptionGroup("of a TaskGroup", [ValueError("x"), tokimori.Permanent("x")]), True),
+        ({}, ExceptionGroup("of a TaskGroup", [ValueError("x")]), False),
+        ({"retry_on": OSError}, ExceptionGroup("x", [ExceptionGroup("y", [OSError("x")]), TimeoutError("x")]), False),
+        ({"retry_on": OSError}, ExceptionGroup("x", [OSError("x"), ValueError("x")]), True),
+        ({"retry_on": ExceptionGroup}, ExceptionGroup("x", [ValueError("x")]), False),
+        ({"never_on": ValueError}, ExceptionGroup("x", [OSError("x"), UnicodeError("x")]), True),
+        ({}, tokimori.Permanent(), True),
+        ({}, tokimori.Permanent(ValueError("x")), True),
     ],
 )
 def test_the_class_of_an_error_decides_about_a_retry(
     terms: dict[str, Any], error: BaseException, final: bool, waits: bool, tmp_path: Path
 ) -> None:
-    """An error is tried again if `retry_on` names its class, `never_on` does not, and it is not permanent."""
+    """An error is tried again if `retry_on` names its class, `never_on` does not, and it is not permanent.
+
+    So is a group if all errors within are.
+    """
     failed = outcome(error, tmp_path, waits=waits, **terms)
     assert isinstance(failed, Failed)
     assert failed.final is final
@@ -76,9 +89,14 @@ def test_a_backoff_says_the_next_wait(backoff: Any, wait: float | None, tmp_path
 
 @pytest.mark.parametrize("wrong", [lambda _, __: -1, lambda _, __: "soon", lambda _, __: 1 / 0, lambda: 1])
 def test_a_backoff_that_fails_leaves_the_wait_to_the_job(wrong: Any, tmp_path: Path) -> None:
-    """What the backoff raises stands in the output, and the job's own policy counts."""
+    """What the backoff raises is in the output, before the error of the function, and the policy of the job counts."""
     assert outcome(ValueError("x"), tmp_path, backoff=wrong) == Failed("ValueError: x")
-    assert b"Error" in (tmp_path / "r/1.log").read_bytes()
+    run: Any = SimpleNamespace(error="ValueError: x")
+    text = (tmp_path / "r/1.log").read_bytes()
+    error = error_in(run, SimpleNamespace(head=b"", tail=text))  # type: ignore[arg-type]
+    assert error is not None
+    assert (error.type, error.traceback.splitlines()[-1]) == ("ValueError", "ValueError: x")
+    assert text.count(b"Traceback") > error.traceback.count("Traceback")
 
 
 @pytest.mark.parametrize(("backoff", "kept"), [("fixed", 1), ("exponential", 2), (1.5, 1.5)])

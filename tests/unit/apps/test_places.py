@@ -24,3 +24,9 @@ def test_a_process_of_one_place_has_none_to_wait_in() -> None:
     """It would wait for itself."""
     with pytest.raises(Refused), Places(1).waiting("a", "x"):
         pass
+
+
+def test_a_run_does_not_wait_for_itself() -> None:
+    """It would do so for ever, however many places there are: it is refused, and says why."""
+    with pytest.raises(Refused, match="the run a can't wait for its own end"), Places(9).waiting("a", "x", "a"):
+        pass

@@ -41,6 +41,32 @@ def waits() -> int:
     return slow.enqueue().result()
 
 
+@app.job
+def double(number: int) -> int:
+    """Fails for what is negative."""
+    if number < 0:
+        raise ValueError("negative")
+    return 2 * number
+
+
+@app.job
+def total(numbers: list[int]) -> int:
+    """Is behind several."""
+    return sum(numbers)
+
+
+@app.job
+def each(numbers: list[int]) -> list[int]:
+    """Waits for several."""
+    return tokimori.spawn([double.request(number) for number in numbers])
+
+
+@app.job
+def tell() -> str:
+    """Names the jobs that have failed."""
+    return str([parent.job_id for parent in tokimori.current_task().parents()])
+
+
 @app.job(attempts=2)
 def careful() -> object:
     """Goes on where it was."""
@@ -108,8 +134,26 @@ def test_whoever_waits_for_a_result_lets_time_pass(rehearsal: Rehearsal) -> None
     assert (handle.attempt, done) == (3, ["waits"] * 3)
     assert tokimori.gather([slow.enqueue(), slow.after("1d").enqueue()]) == [7, 7]
     failing = tokimori.as_completed([waits.enqueue()])
-    with pytest.raises(tokimori.RunFailed, match="may need the last free place of this worker process"):
+    with pytest.raises(tokimori.RunFailed, match="may need the last free place of this worker process") as refused:
         next(iter(failing)).result()
+    assert "a rehearsal runs one function after the other" in refused.value.traceback
+
+
+def test_families_are_rehearsed(rehearsal: Rehearsal) -> None:
+    """A join gets the list of all results; what is left out says which run has failed, also behind another one."""
+    numbers = [double.request(n) for n in (1, 2)]
+    assert tokimori.all(numbers).then(total.request()).enqueue().result() == 6
+    assert each.enqueue([3, 4]).result() == [6, 8]
+    bad = tokimori.all([*numbers, double.request(-1), double.request(5)]).then(total.request())
+    handles = bad.then(double.request()).on_failure(tell.request()).enqueue()
+    for left_out in (handles, handles[4]):
+        with pytest.raises(tokimori.RunFailed, match="of double ended as failed: ValueError: negative") as failed:
+            left_out.result()
+        assert (failed.value.type, failed.value.run_id) == ("ValueError", handles[2].id)
+    assert handles[-1].result() == "['double']"
+    good = double.request(1).on_failure(tell.request()).enqueue()
+    with pytest.raises(tokimori.RunFailed, match="was not made: none before it has failed"):
+        good[1].result()
 
 
 async def test_so_do_tests_on_a_loop(rehearsal: Rehearsal) -> None:
