@@ -8,10 +8,11 @@ from markupsafe import Markup
 
 from tokimori.clock import Moment
 from tokimori.logs.controls import visible
+from tokimori.model.job import Job
 from tokimori.service.validation import MOST_LISTED
 from tokimori.web.addresses import path
 from tokimori.web.filters import Chip, chips, typed, words
-from tokimori.web.screen import Moved
+from tokimori.web.screen import Moved, Screen, Shown
 from tokimori.web.visit import Visit
 from tokimori.web.words import Time, short
 
@@ -83,6 +84,13 @@ class Filter(NamedTuple):
         return [(name, values) for name, values in self.names.items() if values]
 
 
+class Turning(NamedTuple):
+    """Links to the next page and back to the first one."""
+
+    more: str | None = None
+    first: str | None = None
+
+
 class Noun(NamedTuple):
     """A list of things, or a thing with its facts. `makes` are acts that make one; `name` is that of the thing."""
 
@@ -99,9 +107,32 @@ class Noun(NamedTuple):
     boxes: Sequence[tuple[str, str]] = ()
     diff: Sequence[tuple[str, str]] = ()
     filter: Filter | None = None
-    more: str | None = None
-    first: str | None = None
+    page: Turning = Turning()
     note: str = ""
+
+
+def screens_of(
+    place: str,
+    show: Callable[[Visit], Awaitable[Noun | Moved]],
+    page: Callable[[Visit], Awaitable[Noun | Moved]] | None = None,
+    one: str = "{name}",
+    names: Mapping[str, Sequence[str]] | None = None,
+) -> Sequence[Screen]:
+    """Return the screen of a list, to which the rail leads, and that of a thing, which is called `one` in its path.
+
+    `names` are the filters of the list that people may type as `name:value`.
+    """
+
+    def drawn(path: str, read: Callable[[Visit], Awaitable[Noun | Moved]], *, leads: bool) -> Screen:
+        async def shown(visit: Visit) -> Shown:
+            moved = typed(visit, list(names)) if names and leads else None
+            found = moved or await read(visit)
+            return {"noun": found} if isinstance(found, Noun) else found
+
+        return Screen(path, place, "noun.html", shown, leads)
+
+    alone = [] if page is None else [drawn(f"/{place}/{one}", page, leads=False)]
+    return [drawn(f"/{place}", show, leads=True), *alone]
 
 
 def plain(text: object, most: int = MOST_TEXT) -> str:
@@ -147,25 +178,26 @@ def job_table(caption: str, ids: Sequence[str], empty: str, command: str = "") -
     return Table(caption, (Column("Job", "pa wide"),), rows, empty, command, more)
 
 
+async def jobs_that(visit: Visit, fits: Callable[[Job], bool]) -> Sequence[str]:
+    """Return the ids of the jobs that fit, of a bounded number."""
+    found: list[str] = []
+    after: str | None = None
+    for _ in range(MOST_ASKED):
+        listed = await visit.service.jobs.list(after=after, limit=MOST_LISTED)
+        found += [job.id for job in listed.jobs if fits(job)]
+        if (after := listed.next) is None:
+            break
+    return found
+
+
 def filters(visit: Visit, hint: str, names: Mapping[str, Sequence[str]] | None = None) -> Filter:
     """Return the filters of a list: active and possible ones."""
     known = names or {}
     return Filter(hint, known, chips(visit, list(known)))
 
 
-def retyped(visit: Visit, names: Mapping[str, Sequence[str]]) -> Moved | None:
-    """Return the address in which a typed `name:value` is a filter."""
-    return typed(visit, list(names))
-
-
-class Turning(NamedTuple):
-    """Links to the next page and back to the first one."""
-
-    more: str | None
-    first: str | None
-
-
-def _links(visit: Visit, after: str | None) -> Turning:
+def turning(visit: Visit, after: str | None) -> Turning:
+    """Return the links from a page; the next one begins behind `after`, if there is one."""
     first = visit.link(after=None) if visit.one("after") else None
     return Turning(None if after is None else visit.link(after=after), first)
 
@@ -191,11 +223,11 @@ async def paged(
         page = await page_of(after, limit)
         found += [each for each in page if wanted(each)]
         if len(found) > SHOWN:
-            return found[:SHOWN], _links(visit, name_of(found[SHOWN - 1]))
+            return found[:SHOWN], turning(visit, name_of(found[SHOWN - 1]))
         if len(page) < limit:
-            return found, _links(visit, None)
+            return found, turning(visit, None)
         after = name_of(page[-1])
-    return found, _links(visit, after)
+    return found, turning(visit, after)
 
 
 def cut(
@@ -205,4 +237,4 @@ def cut(
     after = visit.one("after") or ""
     left = (each for each in things if name_of(each) > after and wanted(each))
     found = list(islice(left, SHOWN + 1))
-    return found[:SHOWN], _links(visit, name_of(found[SHOWN - 1]) if len(found) > SHOWN else None)
+    return found[:SHOWN], turning(visit, name_of(found[SHOWN - 1]) if len(found) > SHOWN else None)

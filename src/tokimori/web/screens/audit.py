@@ -24,11 +24,12 @@ from tokimori.web.nouns import (
     filters,
     has,
     plain,
-    retyped,
     said,
+    screens_of,
+    turning,
     when,
 )
-from tokimori.web.screen import Act, Screen, Shown
+from tokimori.web.screen import Act
 from tokimori.web.visit import Visit
 
 MOST_LINES: Final = 1_000
@@ -47,28 +48,23 @@ _COLUMNS: Final = (
 )
 
 
-async def show(visit: Visit) -> Shown:
+async def show(visit: Visit) -> Noun:
     """Return the changes that the filters want, newest first."""
-    if (moved := retyped(visit, _NAMES)) is not None:
-        return moved
     found, after = await _found(visit)
     rows = [_row(visit, each) for each in found]
-    return {
-        "noun": Noun(
-            [
-                Table(
-                    "Changes, newest first",
-                    _COLUMNS,
-                    rows,
-                    "Nothing has been changed yet. Whatever is, stands here:",
-                    "tokimori audit list",
-                )
-            ],
-            filter=filters(visit, "Filter changes: words, or who: what: of: since: until:", _NAMES),
-            more=None if after is None else visit.link(after=after),
-            first=visit.link(after=None) if visit.one("after") else None,
-        )
-    }
+    return Noun(
+        [
+            Table(
+                "Changes, newest first",
+                _COLUMNS,
+                rows,
+                "Nothing has been changed yet. Whatever is, stands here:",
+                "tokimori audit list",
+            )
+        ],
+        filter=filters(visit, "Filter changes: words, or who: what: of: since: until:", _NAMES),
+        page=turning(visit, after),
+    )
 
 
 def _moment(visit: Visit, name: str) -> Moment | None:
@@ -124,7 +120,7 @@ def _change_word(before: Any, after: Any) -> str:
     return "gone" if after is None else "changed"
 
 
-async def page(visit: Visit) -> Shown:
+async def page(visit: Visit) -> Noun:
     """Return the page of a change, with how the thing was before and after."""
     wanted = visit.parts["entry_id"]
     before_it = f"{wanted[:-1]}{chr(max(1, ord(wanted[-1]) - 1))}~"
@@ -133,19 +129,17 @@ async def page(visit: Visit) -> Shown:
         raise NotFound(f"there is no entry {wanted!r}", field="id", value=wanted)
     entry = found[0].entry
     of = said(entry.of, to=_place(entry.of))
-    return {
-        "noun": Noun(
-            name=plain(entry.what),
-            says=(of, said(entry.who or "unknown"), Cell(time=visit.time(entry.at))),
-            facts=(
-                ("When", said(visit.time(entry.at).full)),
-                ("Who", said(entry.who or "unknown")),
-                ("Of", of),
-                ("Id", said(wanted, "code")),
-            ),
-            diff=_diff(entry.before, entry.after),
-        )
-    }
+    return Noun(
+        name=plain(entry.what),
+        says=(of, said(entry.who or "unknown"), Cell(time=visit.time(entry.at))),
+        facts=(
+            ("When", said(visit.time(entry.at).full)),
+            ("Who", said(entry.who or "unknown")),
+            ("Of", of),
+            ("Id", said(wanted, "code")),
+        ),
+        diff=_diff(entry.before, entry.after),
+    )
 
 
 def _place(of: str) -> str | None:
@@ -170,7 +164,4 @@ def _lines(value: Any) -> Sequence[str]:
 
 
 ACTS: Final[tuple[Act, ...]] = ()
-SCREENS: Final = (
-    Screen("/audit", "audit", "noun.html", show, leads=True),
-    Screen("/audit/{entry_id}", "audit", "noun.html", page),
-)
+SCREENS: Final = screens_of("audit", show, page, "{entry_id}", names=_NAMES)

@@ -1,12 +1,13 @@
 """Calendars: named days off, which jobs share."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from tokimori.model.calendar import Calendar
 from tokimori.service.service import Service
 from tokimori.web.addresses import path
-from tokimori.web.nouns import Column, Noun, Row, Table, cut, filters, has, job_table, plain, said
-from tokimori.web.screen import Act, Field, Given, Receipt, Screen, Shown
+from tokimori.web.nouns import Column, Noun, Row, Table, cut, filters, has, job_table, plain, said, screens_of
+from tokimori.web.screen import Act, Field, Given, Receipt
 from tokimori.web.screens.secrets import listed
 from tokimori.web.visit import Visit
 
@@ -20,20 +21,17 @@ _EMPTY: Final = "There are no calendars. A job keeps off the days of one with `-
 _COMMAND: Final = "tokimori calendar add holidays --date 12-25 --date 2027-01-01 --weekday sun"
 
 
-async def show(visit: Visit) -> Shown:
+async def show(visit: Visit) -> Noun:
     """Return the list of calendars."""
     known = await visit.service.calendars.list()
     found, page = cut(visit, known, lambda each: each.name, lambda each: has(visit, each.name, each.description))
     rows = [_row(each) for each in found]
-    return {
-        "noun": Noun(
-            [Table("Calendars", _COLUMNS, rows, _EMPTY, _COMMAND)],
-            makes=("calendars.add",),
-            filter=filters(visit, "Filter calendars"),
-            more=page.more,
-            first=page.first,
-        )
-    }
+    return Noun(
+        [Table("Calendars", _COLUMNS, rows, _EMPTY, _COMMAND)],
+        makes=("calendars.add",),
+        filter=filters(visit, "Filter calendars"),
+        page=page,
+    )
 
 
 def _row(each: Calendar) -> Row:
@@ -46,43 +44,36 @@ def _row(each: Calendar) -> Row:
     return Row(f"calendar {each.name}", cells)
 
 
-async def page(visit: Visit) -> Shown:
+async def page(visit: Visit) -> Noun:
     """Return the page of a calendar, with the jobs that use it."""
     each = await visit.service.calendars.get(visit.parts["name"])
     jobs = await visit.service.calendars.jobs(each.name)
     name = plain(each.name)
     nobody = "No job of those that you see keeps off these days. One that does:"
-    return {
-        "noun": Noun(
-            [job_table("Jobs that keep off these days", jobs, nobody, f"tokimori job update JOB --calendar {name}")],
-            name=name,
-            says=(said(each.description), said(f"{len(each.dates)} dates off" if each.dates else "", "q")),
-            acts=("calendars.update", "calendars.delete"),
-            on=each.name,
-            facts=(("Weekdays off", said(", ".join(each.weekdays))),) if each.weekdays else (),
-            boxes=(("Dates off", plain("\n".join(each.dates), 20_000)),) if each.dates else (),
-        )
-    }
+    return Noun(
+        [job_table("Jobs that keep off these days", jobs, nobody, f"tokimori job update JOB --calendar {name}")],
+        name=name,
+        says=(said(each.description), said(f"{len(each.dates)} dates off" if each.dates else "", "q")),
+        acts=("calendars.update", "calendars.delete"),
+        on=each.name,
+        facts=(("Weekdays off", said(", ".join(each.weekdays))),) if each.weekdays else (),
+        boxes=(("Dates off", plain("\n".join(each.dates), 20_000)),) if each.dates else (),
+    )
 
 
 async def _add(service: Service, name: str, given: Given) -> Receipt:
-    await service.calendars.add(
-        name,
-        dates=listed(given.get("dates", "")),
-        weekdays=listed(given.get("weekdays", "")),
-        description=given.get("description"),
-    )
+    await service.calendars.add(name, **_typed(given))
     return Receipt(f"Calendar {name} added", path("calendars", name))
 
 
 async def _update(service: Service, name: str, given: Given) -> Receipt:
-    await service.calendars.update(
-        name,
-        dates=listed(given.get("dates", "")),
-        weekdays=listed(given.get("weekdays", "")),
-        description=given.get("description"),
-    )
+    await service.calendars.update(name, **_typed(given))
     return Receipt(f"Calendar {name} changed: its jobs keep the new days", path("calendars", name))
+
+
+def _typed(given: Given) -> Mapping[str, Any]:
+    days = {name: listed(given.get(name, "")) for name in ("dates", "weekdays")}
+    return {**days, "description": given.get("description")}
 
 
 async def _current_values(service: Service, name: str) -> Given:
@@ -104,7 +95,4 @@ ACTS: Final = (
     Act("calendars.update", "Change", "changed", _update, fields=_FIELDS, fill=_current_values),
     Act("calendars.delete", "Delete", "deleted", sure="There is no undo.", back="/calendars"),
 )
-SCREENS: Final = (
-    Screen("/calendars", "calendars", "noun.html", show, leads=True),
-    Screen("/calendars/{name}", "calendars", "noun.html", page),
-)
+SCREENS: Final = screens_of("calendars", show, page, "{name}")

@@ -8,8 +8,8 @@ from msgspec.json import encode
 from tokimori.errors import InvalidInput
 from tokimori.service.service import Service
 from tokimori.web.addresses import path
-from tokimori.web.nouns import Column, Noun, Row, Table, filters, plain, said, when
-from tokimori.web.screen import Act, Field, Given, Moved, Receipt, Screen, Shown
+from tokimori.web.nouns import Column, Noun, Row, Table, Turning, filters, plain, said, screens_of, when
+from tokimori.web.screen import Act, Field, Given, Moved, Receipt
 from tokimori.web.visit import Visit
 
 MESSAGES_SHOWN: Final = 50
@@ -20,22 +20,20 @@ _COLUMNS: Final = (
 _COMMAND: Final = "tokimori publish orders '{\"order\": 17}'"
 
 
-async def show(visit: Visit) -> Shown:
+async def show(visit: Visit) -> Noun | Moved:
     """Return where a topic is looked for, and a message published."""
     topic = visit.one("q")
     if topic is not None:
         return Moved(path("channels", topic))
     empty = "A topic is named by whoever publishes to it. Type one above to see its messages; this publishes one:"
-    return {
-        "noun": Noun(
-            [Table("Channels", _COLUMNS, (), empty, _COMMAND)],
-            makes=("channels.publish",),
-            filter=filters(visit, "Open a topic: type its name"),
-        )
-    }
+    return Noun(
+        [Table("Channels", _COLUMNS, (), empty, _COMMAND)],
+        makes=("channels.publish",),
+        filter=filters(visit, "Open a topic: type its name"),
+    )
 
 
-async def page(visit: Visit) -> Shown:
+async def page(visit: Visit) -> Noun:
     """Return the newest messages of a topic, or those behind a number."""
     topic, after = visit.parts["topic"], visit.one("after")
     if after is not None and not after.isdecimal():
@@ -58,26 +56,23 @@ async def page(visit: Visit) -> Shown:
     ]
     name = plain(topic)
     older = visit.link(after=max(0, begin - MESSAGES_SHOWN)) if begin and rows and not found.gap else None
-    return {
-        "noun": Noun(
-            [
-                Table(
-                    "Messages, newest first",
-                    _COLUMNS,
-                    rows,
-                    "No message is kept here.",
-                    f"tokimori publish {name} JSON",
-                )
-            ],
-            name=name,
-            acts=("channels.publish", "channels.unsubscribe"),
-            on=topic,
-            more=older,
-            first=visit.link(after=None) if after else None,
-            boxes=(("In a terminal", f"tokimori subscribe {name} -f"),),
-            note="No older message is kept." if found.gap else "",
-        )
-    }
+    return Noun(
+        [
+            Table(
+                "Messages, newest first",
+                _COLUMNS,
+                rows,
+                "No message is kept here.",
+                f"tokimori publish {name} JSON",
+            )
+        ],
+        name=name,
+        acts=("channels.publish", "channels.unsubscribe"),
+        on=topic,
+        page=Turning(older, visit.link(after=None) if after else None),
+        boxes=(("In a terminal", f"tokimori subscribe {name} -f"),),
+        note="No older message is kept." if found.gap else "",
+    )
 
 
 async def _publish(service: Service, topic: str, given: Given) -> Receipt:
@@ -118,7 +113,4 @@ ACTS: Final = (
         fields=(Field("name", "Subscriber", "under its name another one begins with all that is kept", must=True),),
     ),
 )
-SCREENS: Final = (
-    Screen("/channels", "channels", "noun.html", show, leads=True),
-    Screen("/channels/{topic}", "channels", "noun.html", page),
-)
+SCREENS: Final = screens_of("channels", show, page, "{topic}")

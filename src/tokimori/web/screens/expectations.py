@@ -19,12 +19,12 @@ from tokimori.web.nouns import (
     has,
     paged,
     plain,
-    retyped,
     said,
+    screens_of,
     state,
     when,
 )
-from tokimori.web.screen import Act, Field, Given, Receipt, Screen, Shown
+from tokimori.web.screen import Act, Field, Given, Receipt
 from tokimori.web.visit import Visit
 from tokimori.web.words import duration
 
@@ -39,10 +39,8 @@ _EMPTY: Final = (
 _COMMAND: Final = "tokimori expect backup-of-nas --within 25h"
 
 
-async def show(visit: Visit) -> Shown:
+async def show(visit: Visit) -> Noun:
     """Return the list of expectations, and of missed ones."""
-    if (moved := retyped(visit, _NAMES)) is not None:
-        return moved
     wrong = await _wrong(visit.service)
     word, kind = visit.one("state"), visit.one("kind")
     found, page = await paged(
@@ -56,15 +54,12 @@ async def show(visit: Visit) -> Shown:
         ),
     )
     rows = [_row(visit, each, _word(wrong, each)) for each in found]
-    return {
-        "noun": Noun(
-            [Table("Expectations", _COLUMNS, rows, _EMPTY, _COMMAND)],
-            makes=("expectations.set",),
-            filter=filters(visit, "Filter expectations", _NAMES),
-            more=page.more,
-            first=page.first,
-        )
-    }
+    return Noun(
+        [Table("Expectations", _COLUMNS, rows, _EMPTY, _COMMAND)],
+        makes=("expectations.set",),
+        filter=filters(visit, "Filter expectations", _NAMES),
+        page=page,
+    )
 
 
 def _word(wrong: Mapping[str, str], each: Expectation) -> str:
@@ -97,7 +92,7 @@ def _within(each: Expectation) -> str:
     return duration(round(each.within * SECOND))
 
 
-async def page(visit: Visit) -> Shown:
+async def page(visit: Visit) -> Noun:
     """Return the page of an expectation, with its last report."""
     each = await visit.service.expectations.get(visit.parts["name"])
     word = _word(await _wrong(visit.service), each)
@@ -107,16 +102,14 @@ async def page(visit: Visit) -> Shown:
         **{"Started": each.started, "Failed": each.failed, "Expected since": each.since},
     }
     boxes = [("It said last", plain(each.log, MOST_BOX))] if each.log else []
-    return {
-        "noun": Noun(
-            name=name,
-            says=(_state(word), said(each.description), said(f"a good end every {_within(each)}", "q")),
-            acts=() if each.of_job else ("expectations.ping", "expectations.set", "expectations.delete"),
-            on=each.name,
-            facts=[(head, when(visit, at)) for head, at in moments.items()],
-            boxes=[*boxes, ("It reports with", f"tokimori ping {name}")],
-        )
-    }
+    return Noun(
+        name=name,
+        says=(_state(word), said(each.description), said(f"a good end every {_within(each)}", "q")),
+        acts=() if each.of_job else ("expectations.ping", "expectations.set", "expectations.delete"),
+        on=each.name,
+        facts=[(head, when(visit, at)) for head, at in moments.items()],
+        boxes=[*boxes, ("It reports with", f"tokimori ping {name}")],
+    )
 
 
 async def _set(service: Service, name: str, given: Given) -> Receipt:
@@ -171,7 +164,4 @@ ACTS: Final = (
         back="/expectations",
     ),
 )
-SCREENS: Final = (
-    Screen("/expectations", "expectations", "noun.html", show, leads=True),
-    Screen("/expectations/{name}", "expectations", "noun.html", page),
-)
+SCREENS: Final = screens_of("expectations", show, page, "{name}", names=_NAMES)

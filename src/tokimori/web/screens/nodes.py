@@ -9,10 +9,10 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeRecord, NodeState
 from tokimori.service.service import Service
 from tokimori.web.addresses import path
-from tokimori.web.nouns import Cell, Column, Noun, Row, Table, filters, has, plain, retyped, said, state, when
+from tokimori.web.nouns import Cell, Column, Noun, Row, Table, filters, has, plain, said, screens_of, state, when
 from tokimori.web.pictures import share
 from tokimori.web.run_rows import run_rows
-from tokimori.web.screen import Act, Field, Given, Receipt, Screen, Shown
+from tokimori.web.screen import Act, Field, Given, Receipt
 from tokimori.web.screens.jobs import runs_in
 from tokimori.web.screens.now import MOST, stuck
 from tokimori.web.visit import Visit
@@ -28,10 +28,8 @@ _LATE: Final = (Column("State", "pc"), Column("Job", "pa"), Column("Why", "wide 
 _RUNS: Final = (Column("Run", "pa"), Column("Job", "wide pf"), Column("For", "n pb"))
 
 
-async def show(visit: Visit) -> Shown:
+async def show(visit: Visit) -> Noun:
     """Return the list of nodes: those that take part, programs that hold permits, and those that went."""
-    if (moved := retyped(visit, _NAMES)) is not None:
-        return moved
     known = [each for each in await visit.service.nodes.list() if _matches(visit, each)]
     taken = Counter(run.node_id for run in await runs_in(visit.service, RunState.RUNNING))
     alive = [each for each in known if each.state is NodeState.ALIVE][:_MOST]
@@ -45,13 +43,11 @@ async def show(visit: Visit) -> Shown:
     if gone:
         went = [_gone_row(visit, each) for each in gone]
         tables.append(Table("Nodes that went", _GONE, went, head=f"Gone, the last {len(gone)}"))
-    return {
-        "noun": Noun(
-            tables,
-            filter=filters(visit, "Filter nodes", _NAMES),
-            note="`tokimori doctor` checks the store, clocks and nodes. `tokimori serve` starts a node.",
-        )
-    }
+    return Noun(
+        tables,
+        filter=filters(visit, "Filter nodes", _NAMES),
+        note="`tokimori doctor` checks the store, clocks and nodes. `tokimori serve` starts a node.",
+    )
 
 
 _MOST: Final = 200
@@ -94,7 +90,7 @@ def _gone_row(visit: Visit, each: NodeRecord) -> Row:
     return Row(f"node {each.id}", (lost, said(each.host, to=path("nodes", each.id)), said(was), when(visit, each.left)))
 
 
-async def page(visit: Visit) -> Shown:
+async def page(visit: Visit) -> Noun:
     """Return the page of a node, with what runs there."""
     wanted = visit.parts["node_id"]
     each = next((one for one in await visit.service.nodes.list() if one.id == wanted), None)
@@ -110,16 +106,14 @@ async def page(visit: Visit) -> Shown:
         **{"Host": each.host, "Pid": each.pid, "Id": each.id, "Labels": " ".join(_labels(each))},
         **{"Runs at a time": each.concurrency or "none, it is a program", "Version": each.version},
     }
-    return {
-        "noun": Noun(
-            [Table("Runs now", _RUNS, rows, "Nothing runs here.", head="Runs now")],
-            name=plain(each.host),
-            says=(state(_state(each)), when(visit, each.started if is_alive else each.left)),
-            acts=(*_acts(each), "nodes.stop") if is_alive and not each.is_program else (),
-            on=each.id,
-            facts=[(name, said(value)) for name, value in facts.items()],
-        )
-    }
+    return Noun(
+        [Table("Runs now", _RUNS, rows, "Nothing runs here.", head="Runs now")],
+        name=plain(each.host),
+        says=(state(_state(each)), when(visit, each.started if is_alive else each.left)),
+        acts=(*_acts(each), "nodes.stop") if is_alive and not each.is_program else (),
+        on=each.id,
+        facts=[(name, said(value)) for name, value in facts.items()],
+    )
 
 
 async def _drain(service: Service, node_id: str, given: Given) -> Receipt:
@@ -149,7 +143,4 @@ ACTS: Final = (
         sure="Its runs get its grace to finish. Nothing starts it again from here.",
     ),
 )
-SCREENS: Final = (
-    Screen("/nodes", "nodes", "noun.html", show, leads=True),
-    Screen("/nodes/{node_id}", "nodes", "noun.html", page),
-)
+SCREENS: Final = screens_of("nodes", show, page, "{node_id}", names=_NAMES)

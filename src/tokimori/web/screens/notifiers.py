@@ -11,11 +11,24 @@ from tokimori.model.notifier import PREFIX, name_of
 from tokimori.model.target import kind_of
 from tokimori.service.notified import id_of, notifier_fields, tells, trial_payload
 from tokimori.service.service import Service
-from tokimori.service.validation import MOST_LISTED
 from tokimori.web.addresses import path
 from tokimori.web.job_rows import command
-from tokimori.web.nouns import MOST_ASKED, Column, Noun, Row, Table, filters, has, job_table, paged, plain, said, state
-from tokimori.web.screen import Act, Field, Given, Receipt, Screen, Shown
+from tokimori.web.nouns import (
+    Column,
+    Noun,
+    Row,
+    Table,
+    filters,
+    has,
+    job_table,
+    jobs_that,
+    paged,
+    plain,
+    said,
+    screens_of,
+    state,
+)
+from tokimori.web.screen import Act, Field, Given, Receipt
 from tokimori.web.screens.secrets import listed
 from tokimori.web.visit import Visit
 from tokimori.web.words import duration, short
@@ -27,7 +40,7 @@ _COLUMNS: Final = (
 _COMMAND: Final = "tokimori notifier add ops --url https://example.org/hook"
 
 
-async def show(visit: Visit) -> Shown:
+async def show(visit: Visit) -> Noun:
     """Return the list of notifiers."""
 
     async def page_of(after: str | None, limit: int) -> Sequence[Job]:
@@ -37,15 +50,12 @@ async def show(visit: Visit) -> Shown:
         visit, page_of, lambda job: job.id, lambda job: has(visit, job.id, job.definition.description, _to(job))
     )
     empty = "There are no notifiers. Jobs name one with `--notify NAME`; this makes one:"
-    return {
-        "noun": Noun(
-            [Table("Notifiers", _COLUMNS, [_row(each) for each in found], empty, _COMMAND)],
-            makes=("notifiers.add",),
-            filter=filters(visit, "Filter notifiers"),
-            more=page.more,
-            first=page.first,
-        )
-    }
+    return Noun(
+        [Table("Notifiers", _COLUMNS, [_row(each) for each in found], empty, _COMMAND)],
+        makes=("notifiers.add",),
+        filter=filters(visit, "Filter notifiers"),
+        page=page,
+    )
 
 
 def _to(job: Job) -> str:
@@ -74,34 +84,22 @@ def _row(job: Job) -> Row:
     return Row(f"notifier {name}", cells, ("notifiers.test",), name)
 
 
-async def page(visit: Visit) -> Shown:
+async def page(visit: Visit) -> Noun:
     """Return the page of a notifier, with the jobs that name it."""
     job = await visit.service.jobs.get(id_of(visit.parts["name"]))
     name, (bundle, quiet) = name_of(job.id), _terms(job)
     facts = {"Kind": kind_of(job.definition.target), "To": _to(job), "Bundles": bundle, "Quiet": quiet}
     nobody = "No job of those that you see names it. One that does:"
     command_ = f"tokimori job update JOB --notify {plain(name)}"
-    return {
-        "noun": Noun(
-            [job_table("Jobs that name it", await _named_by(visit.service, job), nobody, command_)],
-            name=plain(name),
-            says=(state(job.state.value), said(job.definition.description), said("its runs", to=path("jobs", job.id))),
-            acts=("notifiers.test", "notifiers.delete"),
-            on=name,
-            facts=[(head, said(text)) for head, text in facts.items()],
-        )
-    }
-
-
-async def _named_by(service: Service, notifier: Job) -> Sequence[str]:
-    found: list[str] = []
-    after: str | None = None
-    for _ in range(MOST_ASKED):
-        listed_ = await service.jobs.list(after=after, limit=MOST_LISTED)
-        found += [job.id for job in listed_.jobs if tells(job.definition, notifier.id)]
-        if (after := listed_.next) is None:
-            break
-    return found
+    named_by = await jobs_that(visit, lambda each: tells(each.definition, job.id))
+    return Noun(
+        [job_table("Jobs that name it", named_by, nobody, command_)],
+        name=plain(name),
+        says=(state(job.state.value), said(job.definition.description), said("its runs", to=path("jobs", job.id))),
+        acts=("notifiers.test", "notifiers.delete"),
+        on=name,
+        facts=[(head, said(text)) for head, text in facts.items()],
+    )
 
 
 async def _add(service: Service, name: str, given: Given) -> Receipt:
@@ -167,7 +165,4 @@ ACTS: Final = (
         back="/notifiers",
     ),
 )
-SCREENS: Final = (
-    Screen("/notifiers", "notifiers", "noun.html", show, leads=True),
-    Screen("/notifiers/{name}", "notifiers", "noun.html", page),
-)
+SCREENS: Final = screens_of("notifiers", show, page, "{name}")

@@ -19,12 +19,12 @@ from tokimori.web.nouns import (
     has,
     paged,
     plain,
-    retyped,
     said,
+    screens_of,
     state,
     when,
 )
-from tokimori.web.screen import Act, Field, Given, Screen, Shown
+from tokimori.web.screen import Act, Field, Given
 from tokimori.web.screens.jobs import REASON
 from tokimori.web.visit import Visit
 
@@ -36,10 +36,8 @@ _COLUMNS: Final = (
 )
 
 
-async def show(visit: Visit) -> Shown:
+async def show(visit: Visit) -> Noun:
     """Return the list of queues."""
-    if (moved := retyped(visit, _NAMES)) is not None:
-        return moved
     wanted = visit.one("state")
 
     async def page_of(after: str | None, limit: int) -> Sequence[Queue]:
@@ -52,18 +50,15 @@ async def show(visit: Visit) -> Shown:
         lambda queue: has(visit, queue.name) and wanted in (None, _state(queue)),
     )
     pauses = [each for each in await visit.service.queues.pauses() if each.queue == EVERYTHING]
-    return {
-        "noun": Noun(
-            [Table("Queues", _COLUMNS, [_row(visit, each) for each in found], _EMPTY, _COMMAND)],
-            acts=("queues.resume" if pauses else "queues.pause",),
-            on=EVERYTHING,
-            suffix=" everything",
-            warnings=[f"Everything is paused{_because(each.by, each.reason)}: no run starts." for each in pauses],
-            filter=filters(visit, "Filter queues", _NAMES),
-            more=page.more,
-            first=page.first,
-        )
-    }
+    return Noun(
+        [Table("Queues", _COLUMNS, [_row(visit, each) for each in found], _EMPTY, _COMMAND)],
+        acts=("queues.resume" if pauses else "queues.pause",),
+        on=EVERYTHING,
+        suffix=" everything",
+        warnings=[f"Everything is paused{_because(each.by, each.reason)}: no run starts." for each in pauses],
+        filter=filters(visit, "Filter queues", _NAMES),
+        page=page,
+    )
 
 
 _EMPTY: Final = "There are no queues yet. A job is in one that its field `queue` names:"
@@ -96,31 +91,29 @@ def _row(visit: Visit, queue: Queue) -> Row:
     return Row(f"queue {queue.name}", cells, ("queues.resume" if own else "queues.pause",), queue.name)
 
 
-async def page(visit: Visit) -> Shown:
+async def page(visit: Visit) -> Noun:
     """Return the page of a queue."""
     name = visit.parts["queue"]
     queue = await visit.service.queues.get(name)
     is_own = any(each.queue == name for each in queue.pauses)
-    return {
-        "noun": Noun(
-            name=plain(name),
-            says=(state(_state(queue)),),
-            acts=("queues.resume" if is_own else "queues.pause", "queues.set"),
-            on=name,
-            warnings=[
-                f"{'Everything' if each.queue == EVERYTHING else 'The queue'} is paused since "
-                f"{visit.time(each.since).full}{_because(each.by, each.reason)}: no run of it starts."
-                for each in queue.pauses
-            ],
-            facts=(
-                ("Rate", said(_rate(queue))),
-                ("Jobs", said(queue.jobs, to=address("/jobs", [("queue", name)]))),
-                ("Runs", said("all runs", to=address("/runs", [("queue", name)]))),
-                ("Ready", said("what waits", to=address("/runs", [("queue", name), ("state", "ready")]))),
-            ),
-            boxes=(("In a terminal", f"tokimori queue {'resume' if is_own else 'pause'} {plain(name)}"),),
-        )
-    }
+    return Noun(
+        name=plain(name),
+        says=(state(_state(queue)),),
+        acts=("queues.resume" if is_own else "queues.pause", "queues.set"),
+        on=name,
+        warnings=[
+            f"{'Everything' if each.queue == EVERYTHING else 'The queue'} is paused since "
+            f"{visit.time(each.since).full}{_because(each.by, each.reason)}: no run of it starts."
+            for each in queue.pauses
+        ],
+        facts=(
+            ("Rate", said(_rate(queue))),
+            ("Jobs", said(queue.jobs, to=address("/jobs", [("queue", name)]))),
+            ("Runs", said("all runs", to=address("/runs", [("queue", name)]))),
+            ("Ready", said("what waits", to=address("/runs", [("queue", name), ("state", "ready")]))),
+        ),
+        boxes=(("In a terminal", f"tokimori queue {'resume' if is_own else 'pause'} {plain(name)}"),),
+    )
 
 
 async def _set(service: Service, queue: str, given: Given) -> None:
@@ -152,7 +145,4 @@ ACTS: Final = (
         undo="queues.resume",
     ),
 )
-SCREENS: Final = (
-    Screen("/queues", "queues", "noun.html", show, leads=True),
-    Screen("/queues/{queue}", "queues", "noun.html", page),
-)
+SCREENS: Final = screens_of("queues", show, page, "{queue}", names=_NAMES)

@@ -7,32 +7,29 @@ from typing import Final
 from tokimori.errors import InvalidInput
 from tokimori.model.secret import Secret
 from tokimori.service.service import Service
-from tokimori.web.nouns import Column, Noun, Row, Table, cut, filters, has, said, when
-from tokimori.web.screen import Act, Field, Given, Receipt, Screen, Shown
+from tokimori.web.nouns import Column, Noun, Row, Table, cut, filters, has, said, screens_of, when
+from tokimori.web.screen import Act, Field, Given, Receipt
 from tokimori.web.visit import Visit
 
 PREFIXES: Final = "beginnings of their ids; empty: all"
 _COLUMNS: Final = (Column("Name", "pa"), Column("Only for jobs", "wide pf"), Column("Set", "n pb"), Column("By", "pc"))
 
 
-async def show(visit: Visit) -> Shown:
+async def show(visit: Visit) -> Noun:
     """Return the list of secrets, without their values."""
     found, page = cut(
         visit, await visit.service.secrets.list(), lambda each: each.name, lambda each: has(visit, each.name, each.by)
     )
     empty = "There are no secrets. A job names one as `{{ secret.NAME }}`; this sets it from standard input:"
-    return {
-        "noun": Noun(
-            [Table("Secrets", _COLUMNS, [_row(visit, each) for each in found], empty, "tokimori secret set NAME")],
-            makes=("secrets.set",),
-            acts=("secrets.rotate",) if found else (),
-            on="all secrets",
-            filter=filters(visit, "Filter secrets"),
-            more=page.more,
-            first=page.first,
-            note="Values are never shown. Runs that start from now on get the newest one.",
-        )
-    }
+    return Noun(
+        [Table("Secrets", _COLUMNS, [_row(visit, each) for each in found], empty, "tokimori secret set NAME")],
+        makes=("secrets.set",),
+        acts=("secrets.rotate",) if found else (),
+        on="all secrets",
+        filter=filters(visit, "Filter secrets"),
+        page=page,
+        note="Values are never shown. Runs that start from now on get the newest one.",
+    )
 
 
 def _row(visit: Visit, each: Secret) -> Row:
@@ -89,4 +86,4 @@ ACTS: Final = (
         sure="All are encrypted anew with the first key of the file; then its other keys may go.",
     ),
 )
-SCREENS: Final = (Screen("/secrets", "secrets", "noun.html", show, leads=True),)
+SCREENS: Final = screens_of("secrets", show)

@@ -22,11 +22,12 @@ from tokimori.web.nouns import (
     plain,
     run_cell,
     said,
+    screens_of,
     state,
     when,
 )
 from tokimori.web.pictures import share
-from tokimori.web.screen import Act, Field, Given, Receipt, Screen, Shown
+from tokimori.web.screen import Act, Field, Given, Receipt
 from tokimori.web.visit import Visit
 
 _COLUMNS: Final = (
@@ -42,7 +43,7 @@ _HELD: Final = (
 )
 
 
-async def show(visit: Visit) -> Shown:
+async def show(visit: Visit) -> Noun:
     """Return the list of semaphores; these may be in a store of their own that is away."""
     try:
         found, page = await paged(
@@ -52,18 +53,15 @@ async def show(visit: Visit) -> Shown:
             lambda each: has(visit, each.name),
         )
     except StoreUnavailable as fault:
-        return {"noun": Noun(warnings=(fault.message,))}
+        return Noun(warnings=(fault.message,))
     empty = "There are no semaphores. A job takes units of one with `--semaphore NAME`; this makes one of three units:"
     rows = [_row(each) for each in found]
-    return {
-        "noun": Noun(
-            [Table("Semaphores", _COLUMNS, rows, empty, "tokimori lock set NAME --limit 3")],
-            makes=("semaphores.set",),
-            filter=filters(visit, "Filter semaphores"),
-            more=page.more,
-            first=page.first,
-        )
-    }
+    return Noun(
+        [Table("Semaphores", _COLUMNS, rows, empty, "tokimori lock set NAME --limit 3")],
+        makes=("semaphores.set",),
+        filter=filters(visit, "Filter semaphores"),
+        page=page,
+    )
 
 
 def _row(each: SemaphoreDetails) -> Row:
@@ -92,7 +90,7 @@ async def _job_of(visit: Visit, each: Holder) -> Cell:
     return Cell()
 
 
-async def page(visit: Visit) -> Shown:
+async def page(visit: Visit) -> Noun:
     """Return the page of a semaphore, with its holders."""
     each = await visit.service.semaphores.get(visit.parts["name"])
     rows = [
@@ -100,19 +98,17 @@ async def page(visit: Visit) -> Shown:
         for n, (one, job) in enumerate([(one, await _job_of(visit, one)) for one in each.holders[:SHOWN]])
     ]
     name = plain(each.name)
-    return {
-        "noun": Noun(
-            [Table("Held by", _HELD, rows, "Nobody holds a unit.", f"tokimori lock run {name} -- COMMAND", "Held by")],
-            name=name,
-            says=(
-                state("blocked" if each.waiting else "open", f"{each.waiting} waiting" if each.waiting else "room"),
-                said(f"{each.used} of {_units(each)} used"),
-                said(each.rate and f"{each.taken} taken in the period of its rate", "q"),
-            ),
-            acts=("semaphores.set", "semaphores.delete"),
-            on=each.name,
-        )
-    }
+    return Noun(
+        [Table("Held by", _HELD, rows, "Nobody holds a unit.", f"tokimori lock run {name} -- COMMAND", "Held by")],
+        name=name,
+        says=(
+            state("blocked" if each.waiting else "open", f"{each.waiting} waiting" if each.waiting else "room"),
+            said(f"{each.used} of {_units(each)} used"),
+            said(each.rate and f"{each.taken} taken in the period of its rate", "q"),
+        ),
+        acts=("semaphores.set", "semaphores.delete"),
+        on=each.name,
+    )
 
 
 async def _set(service: Service, name: str, given: Given) -> Receipt:
@@ -148,7 +144,4 @@ ACTS: Final = (
     ),
     Act("semaphores.delete", "Delete", "deleted", sure="There is no undo.", back="/semaphores"),
 )
-SCREENS: Final = (
-    Screen("/semaphores", "semaphores", "noun.html", show, leads=True),
-    Screen("/semaphores/{name}", "semaphores", "noun.html", page),
-)
+SCREENS: Final = screens_of("semaphores", show, page, "{name}")

@@ -1,15 +1,12 @@
 """Sets: jobs and resources that files declare together, or that an app declares."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from tokimori.model.job import set_of
-from tokimori.service.service import Service
 from tokimori.service.sets.turns import SetState
-from tokimori.service.validation import MOST_LISTED
 from tokimori.web.addresses import path
 from tokimori.web.nouns import (
-    MOST_ASKED,
     Cell,
     Column,
     Noun,
@@ -19,13 +16,14 @@ from tokimori.web.nouns import (
     filters,
     has,
     job_table,
+    jobs_that,
     plain,
-    retyped,
     said,
+    screens_of,
     state,
     when,
 )
-from tokimori.web.screen import Act, Screen, Shown
+from tokimori.web.screen import Act
 from tokimori.web.visit import Visit
 
 _NAMES: Final = {"state": ("whole", "at_work", "half_applied")}
@@ -37,10 +35,8 @@ _COLUMNS: Final = (
 _KINDS: Final = (Column("Kind", "pc"), Column("Name", "pa wide"))
 
 
-async def show(visit: Visit) -> Shown:
+async def show(visit: Visit) -> Noun:
     """Return the list of sets: the person who applied each last, and the outcome."""
-    if (moved := retyped(visit, _NAMES)) is not None:
-        return moved
     word = visit.one("state")
     found, page = cut(
         visit,
@@ -50,15 +46,12 @@ async def show(visit: Visit) -> Shown:
     )
     empty = "There are no sets. Files declare jobs together, and this makes the store what they say:"
     rows = [_row(visit, each) for each in found]
-    return {
-        "noun": Noun(
-            [Table("Sets", _COLUMNS, rows, empty, "tokimori apply jobs/")],
-            filter=filters(visit, "Filter sets", _NAMES),
-            more=page.more,
-            first=page.first,
-            note="A set is changed by `tokimori apply`, from the files that declare it.",
-        )
-    }
+    return Noun(
+        [Table("Sets", _COLUMNS, rows, empty, "tokimori apply jobs/")],
+        filter=filters(visit, "Filter sets", _NAMES),
+        page=page,
+        note="A set is changed by `tokimori apply`, from the files that declare it.",
+    )
 
 
 def _row(visit: Visit, each: SetState) -> Row:
@@ -78,7 +71,7 @@ def _state(each: SetState) -> Cell:
     return state(_SIGNS[each.state], words.get(each.state, "whole"))
 
 
-async def page(visit: Visit) -> Shown:
+async def page(visit: Visit) -> Noun:
     """Return the page of a set with its declarations."""
     (each,) = await visit.service.sets.list(visit.parts["name"])
     resources = await visit.service.sets.resources(each.name.removeprefix("app/")) if "/" not in each.name else None
@@ -90,33 +83,18 @@ async def page(visit: Visit) -> Shown:
         for kind, things in kinds.items()
         for name in things
     ]
-    tables = [job_table("Jobs", await _jobs(visit.service, each.name), "It declares no job that you see.")]
+    jobs = await jobs_that(visit, lambda job: set_of(job.definition) == each.name)
+    tables = [job_table("Jobs", jobs, "It declares no job that you see.")]
     if rows:
         tables.append(Table("Resources", _KINDS, rows, head="Calendars, semaphores and queues"))
-    return {
-        "noun": Noun(
-            tables,
-            name=plain(each.name),
-            says=(_state(each),),
-            facts=(("Version", said(each.version)), ("Applied", when(visit, each.begun)), ("By", said(each.by))),
-            boxes=(("In a terminal", f"tokimori set show {plain(each.name)}"),),
-        )
-    }
-
-
-async def _jobs(service: Service, name: str) -> Sequence[str]:
-    found: list[str] = []
-    after: str | None = None
-    for _ in range(MOST_ASKED):
-        listed = await service.jobs.list(after=after, limit=MOST_LISTED)
-        found += [job.id for job in listed.jobs if set_of(job.definition) == name]
-        if (after := listed.next) is None:
-            break
-    return found
+    return Noun(
+        tables,
+        name=plain(each.name),
+        says=(_state(each),),
+        facts=(("Version", said(each.version)), ("Applied", when(visit, each.begun)), ("By", said(each.by))),
+        boxes=(("In a terminal", f"tokimori set show {plain(each.name)}"),),
+    )
 
 
 ACTS: Final[tuple[Act, ...]] = ()
-SCREENS: Final = (
-    Screen("/sets", "sets", "noun.html", show, leads=True),
-    Screen("/sets/{name:path}", "sets", "noun.html", page),
-)
+SCREENS: Final = screens_of("sets", show, page, "{name:path}", names=_NAMES)

@@ -18,13 +18,13 @@ from tokimori.web.nouns import (
     has,
     paged,
     plain,
-    retyped,
     run_cell,
     said,
+    screens_of,
     state,
     when,
 )
-from tokimori.web.screen import Act, Field, Given, Receipt, Screen, Shown
+from tokimori.web.screen import Act, Field, Given, Receipt
 from tokimori.web.visit import Visit
 
 LINES_SHOWN: Final = 50
@@ -42,10 +42,8 @@ _BUILDS: Final = (
 _LOG: Final = (Column("When", "pc"), Column("Says", "pa wide"), Column("Level", "pd"), Column("Run", "pb"))
 
 
-async def show(visit: Visit) -> Shown:
+async def show(visit: Visit) -> Noun:
     """Return the list of tasks."""
-    if (moved := retyped(visit, _NAMES)) is not None:
-        return moved
     word = visit.one("state")
     found, page = await paged(
         visit,
@@ -54,22 +52,19 @@ async def show(visit: Visit) -> Shown:
         lambda each: has(visit, each.record.name, each.record.build.description) and word in (None, _word(each)),
     )
     empty = "There are no tasks. Each is a folder of the workspace, which is frozen by a build:"
-    return {
-        "noun": Noun(
-            [
-                Table(
-                    "Tasks",
-                    _COLUMNS,
-                    [_row(visit, each) for each in found],
-                    empty,
-                    "tokimori task create NAME\ntokimori build NAME",
-                )
-            ],
-            filter=filters(visit, "Filter tasks", _NAMES),
-            more=page.more,
-            first=page.first,
-        )
-    }
+    return Noun(
+        [
+            Table(
+                "Tasks",
+                _COLUMNS,
+                [_row(visit, each) for each in found],
+                empty,
+                "tokimori task create NAME\ntokimori build NAME",
+            )
+        ],
+        filter=filters(visit, "Filter tasks", _NAMES),
+        page=page,
+    )
 
 
 def _word(each: TaskDetails) -> str:
@@ -90,7 +85,7 @@ def _row(visit: Visit, each: TaskDetails) -> Row:
     return Row(f"task {record.name}", cells)
 
 
-async def page(visit: Visit) -> Shown:
+async def page(visit: Visit) -> Noun:
     """Return the page of a task, with its builds and its log."""
     found = await visit.service.tasks.state(visit.parts["name"])
     record, job = found.details.record, found.details.job
@@ -122,26 +117,24 @@ async def page(visit: Visit) -> Shown:
         for n, each in enumerate(await visit.service.tasks.logs(record.name, LINES_SHOWN))
     ]
     runs = {"Runs now": found.running, "Waits": found.waiting, "Ended last": found.ended}
-    return {
-        "noun": Noun(
-            [
-                Table("Builds", _BUILDS, builds, "No build is kept.", head="Builds"),
-                Table("Log", _LOG, lines, "It has not said anything yet.", head=f"Log, the last {LINES_SHOWN} lines"),
-            ],
-            name=plain(record.name),
-            says=(
-                state(_word(found.details)),
-                said(record.build.description),
-                said("its job", to=path("jobs", record.name)) if job else Cell(),
-            ),
-            acts=_acts(_word(found.details)),
-            on=record.name,
-            warnings=()
-            if found.is_served
-            else ("No node takes part, so nothing of it runs: `tokimori serve` starts one.",),
-            facts=[(head, Cell() if run is None else run_cell(run.id)) for head, run in runs.items()],
-        )
-    }
+    return Noun(
+        [
+            Table("Builds", _BUILDS, builds, "No build is kept.", head="Builds"),
+            Table("Log", _LOG, lines, "It has not said anything yet.", head=f"Log, the last {LINES_SHOWN} lines"),
+        ],
+        name=plain(record.name),
+        says=(
+            state(_word(found.details)),
+            said(record.build.description),
+            said("its job", to=path("jobs", record.name)) if job else Cell(),
+        ),
+        acts=_acts(_word(found.details)),
+        on=record.name,
+        warnings=()
+        if found.is_served
+        else ("No node takes part, so nothing of it runs: `tokimori serve` starts one.",),
+        facts=[(head, Cell() if run is None else run_cell(run.id)) for head, run in runs.items()],
+    )
 
 
 def _acts(word: str) -> Sequence[str]:
@@ -194,7 +187,4 @@ ACTS: Final = (
         back="/tasks",
     ),
 )
-SCREENS: Final = (
-    Screen("/tasks", "tasks", "noun.html", show, leads=True),
-    Screen("/tasks/{name}", "tasks", "noun.html", page),
-)
+SCREENS: Final = screens_of("tasks", show, page, "{name}", names=_NAMES)

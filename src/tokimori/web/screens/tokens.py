@@ -4,8 +4,8 @@ from typing import Final
 
 from tokimori.model.access_token import AccessToken, Role
 from tokimori.service.service import Service
-from tokimori.web.nouns import Cell, Column, Noun, Row, Table, cut, filters, has, retyped, said, state, when
-from tokimori.web.screen import Act, Field, Given, Receipt, Screen, Shown
+from tokimori.web.nouns import Cell, Column, Noun, Row, Table, cut, filters, has, said, screens_of, state, when
+from tokimori.web.screen import Act, Field, Given, Receipt
 from tokimori.web.screens.secrets import PREFIXES, listed
 from tokimori.web.visit import Visit
 
@@ -17,10 +17,8 @@ _COLUMNS: Final = (
 _COMMAND: Final = "tokimori token create NAME --role read"
 
 
-async def show(visit: Visit) -> Shown:
+async def show(visit: Visit) -> Noun:
     """Return the list of tokens, those that are over too."""
-    if (moved := retyped(visit, _NAMES)) is not None:
-        return moved
     role = visit.one("role")
     found, page = cut(
         visit,
@@ -29,16 +27,13 @@ async def show(visit: Visit) -> Shown:
         lambda each: has(visit, each.name, each.by) and role in (None, each.role),
     )
     empty = "There are no tokens: whoever has the node’s secret may do everything. This makes one that only looks:"
-    return {
-        "noun": Noun(
-            [Table("Tokens", _COLUMNS, [_row(visit, each) for each in found], empty, _COMMAND)],
-            makes=("tokens.create",),
-            filter=filters(visit, "Filter tokens", _NAMES),
-            more=page.more,
-            first=page.first,
-            note="The text of a token is shown once, when it is made; the store keeps a hash of it.",
-        )
-    }
+    return Noun(
+        [Table("Tokens", _COLUMNS, [_row(visit, each) for each in found], empty, _COMMAND)],
+        makes=("tokens.create",),
+        filter=filters(visit, "Filter tokens", _NAMES),
+        page=page,
+        note="The text of a token is shown once, when it is made; the store keeps a hash of it.",
+    )
 
 
 def _row(visit: Visit, each: AccessToken) -> Row:
@@ -94,4 +89,4 @@ ACTS: Final = (
         sure="Within two seconds no node lets in who sends it. There is no undo.",
     ),
 )
-SCREENS: Final = (Screen("/tokens", "tokens", "noun.html", show, leads=True),)
+SCREENS: Final = screens_of("tokens", show, names=_NAMES)
