@@ -13,7 +13,7 @@ from tokimori.errors import InvalidInput, TokimoriError
 from tokimori.model.encoding import invalid_json
 from tokimori.model.sizes import check_depth
 from tokimori.model.words import check_keys, json_fault, own_address
-from tokimori.service.views.errors import ErrorFault, error_view, problem_of
+from tokimori.service.views.errors import ErrorFault, error_body, problem_of
 from tokimori.service.views.outside import as_json
 from tokimori.spelling import hint
 
@@ -56,7 +56,7 @@ def page_of(request: Request, value: object, *, more: bool, **after: str | None)
 
 def error_answer(error: TokimoriError) -> Response:
     """Return a response with the error as JSON, under its status."""
-    return _problem(error_view(error).error, error.status)
+    return _problem(error_body(error).error, error.status)
 
 
 def refusal(

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from tokimori.api.answers import page_of
 from tokimori.api.operation import Operation, Routes
 from tokimori.service.validation import MOST_LISTED
-from tokimori.service.views.access import EntryView
+from tokimori.service.views.access import AuditEntry
 
 
 class AuditQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -25,10 +25,10 @@ class AuditRoutes(Routes):
 
     def operations(self) -> Sequence[Operation]:
         """Return the operations of this part."""
-        return [Operation("audit_list", "GET", "/api/v2/audit", self.list, list[EntryView])]
+        return [Operation("audit_list", "GET", "/api/v2/audit", self.list, list[AuditEntry])]
 
     async def list(self, request: Request, query: AuditQuery) -> Response:
         """Return changes with their authors, newest first, a page at a time."""
         found = await self._service(request).audit.list(query.after, query.limit)
-        views = [EntryView.made(each) for each in found]
+        views = [AuditEntry.made(each) for each in found]
         return page_of(request, views, more=len(found) == query.limit, after=found[-1].id if found else None)

@@ -11,7 +11,7 @@ from tokimori.api.answers import answer
 from tokimori.api.operation import Fields, Operation, Routes
 from tokimori.api.requests import NamedDeleted
 from tokimori.errors import InvalidInput
-from tokimori.service.views.schedules import CalendarView
+from tokimori.service.views.schedules import CalendarDetails
 
 
 class CalendarChanges(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -35,24 +35,24 @@ class CalendarRoutes(Routes):
         """Return the operations of this part."""
         every, one = "/api/v2/calendars", "/api/v2/calendars/{name}"
         return [
-            Operation("calendar_list", "GET", every, self.list, list[CalendarView]),
+            Operation("calendar_list", "GET", every, self.list, list[CalendarDetails]),
             Operation(
                 "calendar_add",
                 "POST",
                 every,
                 self.add,
-                CalendarView,
+                CalendarDetails,
                 sent=NewCalendar,
                 status=201,
                 example={"name": "holidays", "dates": ["12-25", "12-26"]},
             ),
-            Operation("calendar_show", "GET", one, self.show, CalendarView),
+            Operation("calendar_show", "GET", one, self.show, CalendarDetails),
             Operation(
                 "calendar_update",
                 "PATCH",
                 one,
                 self.update,
-                CalendarView,
+                CalendarDetails,
                 sent=CalendarChanges,
                 example={"weekdays": ["sat", "sun"]},
             ),
@@ -61,7 +61,7 @@ class CalendarRoutes(Routes):
 
     async def list(self, request: Request) -> Response:
         """Return all calendars, by name."""
-        return answer([CalendarView.made(calendar) for calendar in await self._service(request).calendars.list()])
+        return answer([CalendarDetails.made(calendar) for calendar in await self._service(request).calendars.list()])
 
     async def add(self, request: Request, body: Fields) -> Response:
         """Add a calendar: `name`, and `dates`, `weekdays`, `description`."""
@@ -69,16 +69,16 @@ class CalendarRoutes(Routes):
         if not isinstance(name, str):
             raise InvalidInput("name: a calendar needs a name", field="name", value=name, allowed="a text")
         calendar = await self._service(request).calendars.add(name, **body)
-        return answer(CalendarView.made(calendar), 201, location=f"/api/v2/calendars/{quote(name, safe='')}")
+        return answer(CalendarDetails.made(calendar), 201, location=f"/api/v2/calendars/{quote(name, safe='')}")
 
     async def show(self, request: Request, name: str) -> Response:
         """Return a calendar, and the jobs that use it."""
         calendars = self._service(request).calendars
-        return answer(CalendarView.made(await calendars.get(name), jobs=await calendars.jobs(name)))
+        return answer(CalendarDetails.made(await calendars.get(name), jobs=await calendars.jobs(name)))
 
     async def update(self, request: Request, name: str, body: Fields) -> Response:
         """Change fields of a calendar; null empties a field. The jobs that use it take over its days."""
-        return answer(CalendarView.made(await self._service(request).calendars.update(name, **body)))
+        return answer(CalendarDetails.made(await self._service(request).calendars.update(name, **body)))
 
     async def delete(self, request: Request, name: str) -> Response:
         """Delete a calendar that no job uses."""

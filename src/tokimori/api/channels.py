@@ -11,7 +11,7 @@ from tokimori.api.answers import answer
 from tokimori.api.operation import Operation, Routes
 from tokimori.model.stream import LARGEST_NUMBER
 from tokimori.service.channels import LONGEST_WAIT, MOST_READ
-from tokimori.service.views.channels import FoundMessages, Message, SubscriberView
+from tokimori.service.views.channels import FoundMessages, Message, Subscriber
 
 Number = Annotated[int, Meta(ge=0, le=LARGEST_NUMBER)]
 
@@ -65,7 +65,7 @@ class ChannelRoutes(Routes):
                 "POST",
                 subscriber,
                 self.acknowledge,
-                SubscriberView,
+                Subscriber,
                 example={"number": 1764095402115},
             ),
             Operation("channel_unsubscribe", "DELETE", subscriber, self.unsubscribe, SubscriberForgotten),
@@ -85,7 +85,7 @@ class ChannelRoutes(Routes):
     async def acknowledge(self, request: Request, topic: str, name: str, body: AcknowledgeRequest) -> Response:
         """Acknowledge messages: the subscriber gets those behind them from now on."""
         number = await self._service(request).channels.acknowledge(topic, name, body.number)
-        return answer(SubscriberView(topic=topic, name=name, number=number))
+        return answer(Subscriber(topic=topic, name=name, number=number))
 
     async def unsubscribe(self, request: Request, topic: str, name: str) -> Response:
         """Delete a subscriber with its position. An unknown one is no error."""

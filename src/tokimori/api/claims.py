@@ -17,7 +17,7 @@ from tokimori.service.claims.claimed import ClaimedRun, HeartbeatAnswer
 from tokimori.service.claims.claims import Claims
 from tokimori.service.claims.worker_arguments import ALIVE_TIME
 from tokimori.service.operation import Inside
-from tokimori.service.views.claims import ClaimView, ToldView, told_view
+from tokimori.service.views.claims import ReportedState, WorkerRun, reported_state
 
 
 class ClaimRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -105,7 +105,7 @@ class ClaimPaths:
                 "POST",
                 "/api/v2/claims",
                 self.claim,
-                list[ClaimView],
+                list[WorkerRun],
                 example={"types": ["print"], "limit": 1, "worker": "printer 3"},
             ),
             *(
@@ -114,7 +114,7 @@ class ClaimPaths:
                     "POST",
                     f"/api/v2/claims/{{run_id}}/{end.__name__}",
                     end,
-                    HeartbeatAnswer if end == self.heartbeat else ToldView,
+                    HeartbeatAnswer if end == self.heartbeat else ReportedState,
                     example=said[end.__name__],
                 )
                 for end in ends
@@ -135,8 +135,8 @@ class ClaimPaths:
             id=body.id,
         )
         if body.wait <= 0:
-            return answer([ClaimView.made(run) for run in await asked])
-        return answer([ClaimView.made(run) for run in await while_it_waits(request, claims, asked)])
+            return answer([WorkerRun.made(run) for run in await asked])
+        return answer([WorkerRun.made(run) for run in await while_it_waits(request, claims, asked)])
 
     async def heartbeat(self, request: Request, run_id: str, body: HeartbeatRequest) -> Response:
         """Receive the heartbeat of a worker. The answer says whether to go on."""
@@ -147,27 +147,27 @@ class ClaimPaths:
         spawn = [to_builtins(each) for each in body.spawn]
         claims = self._claims(request)
         state = await claims.finish(run_id, body.token, result=body.result, output=body.output, spawn=spawn)
-        return answer(told_view(run_id, state))
+        return answer(reported_state(run_id, state))
 
     async def fail(self, request: Request, run_id: str, body: FailRequest) -> Response:
         """End a claimed run as failed."""
         claims = self._claims(request)
         state = await claims.fail(run_id, body.token, error=body.error, retry=body.retry, output=body.output)
-        return answer(told_view(run_id, state))
+        return answer(reported_state(run_id, state))
 
     async def retry(self, request: Request, run_id: str, body: RetryRequest) -> Response:
         """Ask for a retry of a claimed run."""
         state = await self._claims(request).retry(run_id, body.token, after=body.after, at=body.at, output=body.output)
-        return answer(told_view(run_id, state))
+        return answer(reported_state(run_id, state))
 
     async def release(self, request: Request, run_id: str, body: TokenRequest) -> Response:
         """Release the run for another worker."""
-        return answer(told_view(run_id, await self._claims(request).release(run_id, body.token)))
+        return answer(reported_state(run_id, await self._claims(request).release(run_id, body.token)))
 
     async def hold(self, request: Request, run_id: str, body: HandBackRequest) -> Response:
         """Ask for a person to look at a claimed run."""
         fields = {} if body.reason is UNSET else {"reason": body.reason}
-        return answer(told_view(run_id, await self._claims(request).hold(run_id, body.token, **fields)))
+        return answer(reported_state(run_id, await self._claims(request).hold(run_id, body.token, **fields)))
 
 
 async def while_it_waits(

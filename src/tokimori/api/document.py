@@ -67,7 +67,7 @@ _OF_JOBS: Final = {
     "Notifier": "notifier.",
 }
 """Types that hold fields of a job, and how the paths of these begin in `FIELDS`."""
-_SHOWN: Final = {"Job": ("NewJob", ""), "RetryView": ("Retry", "retry."), "NotifierView": ("Notifier", "notifier.")}
+_SHOWN: Final = {"Job": ("NewJob", ""), "JobRetry": ("Retry", "retry."), "JobNotifier": ("Notifier", "notifier.")}
 """Types whose lengths are timedeltas for programs, and those whose numbers they are in JSON."""
 _NULL: Final[Schema] = {"type": "null"}
 _ABOUT = """A distributed job scheduler: you say what to run and when, and it runs on time, once, and can prove it.

@@ -21,7 +21,8 @@ from tokimori.service.events.events import AnyEvent, Event, EventKind, Filters, 
 from tokimori.service.events.notice_board import FoundNotices
 from tokimori.service.events.notices import LONGEST_WAIT
 from tokimori.service.service import Service
-from tokimori.service.views.events import EventsView, event_view
+from tokimori.service.views.events import FoundEvents as EventsView
+from tokimori.service.views.events import event_given
 from tokimori.service.views.outside import as_json
 
 STREAM = "text/event-stream"
@@ -143,7 +144,7 @@ class EventRoutes:
         if STREAM not in request.headers.get("accept", ""):
             found = await _read(service, query, after, query.wait)
             reported: Sequence[Event | AnyEvent] = found.events
-            return answer(EventsView.made(found, events=await in_steps(event_view, reported)))
+            return answer(EventsView.made(found, events=await in_steps(event_given, reported)))
         return await self._stream(request, _reader_of_events(service, query), after)
 
     async def _stream(self, request: Request, read: Read, after: str | None, every: float = 0.0) -> Response:
@@ -221,7 +222,7 @@ def _text(events: Sequence[Event | AnyEvent], after: str, *, gap: bool) -> bytes
     """Return the events in the form of the stream. A block without data is no event, and carries the position."""
     blocks = [b'event: gap\ndata: {"event":"gap"}\n\n'] if gap else []
     for event in events:
-        data = as_json(event_view(event))
+        data = as_json(event_given(event))
         blocks.append(b"id: %b\nevent: %b\ndata: %b\n\n" % (event.position.encode(), event.what.encode(), data))
     if not events:
         blocks.append(b": nothing new\nid: %b\n\n" % after.encode())

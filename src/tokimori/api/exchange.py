@@ -35,7 +35,7 @@ class NewJobs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     jobs: Annotated[tuple[NewJob, ...], Meta(max_length=MOST_LISTED)]
 
 
-class BulkView(Struct, frozen=True, kw_only=True):
+class AddedJobs(Struct, frozen=True, kw_only=True):
     """The ids of the jobs that were added, and of those that were there already and stayed as they were."""
 
     added: tuple[str, ...]
@@ -63,7 +63,7 @@ class CrontabQuery(ExportQuery, frozen=True, kw_only=True, forbid_unknown_fields
     system: bool = False
 
 
-class ExportView(Struct, frozen=True, kw_only=True):
+class ExportedJobs(Struct, frozen=True, kw_only=True):
     """Jobs without their state, each as `job_add` takes it, and what there is beside them, by name: see `set_apply`.
 
     The latter is on the first page, where no jobs are named.
@@ -75,13 +75,13 @@ class ExportView(Struct, frozen=True, kw_only=True):
     queues: dict[str, dict[str, Any]] | UnsetType = UNSET
 
 
-class TomlView(Struct, frozen=True, kw_only=True):
+class TomlText(Struct, frozen=True, kw_only=True):
     """The same as a text of TOML, which `tokimori apply` reads."""
 
     toml: str
 
 
-class CrontabView(Struct, frozen=True, kw_only=True):
+class CrontabText(Struct, frozen=True, kw_only=True):
     """Jobs as a crontab. Jobs that cron can't run are comments there; `left_out` has the reasons by id."""
 
     crontab: str
@@ -112,10 +112,10 @@ class Exchange:
         """Return the operations of this part."""
         bulk, out = "/api/v2/jobs/bulk", "/api/v2/export"
         return [
-            Operation("job_import_all", "POST", bulk, self.bulk, BulkView, sent=NewJobs, example={"jobs": [EXAMPLE]}),
-            Operation("export_json", "GET", f"{out}/json", self.as_json, ExportView, large=True),
-            Operation("export_toml", "GET", f"{out}/toml", self.as_toml, TomlView, large=True),
-            Operation("export_crontab", "GET", f"{out}/crontab", self.as_crontab, CrontabView, large=True),
+            Operation("job_import_all", "POST", bulk, self.bulk, AddedJobs, sent=NewJobs, example={"jobs": [EXAMPLE]}),
+            Operation("export_json", "GET", f"{out}/json", self.as_json, ExportedJobs, large=True),
+            Operation("export_toml", "GET", f"{out}/toml", self.as_toml, TomlText, large=True),
+            Operation("export_crontab", "GET", f"{out}/crontab", self.as_crontab, CrontabText, large=True),
         ]
 
     async def bulk(self, request: Request, body: BulkRequest) -> Response:
@@ -125,12 +125,12 @@ class Exchange:
             jobs = [(await _definition(service, place, fields)) for place, fields in enumerate(body.jobs)]
             limits = {str(each["id"]): limit for each in body.jobs if (limit := runs_remaining_in(each)) is not None}
             done = await service.jobs.import_all(jobs, runs_remaining=limits)
-        return answer(BulkView(added=done.added, unchanged=done.unchanged))
+        return answer(AddedJobs(added=done.added, unchanged=done.unchanged))
 
     async def as_json(self, request: Request, query: DefinitionQuery) -> Response:
         """Export as JSON what `set_apply` takes. Jobs whose definition this version can't read are left out."""
         found, beside = await self._jobs(request, query), await self._other_resources(request, query)
-        return _page(request, found, ExportView(jobs=tuple(_fields(found.jobs, query.set)), **beside))
+        return _page(request, found, ExportedJobs(jobs=tuple(_fields(found.jobs, query.set)), **beside))
 
     async def as_toml(self, request: Request, query: DefinitionQuery) -> Response:
         """Return the same as TOML."""
@@ -138,7 +138,7 @@ class Exchange:
         async with self._turn:
             top = None if query.after else query.set
             text = await asyncio.to_thread(self._formats.write_toml, _fields(found.jobs, query.set), top, beside)
-        return _page(request, found, TomlView(toml=text))
+        return _page(request, found, TomlText(toml=text))
 
     async def _other_resources(self, request: Request, query: DefinitionQuery) -> dict[str, Any]:
         """Return the other resources; only the first page of jobs has them."""
@@ -151,7 +151,7 @@ class Exchange:
         zone, found = check_zone(query.time_zone, field="time_zone"), await self._jobs(request, query)
         async with self._turn:
             text, left_out = await asyncio.to_thread(self._formats.write_crontab, found.jobs, zone, query.system)
-        return _page(request, found, CrontabView(crontab=text, left_out=left_out))
+        return _page(request, found, CrontabText(crontab=text, left_out=left_out))
 
     async def _jobs(self, request: Request, query: ExportQuery) -> FoundJobs:
         service = self._service(request)

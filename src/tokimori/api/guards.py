@@ -19,7 +19,7 @@ from tokimori.api.answers import RefusalPage, first_said, refusal, refused, said
 from tokimori.api.finishing import Finished
 from tokimori.api.queries import MOST_BODY, read_whole
 from tokimori.api.rates import Rates
-from tokimori.api.secret import Secret, Secrets
+from tokimori.api.secret import SecretGuard, Secrets
 from tokimori.api.turns import Turns
 from tokimori.clock import Clock
 from tokimori.model.rate import Rate
@@ -72,7 +72,7 @@ def guarded(
     token, and `sessions` which cookies were logged out. `rate` is how often each client may ask; None: as often as he
     likes.
     """
-    inner = Secret(
+    inner = SecretGuard(
         JsonBody(app, is_answered, lenient.nameless),
         secret,
         clock,

@@ -13,7 +13,7 @@ from tokimori.clock import Moment, parse_moment, to_datetime
 from tokimori.service.reasons import Why
 from tokimori.service.shown import Durations
 from tokimori.service.validation import MOST_LISTED
-from tokimori.service.views.jobs import DailyCount, EdgeView, LedgerPage, Skip, Statistics, Verified
+from tokimori.service.views.jobs import DailyCount, Edge, LedgerPage, Skip, Statistics, Verified
 from tokimori.service.views.runs import Backfill
 from tokimori.service.views.schedules import Explanation, Next
 
@@ -83,9 +83,9 @@ class Occurrences(Routes):
             ("job_skips", f"{job}/skips", self.skips, list[Skip]),
             ("job_counts", f"{job}/counts", self.counts, list[DailyCount]),
             ("job_stats", f"{job}/stats", self.stats, Statistics),
-            ("job_graph", f"{job}/graph", self.graph, list[EdgeView]),
+            ("job_graph", f"{job}/graph", self.graph, list[Edge]),
             ("job_durations", "/api/v2/durations", self.durations, dict[str, Durations]),
-            ("graph", graph, self.graph, list[EdgeView]),
+            ("graph", graph, self.graph, list[Edge]),
         )
         backfill, dry = f"{job}/backfill", {**_SPAN, "dry_run": True}
         return [
@@ -132,7 +132,7 @@ class Occurrences(Routes):
     async def graph(self, request: Request, job_id: str | None) -> Response:
         """Return the edges between jobs: all, or those above and below one job."""
         edges = await self._service(request).jobs.graph(job_id)
-        return answer([EdgeView.made(edge) for edge in edges])
+        return answer([Edge.made(edge) for edge in edges])
 
     async def ledger(self, request: Request, job_id: str, query: LedgerQuery) -> Response:
         """Return the fate of each occurrence of the job's schedule, oldest first; go on with `next` as `from`."""

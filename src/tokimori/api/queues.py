@@ -27,7 +27,7 @@ class RateRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     rate: str
 
 
-class ResumedView(Struct, frozen=True, kw_only=True):
+class ResumedQueue(Struct, frozen=True, kw_only=True):
     """The queue (`*`: everything), and whether it was paused."""
 
     queue: str
@@ -51,7 +51,7 @@ class QueueRoutes(Routes):
                 for name, path in (("queue", queue), ("everything", all_of_it))
             ),
             *(
-                Operation(f"{name}_resume", "POST", f"{path}/resume", self.resume, ResumedView, example={})
+                Operation(f"{name}_resume", "POST", f"{path}/resume", self.resume, ResumedQueue, example={})
                 for name, path in (("queue", queue), ("everything", all_of_it))
             ),
         ]
@@ -83,4 +83,4 @@ class QueueRoutes(Routes):
     async def resume(self, request: Request, queue: str | None, body: NoRequest) -> Response:
         """Resume a queue or everything."""
         was = await self._service(request).queues.resume(queue)
-        return answer(ResumedView(queue="*" if queue is None else queue, resumed=was is not None))
+        return answer(ResumedQueue(queue="*" if queue is None else queue, resumed=was is not None))

@@ -27,7 +27,7 @@ from tokimori.service.views.runs import (
     FamilyMember,
     FoundFailures,
     Mute,
-    OutputView,
+    OutputText,
     ParentRun,
     Run,
     RunDetails,
@@ -188,7 +188,7 @@ class RunRoutes(Routes):
             Operation("run_retry_family", "POST", again, self.retry_family, list[Run], example={}, large=True),
             Operation("run_attempts", "GET", f"{run}/attempts", self.attempts, list[AttemptDetails]),
             Operation("run_attempt", "GET", f"{run}/attempts/{{attempt:int}}", self.attempt, AttemptDetails),
-            Operation("run_output", "GET", f"{run}/output", self.output, OutputView | None),
+            Operation("run_output", "GET", f"{run}/output", self.output, OutputText | None),
             Operation("run_cancel", "POST", f"{run}/cancel", self.cancel, Run, example={"reason": "not needed"}),
             Operation("run_restart", "POST", f"{run}/restart", self.restart, Run, example={}),
             Operation(
@@ -307,7 +307,7 @@ class RunRoutes(Routes):
     async def output(self, request: Request, query: OutputQuery) -> Response:
         """Return the output of an attempt, as far as it is known; null if nothing is."""
         output = await self._service(request).runs.output(await self._id(request), query.attempt)
-        return answer(None if output is None else OutputView.made(output))
+        return answer(None if output is None else OutputText.made(output))
 
     async def cancel(self, request: Request, body: CancelRequest) -> Response:
         """Cancel a run; if it runs, its node ends it."""

@@ -91,7 +91,7 @@ Secrets = str | Callable[[], Sequence[str]]
 """The secret of a door, or a function that returns those that let in now, the newest first. That one makes cookies."""
 
 
-class Secret:
+class SecretGuard:
     """Guard that answers 401 to a request without the secret or a token, in a header or a cookie.
 
     Paths that begin with one of `open_below` need neither. `holders` looks up tokens, and `sessions` the cookies that

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from tokimori.api.answers import answer
 from tokimori.api.operation import Operation, Routes
 from tokimori.api.requests import NamedDeleted, NoRequest
-from tokimori.service.views.access import SecretView
+from tokimori.service.views.access import Secret
 
 
 class SecretValue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,19 +36,19 @@ class SecretRoutes(Routes):
         every = "/api/v2/secrets"
         one, example = f"{every}/{{name}}", {"value": "correct horse", "jobs": ["mail-"]}
         return [
-            Operation("secret_list", "GET", every, self.list, list[SecretView]),
+            Operation("secret_list", "GET", every, self.list, list[Secret]),
             Operation("secret_rotate", "POST", f"{every}/rotate", self.rotate, SecretsRotated, example={}),
-            Operation("secret_set", "PUT", one, self.set, SecretView, example=example),
+            Operation("secret_set", "PUT", one, self.set, Secret, example=example),
             Operation("secret_delete", "DELETE", one, self.delete, NamedDeleted),
         ]
 
     async def list(self, request: Request) -> Response:
         """Return all secrets, by name, without their values."""
-        return answer([SecretView.made(each) for each in await self._service(request).secrets.list()])
+        return answer([Secret.made(each) for each in await self._service(request).secrets.list()])
 
     async def set(self, request: Request, name: str, body: SecretValue) -> Response:
         """Keep a secret, or give it another value; no answer shows it again."""
-        return answer(SecretView.made(await self._service(request).secrets.set(name, body.value, jobs=body.jobs)))
+        return answer(Secret.made(await self._service(request).secrets.set(name, body.value, jobs=body.jobs)))
 
     async def delete(self, request: Request, name: str) -> Response:
         """Delete a secret: runs of jobs that name it fail from now on."""

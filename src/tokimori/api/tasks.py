@@ -15,7 +15,7 @@ from tokimori.model.build import LARGEST, MAIN, MOST_PIECES, Manifest, digest_of
 from tokimori.model.task import BuildRecord
 from tokimori.service.tasks.tasks import MOST_LINES
 from tokimori.service.validation import MOST_LISTED
-from tokimori.service.views.tasks import BuildView, LogLineView, TaskStateView, TaskView
+from tokimori.service.views.tasks import LogLine, TaskBuild, TaskDetails, TaskState
 
 
 class TaskQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -98,18 +98,18 @@ class TaskRoutes(Routes):
             ("restart", self.restart),
         )
         return [
-            Operation("task_list", "GET", every, self.list, list[TaskView], asked={"limit": 20}),
-            Operation("task_show", "GET", one, self.show, TaskStateView),
+            Operation("task_list", "GET", every, self.list, list[TaskDetails], asked={"limit": 20}),
+            Operation("task_show", "GET", one, self.show, TaskState),
             Operation("task_delete", "DELETE", one, self.delete, NamedDeleted),
-            Operation("task_builds", "GET", f"{one}/builds", self.builds, list[BuildView]),
-            Operation("task_build", "POST", f"{one}/builds", self.build, TaskView, example=made),
+            Operation("task_builds", "GET", f"{one}/builds", self.builds, list[TaskBuild]),
+            Operation("task_build", "POST", f"{one}/builds", self.build, TaskDetails, example=made),
             Operation(
                 "task_put_piece", "PUT", f"{one}/builds/{{digest}}/{{number}}", self.put_piece, PieceKept, example=piece
             ),
-            Operation("task_rollback", "POST", f"{one}/rollback", self.rollback, TaskView, example={}),
-            Operation("task_logs", "GET", f"{one}/log", self.logs, list[LogLineView], asked={"lines": 20}),
+            Operation("task_rollback", "POST", f"{one}/rollback", self.rollback, TaskDetails, example={}),
+            Operation("task_logs", "GET", f"{one}/log", self.logs, list[LogLine], asked={"lines": 20}),
             *(
-                Operation(f"task_{order}", "POST", f"{one}/{order}", handler, TaskView, example={})
+                Operation(f"task_{order}", "POST", f"{one}/{order}", handler, TaskDetails, example={})
                 for order, handler in orders
             ),
         ]
@@ -119,11 +119,11 @@ class TaskRoutes(Routes):
         found = await self._service(request).tasks.list(query.after, query.limit)
         more = len(found) == query.limit
         last = found[-1].record.name if found else None
-        return page_of(request, [TaskView.made(each) for each in found], more=more, after=last)
+        return page_of(request, [TaskDetails.made(each) for each in found], more=more, after=last)
 
     async def show(self, request: Request, name: str) -> Response:
         """Return a task with its builds, its job and its newest runs."""
-        return answer(TaskStateView.made(await self._service(request).tasks.state(name)))
+        return answer(TaskState.made(await self._service(request).tasks.state(name)))
 
     async def delete(self, request: Request, name: str, query: TaskDeletion) -> Response:
         """Delete a task with its job and its builds. Running runs go on, or are cancelled with `now`."""
@@ -132,7 +132,7 @@ class TaskRoutes(Routes):
 
     async def builds(self, request: Request, name: str) -> Response:
         """Return the builds of a task that are kept, the newest first."""
-        return answer([BuildView.made(each) for each in await self._service(request).tasks.builds(name)])
+        return answer([TaskBuild.made(each) for each in await self._service(request).tasks.builds(name)])
 
     async def put_piece(self, request: Request, name: str, digest: str, number: str, body: Piece) -> Response:
         """Store a piece of a future build, by number from 0. When all are there, `task_build` lets the task run it."""
@@ -145,32 +145,32 @@ class TaskRoutes(Routes):
     async def build(self, request: Request, name: str, body: NewBuild) -> Response:
         """Let the task run this build from now on. A missing job is made; fields that the build does not set stay."""
         tasks = self._service(request).tasks
-        return answer(TaskView.made(await tasks.build(name, body.record(), restart=body.restart)))
+        return answer(TaskDetails.made(await tasks.build(name, body.record(), restart=body.restart)))
 
     async def rollback(self, request: Request, name: str, body: Rollback) -> Response:
         """Let the task run an earlier build again, with the schedule that it had."""
-        return answer(TaskView.made(await self._service(request).tasks.rollback(name, body.digest)))
+        return answer(TaskDetails.made(await self._service(request).tasks.rollback(name, body.digest)))
 
     async def logs(self, request: Request, name: str, query: TaskLogQuery) -> Response:
         """Return the last lines of the task's log: what its newest runs wrote, and what happened to it."""
         found = await self._service(request).tasks.logs(name, query.lines)
-        return answer([LogLineView.made(line) for line in found])
+        return answer([LogLine.made(line) for line in found])
 
     async def pause(self, request: Request, name: str, body: NoRequest) -> Response:
         """Pause a task: none of its runs starts, and running ones go on."""
-        return answer(TaskView.made(await self._service(request).tasks.pause(name)))
+        return answer(TaskDetails.made(await self._service(request).tasks.pause(name)))
 
     async def resume(self, request: Request, name: str, body: NoRequest) -> Response:
         """Let the task run again."""
-        return answer(TaskView.made(await self._service(request).tasks.resume(name)))
+        return answer(TaskDetails.made(await self._service(request).tasks.resume(name)))
 
     async def resolve(self, request: Request, name: str, body: NoRequest) -> Response:
         """Let a task run again that a failure has parked."""
-        return answer(TaskView.made(await self._service(request).tasks.resolve(name)))
+        return answer(TaskDetails.made(await self._service(request).tasks.resolve(name)))
 
     async def restart(self, request: Request, name: str, body: NoRequest) -> Response:
         """Cancel the running runs of the task, and trigger one in their place."""
-        return answer(TaskView.made(await self._service(request).tasks.restart(name)))
+        return answer(TaskDetails.made(await self._service(request).tasks.restart(name)))
 
 
 def _example() -> tuple[dict[str, object], dict[str, object]]:

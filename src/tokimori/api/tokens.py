@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from tokimori.api.answers import answer
 from tokimori.api.operation import Operation, Routes
-from tokimori.service.views.access import NewTokenView, TokenView
+from tokimori.service.views.access import AccessToken, NewToken
 
 
 class NewTokenRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,21 +37,21 @@ class TokenRoutes(Routes):
         every = "/api/v2/tokens"
         example = {"name": "ci", "role": "operate", "jobs": ["ci-"], "expires": 3600}
         return [
-            Operation("token_list", "GET", every, self.list, list[TokenView]),
-            Operation("token_create", "POST", every, self.create, NewTokenView, status=201, example=example),
+            Operation("token_list", "GET", every, self.list, list[AccessToken]),
+            Operation("token_create", "POST", every, self.create, NewToken, status=201, example=example),
             Operation("token_revoke", "DELETE", f"{every}/{{name}}", self.revoke, TokenRevoked),
         ]
 
     async def list(self, request: Request) -> Response:
         """Return all tokens, by name, without what their holders send."""
-        return answer([TokenView.made(each) for each in await self._service(request).tokens.list()])
+        return answer([AccessToken.made(each) for each in await self._service(request).tokens.list()])
 
     async def create(self, request: Request, body: NewTokenRequest) -> Response:
         """Make a token. Its secret text is in this answer alone."""
         made = await self._service(request).tokens.create(
             body.name, body.role, jobs=body.jobs, queues=body.queues, expires=body.expires
         )
-        return answer(NewTokenView.made(made), 201, location=f"/api/v2/tokens/{quote(body.name, safe='')}")
+        return answer(NewToken.made(made), 201, location=f"/api/v2/tokens/{quote(body.name, safe='')}")
 
     async def revoke(self, request: Request, name: str) -> Response:
         """Revoke a token. Every node refuses it within two seconds."""

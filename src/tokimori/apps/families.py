@@ -60,7 +60,7 @@ class Requested(Protocol):
         ...
 
 
-class Edge(NamedTuple):
+class FamilyEdge(NamedTuple):
     """A request that follows another one, by their places."""
 
     before: int
@@ -77,7 +77,7 @@ class Member(ABC, Generic[_T]):
         """Return it as a family."""
 
 
-def _most_steps(edges: Sequence[Edge]) -> int:
+def _most_steps(edges: Sequence[FamilyEdge]) -> int:
     """Return the largest number of steps that one run carries, as `_steps` writes them."""
     steps = Counter[int]()
     for edge in sorted(edges, key=lambda edge: edge.before, reverse=True):
@@ -94,7 +94,7 @@ class RunFamily(Member[_T]):
     def __init__(
         self,
         requests: Sequence["FunctionRequest[Any]"],
-        edges: Sequence[Edge] = (),
+        edges: Sequence[FamilyEdge] = (),
         last: Sequence[int] = (0,),
         failing: frozenset[int] = frozenset(),
     ) -> None:
@@ -117,14 +117,14 @@ class RunFamily(Member[_T]):
         """
         other = _family_of(following)
         joins = len(self._last) if len(self._last) > 1 else 0
-        edges = [Edge(last, self._size + first, False, joins) for last in self._last for first in other._first()]
+        edges = [FamilyEdge(last, self._size + first, False, joins) for last in self._last for first in other._first()]
         return self._with(other, edges, [self._size + each for each in other._last], frozenset())
 
     def on_failure(self, following: Member[Any]) -> "RunFamily[_T]":
         """Return the family with these runs for the case that one of its own fails: they are made once."""
         other = _family_of(following)
         own = [each for each in range(self._size) if each not in self._failing]
-        edges = [Edge(each, self._size + first, True, 0) for each in own for first in other._first()]
+        edges = [FamilyEdge(each, self._size + first, True, 0) for each in own for first in other._first()]
         return self._with(other, edges, self._last, frozenset(range(self._size, self._size + other._size)))
 
     def enqueue(self) -> "Handles[_T]":
@@ -148,10 +148,10 @@ class RunFamily(Member[_T]):
         return [each for each in range(self._size) if each not in after]
 
     def _with(
-        self, other: "RunFamily[Any]", edges: Sequence[Edge], last: Sequence[int], failing: frozenset[int]
+        self, other: "RunFamily[Any]", edges: Sequence[FamilyEdge], last: Sequence[int], failing: frozenset[int]
     ) -> "RunFamily[Any]":
         size = self._size
-        moved = [Edge(size + edge.before, size + edge.after, *edge[2:]) for edge in other._edges]
+        moved = [FamilyEdge(size + edge.before, size + edge.after, *edge[2:]) for edge in other._edges]
         failing |= self._failing | {size + each for each in other._failing}
         return RunFamily([*self._requests, *other._requests], [*self._edges, *moved, *edges], last, failing)
 

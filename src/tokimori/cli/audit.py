@@ -40,7 +40,7 @@ def list_entries(limit: int, after: str | None, since: str | None, until: str | 
 
     With --who, --what or --of at most 20,000 entries are looked at.
     """
-    from tokimori.service.views.access import EntryView
+    from tokimori.service.views.access import AuditEntry
 
     async def act(service: "Service") -> "tuple[str, Sequence[Recorded]]":
         first, last = await past_or_none(service, "since", since), await past_or_none(service, "until", until)
@@ -52,7 +52,7 @@ def list_entries(limit: int, after: str | None, since: str | None, until: str | 
 
     zone, found = in_service(act)
     rows = [(At(each.entry.at, zone), each.entry.who, each.entry.what, each.entry.of, each.id) for each in found]
-    print_found([EntryView.made(each) for each in found], ("AT", "WHO", "WHAT", "OF", "ID"), rows, spare=("ID",))
+    print_found([AuditEntry.made(each) for each in found], ("AT", "WHO", "WHAT", "OF", "ID"), rows, spare=("ID",))
 
 
 async def _found(

@@ -76,7 +76,7 @@ def update(
 @listing(_COLUMNS)
 def list_calendars() -> None:
     """List all calendars."""
-    from tokimori.service.views.schedules import CalendarView
+    from tokimori.service.views.schedules import CalendarDetails
 
     print_list(
         _COLUMNS,
@@ -84,7 +84,7 @@ def list_calendars() -> None:
             (each, [(each.name, " ".join(each.weekdays), len(each.dates), each.description)])
             for each in in_service(lambda service: service.calendars.list())
         ],
-        CalendarView.made,
+        CalendarDetails.made,
     )
 
 
@@ -92,14 +92,14 @@ def list_calendars() -> None:
 @click.argument("name")
 def show(name: str) -> None:
     """Show a calendar and the jobs that use it."""
-    from tokimori.service.views.schedules import CalendarView
+    from tokimori.service.views.schedules import CalendarDetails
 
     async def act(service: "Service") -> "tuple[Calendar, Sequence[JobId]]":
         return await service.calendars.get(name), await service.calendars.jobs(name)
 
     found, jobs = in_service(act)
     if options().as_json:
-        print_json(CalendarView.made(found, jobs=jobs))
+        print_json(CalendarDetails.made(found, jobs=jobs))
         return
     print_fields(
         [
@@ -141,6 +141,6 @@ def _dates_in(file: Path) -> Sequence[str]:
 
 
 def _print(what: str, found: "Calendar") -> None:
-    from tokimori.service.views.schedules import CalendarView
+    from tokimori.service.views.schedules import CalendarDetails
 
-    print_answer(CalendarView.made(found), f"{what} {found.name}")
+    print_answer(CalendarDetails.made(found), f"{what} {found.name}")

@@ -108,9 +108,9 @@ def _report(error: TokimoriError, arguments: Sequence[str], cause: Exception | N
 def _print_json(error: TokimoriError) -> None:
     from msgspec import json
 
-    from tokimori.service.views.errors import error_view
+    from tokimori.service.views.errors import error_body
 
-    text = json.encode(error_view(error)).decode() + "\n"
+    text = json.encode(error_body(error)).decode() + "\n"
     sys.stderr.write(visible_json(text) if sys.stderr.isatty() else text)
 
 

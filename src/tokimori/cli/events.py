@@ -150,10 +150,10 @@ def _tell_gap(*, gap: bool) -> None:
 def _print_line(event: "Event | AnyEvent", zone: str) -> None:
     from msgspec import json
 
-    from tokimori.service.views.events import event_view
+    from tokimori.service.views.events import event_given
 
     if options().as_json:
-        print_lines(json.encode(event_view(event)).decode())
+        print_lines(json.encode(event_given(event)).decode())
         return
     print_lines("  ".join([local(event.written, zone), event.what, *(printable(word) for word in _words(event))]))
 
@@ -173,10 +173,10 @@ def _words(event: "Event | AnyEvent") -> "Iterator[str]":
 
 
 def _print_all(found: "Sequence[Event | AnyEvent]", zone: str) -> None:
-    from tokimori.service.views.events import event_view
+    from tokimori.service.views.events import event_given
 
     if options().as_json:
-        print_json([event_view(each) for each in found])
+        print_json([event_given(each) for each in found])
         return
     rows = []
     for each in found:
@@ -187,7 +187,7 @@ def _print_all(found: "Sequence[Event | AnyEvent]", zone: str) -> None:
 
 def _print(found: "Sequence[Event | AnyEvent]", zone: str) -> None:
     from tokimori.model.run import asked_by
-    from tokimori.service.views.events import event_view
+    from tokimori.service.views.events import event_given
 
     rows = [
         (
@@ -202,4 +202,4 @@ def _print(found: "Sequence[Event | AnyEvent]", zone: str) -> None:
         )
         for run in (each.run for each in found if each.run is not None)
     ]
-    print_found([event_view(each) for each in found], _COLUMNS, rows, spare=_SPARE)
+    print_found([event_given(each) for each in found], _COLUMNS, rows, spare=_SPARE)

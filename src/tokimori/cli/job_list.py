@@ -26,7 +26,7 @@ def graph(job_id: str | None, as_dot: bool) -> None:
     """Print which jobs run after which: all, or those before and after one."""
     from tokimori.model.job import JobState
     from tokimori.service.jobs.graph import dot, tree
-    from tokimori.service.views.jobs import EdgeView
+    from tokimori.service.views.jobs import Edge as EdgeView
 
     async def act(service: "Service") -> "tuple[Sequence[Edge], str | None]":
         alone = None if job_id is None else await service.jobs.get(job_id)

@@ -40,7 +40,7 @@ def ledger(job_id: str, first: str | None, last: str | None, count: int) -> None
 
     With `-o jsonl` each line is a JSON object.
     """
-    from tokimori.service.views.jobs import LineView
+    from tokimori.service.views.jobs import LedgerLine as LineView
 
     async def act(service: "Service") -> "tuple[Job, list[LedgerLine], Moment | None]":
         since, until = await _range(service, first, last)

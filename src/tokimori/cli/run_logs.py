@@ -91,7 +91,7 @@ def job_logs(job_id: str, *, follow: bool, timestamps: bool, raw: bool, editor: 
 
 def _logs(carry_out: _CarryOut, how: _How, *, follow: bool, editor: str | None) -> int:
     from tokimori.service.tasks.outputs import part_of
-    from tokimori.service.views.runs import OutputView
+    from tokimori.service.views.runs import OutputText
 
     if follow and editor is None and not options().as_json:
         with _output(raw=how.raw) as write:
@@ -108,7 +108,7 @@ def _logs(carry_out: _CarryOut, how: _How, *, follow: bool, editor: str | None) 
 
     ended, output, text = carry_out(act)
     if options().as_json:
-        print_json(None if output is None else OutputView.made(output))
+        print_json(None if output is None else OutputText.made(output))
     elif editor is not None:
         file = Path(tempfile.mkdtemp(prefix="tokimori-"), "run.log")  # the editor may go on when this has ended
         file.write_bytes(text)

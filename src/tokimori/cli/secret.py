@@ -31,7 +31,7 @@ def set_secret(name: str, jobs: Sequence[str], all_jobs: bool) -> None:
     The value is read from standard input, or asked for on a terminal: arguments are seen by everybody. The newline
     behind a single line is not a part of it. Without --jobs a secret that is there stays for the jobs that it is for.
     """
-    from tokimori.service.views.access import SecretView
+    from tokimori.service.views.access import Secret as SecretView
 
     if jobs and all_jobs:
         raise InvalidInput("jobs: --jobs and --all-jobs contradict each other", field="jobs", allowed="one of them")
@@ -45,7 +45,7 @@ def set_secret(name: str, jobs: Sequence[str], all_jobs: bool) -> None:
 @listing(_COLUMNS)
 def list_secrets() -> None:
     """List the secrets: their names, for which jobs, when and by whom they were set."""
-    from tokimori.service.views.access import SecretView
+    from tokimori.service.views.access import Secret as SecretView
 
     zone, found = with_zone(lambda service: service.secrets.list())
     listed = [

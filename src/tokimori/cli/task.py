@@ -73,7 +73,7 @@ _COLUMNS = ("NAME", "STATE", "SCHEDULE", "NEXT", "BUILD", "DESCRIPTION")
 @listing(_COLUMNS)
 def list_tasks(state: str | None) -> None:
     """List tasks by name."""
-    from tokimori.service.views.tasks import TaskView
+    from tokimori.service.views.tasks import TaskDetails as TaskView
 
     listed = [(each, [_row(each)]) for each in in_service(_all_tasks) if state in {None, _state(each)}]
     print_list(_COLUMNS, listed, TaskView.made, spare=("BUILD",))
@@ -112,7 +112,7 @@ async def _all_tasks(service: "Service") -> "Sequence[TaskDetails]":
 def get(name: str, form: str) -> None:
     """Show a task: its schedule, its state, its build."""
     from tokimori.cli.task_logs import keiji_lines
-    from tokimori.service.views.tasks import TaskStateView
+    from tokimori.service.views.tasks import TaskState as TaskStateView
 
     state = in_service(lambda service: service.tasks.state(name))
     if form == "keiji":
@@ -151,7 +151,7 @@ def _print_state(state: "TaskState") -> None:
 @click.argument("name")
 def builds(name: str) -> None:
     """List the builds of a task that are kept, the newest first."""
-    from tokimori.service.views.tasks import BuildView
+    from tokimori.service.views.tasks import TaskBuild
 
     found = in_service(lambda service: service.tasks.get(name))
     zone = "UTC" if found.job is None else found.job.definition.time_zone
@@ -167,7 +167,7 @@ def builds(name: str) -> None:
         for each in found.record.builds
     ]
     print_found(
-        [BuildView.made(each) for each in found.record.builds],
+        [TaskBuild.made(each) for each in found.record.builds],
         ("ID", "NOW", "BUILT", "BY", "BYTES", "SCHEDULE"),
         rows,
         spare=("BY", "BYTES"),
@@ -248,7 +248,7 @@ def _do_and_print(done: str, act: "Callable[[Service], Awaitable[TaskDetails]]")
 
 def print_done(done: str, details: "TaskDetails") -> None:
     """Print a change of a task, and its next run."""
-    from tokimori.service.views.tasks import TaskView
+    from tokimori.service.views.tasks import TaskDetails as TaskView
 
     if options().as_json:
         print_json(TaskView.made(details))

@@ -122,7 +122,7 @@ def logs(name: str, follow: bool, lines: int, editor: str | None) -> None:
 
     Each line has its time.
     """
-    from tokimori.service.views.tasks import LogLineView
+    from tokimori.service.views.tasks import LogLine as LogLineView
 
     if follow and (editor is not None or options().as_json):
         message = "follow: it prints lines for people, and opens no editor"

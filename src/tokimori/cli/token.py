@@ -35,7 +35,7 @@ def create(name: str, role: str, jobs: Sequence[str], queues: Sequence[str], exp
 
     Programs send it as `Authorization: Bearer TOKEN`. The store keeps only a hash of it.
     """
-    from tokimori.service.views.access import NewTokenView
+    from tokimori.service.views.access import NewToken as NewTokenView
 
     made = in_service(
         lambda service: service.tokens.create(name, role, jobs=jobs, queues=queues, expires=expires), Absent.MADE
@@ -47,7 +47,7 @@ def create(name: str, role: str, jobs: Sequence[str], queues: Sequence[str], exp
 @listing(_COLUMNS)
 def list_tokens() -> None:
     """List the tokens, those that are over too."""
-    from tokimori.service.views.access import TokenView
+    from tokimori.service.views.access import AccessToken as TokenView
 
     zone, found = with_zone(lambda service: service.tokens.list())
     listed = [

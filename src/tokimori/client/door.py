@@ -12,7 +12,7 @@ import msgspec
 
 from tokimori.errors import InvalidConfig, InvalidInput, Refused, StoreUnavailable, TokimoriError
 from tokimori.service.doors.calls import Method, result_of, written
-from tokimori.service.views.errors import ErrorView
+from tokimori.service.views.errors import ErrorBody
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -172,7 +172,7 @@ class Door:
             except msgspec.DecodeError as fault:
                 raise self._stranger(f"its answer can't be read by this version: {fault}") from None
         try:
-            error = msgspec.json.decode(answer, type=ErrorView).error
+            error = msgspec.json.decode(answer, type=ErrorBody).error
         except msgspec.DecodeError:
             raise self._stranger(f"it answers with HTTP status {status}") from None
         if status == 404 and error.field is None:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from tokimori.clock import Moment
 from tokimori.errors import NotFound, TokimoriError
-from tokimori.model.audit import KIND, PARK, Entry, encode_entry, name_of, shown
+from tokimori.model.audit import KIND, PARK, AuditEntry, encode_entry, name_of, shown
 from tokimori.model.document import Document, new_version
 from tokimori.model.ids import JobId, RandomBytes
 from tokimori.model.job import Job, JobState
@@ -64,7 +64,7 @@ async def tell(store: Parkings, before: Job | None, job: Job, cause: str) -> Non
     log.warning("job %s is parked: %s; `tokimori job resolve %s` enables it", job.id, job.reason, job.id)
     with _whatever_fails(job.id):
         at, random = await store.now(), _bytes_of(cause)
-        entry = Entry(
+        entry = AuditEntry(
             at=at,
             who=PARKED_BY,
             what=PARK,

@@ -21,14 +21,14 @@ from tokimori.service.definitions.differences import FieldChange
 from tokimori.service.definitions.imports import Start
 
 
-class NotMovedView(Struct, frozen=True, kw_only=True):
+class NotMoved(Struct, frozen=True, kw_only=True):
     """An entry that became no job: where it was read, and why."""
 
     place: str
     why: str
 
 
-class MovedJobView(Struct, frozen=True, kw_only=True):
+class MovedJob(Struct, frozen=True, kw_only=True):
     """A job as `job_add` takes it, how it goes on, and what of it has no equal here."""
 
     fields: dict[str, Any]
@@ -36,7 +36,7 @@ class MovedJobView(Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
 
 
-class ImportView(Struct, frozen=True, kw_only=True):
+class ImportOutcome(Struct, frozen=True, kw_only=True):
     """Outcome of an import: ids of jobs, and what was refused, or left out as it does not run there either.
 
     `kept` are those that exist, differ, and stay as they are without `update`. A dry run says what would become.
@@ -46,9 +46,9 @@ class ImportView(Struct, frozen=True, kw_only=True):
     changed: dict[str, tuple[FieldChange, ...]]
     kept: dict[str, tuple[FieldChange, ...]]
     unchanged: tuple[str, ...]
-    refused: tuple[NotMovedView, ...]
-    left_out: tuple[NotMovedView, ...]
-    jobs: dict[str, MovedJobView]
+    refused: tuple[NotMoved, ...]
+    left_out: tuple[NotMoved, ...]
+    jobs: dict[str, MovedJob]
 
 
 class ImportPaths:
@@ -77,7 +77,7 @@ class ImportPaths:
             "POST",
             f"/api/v2/import/{name}",
             take,
-            ImportView,
+            ImportOutcome,
             example={**form.example, "dry_run": True},
         )
 
@@ -93,17 +93,15 @@ class ImportPaths:
             check_refused([each for each in found if isinstance(each, Refused)], body, "skip_refused")
             done = await bring_in(self._service(request), at_once(lambda: found), body, lambda _job, _changes: None)
         return answer(
-            ImportView(
+            ImportOutcome(
                 added=tuple(done.added),
                 changed=done.changed,
                 kept=done.kept,
                 unchanged=tuple(done.unchanged),
-                refused=tuple(NotMovedView(place=place, why=why) for place, why in done.refused),
-                left_out=tuple(NotMovedView(place=place, why=why) for place, why in done.left_out),
+                refused=tuple(NotMoved(place=place, why=why) for place, why in done.refused),
+                left_out=tuple(NotMoved(place=place, why=why) for place, why in done.left_out),
                 jobs={
-                    job.job_id: MovedJobView(
-                        fields=dict(fields_of(job.definition)), start=job.start, warnings=job.warnings
-                    )
+                    job.job_id: MovedJob(fields=dict(fields_of(job.definition)), start=job.start, warnings=job.warnings)
                     for job in done.jobs
                 },
             )

@@ -19,7 +19,7 @@ from tokimori.service.definitions.definitions import fields_of
 from tokimori.service.definitions.differences import FieldChange, differences
 from tokimori.service.service import Service
 from tokimori.service.validation import MOST_LISTED
-from tokimori.translators.entries import Entry, LeftOut, Moved, Refused, Unread, told_apart
+from tokimori.translators.entries import Entry, Inactive, Moved, Refused, Unread, told_apart
 
 MOST_FAULTS = 20
 """Faults that HTTP shows; all others are counted."""
@@ -36,7 +36,7 @@ class ImportTally:
     kept: dict[str, Changes] = field(default_factory=dict)
     unchanged: list[str] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
-    left_out: list[LeftOut] = field(default_factory=list)
+    left_out: list[Inactive] = field(default_factory=list)
     jobs: list[Moved] = field(default_factory=list)
 
     def count(self, job: Moved, changes: Changes | None, *, update: bool) -> None:

@@ -66,7 +66,7 @@ def _workspace(folder: Path) -> Workspace:
 
 def _pages(workspace: Workspace, keiji: "Keiji") -> Pages:
     async def pages() -> AsyncIterator["Iterable[Entry]"]:
-        from tokimori.translators.entries import LeftOut, Row
+        from tokimori.translators.entries import Inactive, Row
         from tokimori.translators.keiji import read_keiji
 
         built: set[object] = set()
@@ -79,7 +79,7 @@ def _pages(workspace: Workspace, keiji: "Keiji") -> Pages:
         async for page in of_table(workspace.database, _TABLE, read)():
             yield page
         unbuilt = [name for name in workspace.folders if name not in built]
-        yield [LeftOut(f"tasks/{name}", "it was never built, so that it has no schedule") for name in unbuilt]
+        yield [Inactive(f"tasks/{name}", "it was never built, so that it has no schedule") for name in unbuilt]
 
     return pages
 

@@ -14,7 +14,7 @@ from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, 
 from tokimori.formats.importing import at_once, text_of
 
 if TYPE_CHECKING:
-    from tokimori.translators.entries import Entry, LeftOut
+    from tokimori.translators.entries import Entry, Inactive
 
 _MOST_SENT = 2_000
 MOST_FILES = 20_000
@@ -62,7 +62,7 @@ def _source(given: Given) -> FormatSource:
     return FormatSource(at_once(read), (*zone_notes, *_NOTES))
 
 
-def _files(sources: Sequence[str]) -> tuple[Mapping[str, str], "Sequence[LeftOut]"]:
+def _files(sources: Sequence[str]) -> tuple[Mapping[str, str], "Sequence[Inactive]"]:
     """Return the texts of the units by name, and other names of timers.
 
     Of a name that is there twice the first one counts, as in systemd's path.
@@ -90,13 +90,13 @@ def _aliased(path: Path) -> str | None:
 
 def _without_aliases(
     found: Mapping[str, str], aliases: Mapping[str, str]
-) -> tuple[Mapping[str, str], "Sequence[LeftOut]"]:
+) -> tuple[Mapping[str, str], "Sequence[Inactive]"]:
     """Leave out the second name of a timer that is here under its own name and another one."""
-    from tokimori.translators.entries import LeftOut
+    from tokimori.translators.entries import Inactive
 
     twice = {name: other for name, other in aliases.items() if other in found}
     units = {name: text for name, text in found.items() if name not in twice}
-    return units, [LeftOut(name, f"it is another name of {other}") for name, other in twice.items()]
+    return units, [Inactive(name, f"it is another name of {other}") for name, other in twice.items()]
 
 
 def _paths(source: Path) -> Iterator[tuple[str, Path]]:

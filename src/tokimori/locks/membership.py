@@ -59,8 +59,8 @@ class MemberStore(Schema, Nodes, Protocol):
     """The part of the store that a membership uses."""
 
 
-class Holder(Protocol):
-    """Holder of permits under a membership, or waiter for them."""
+class PermitHolder(Protocol):
+    """PermitHolder of permits under a membership, or waiter for them."""
 
     def is_needed(self) -> bool:
         """Return if it holds or waits for units, or has releases to report, so that the program may not leave."""
@@ -100,7 +100,7 @@ class Membership:
         clock: Clock,
         random: RandomBytes,
         program: Program,
-        holder: Holder,
+        holder: PermitHolder,
         *,
         renewed: Callable[[float], None],
         rests: bool,

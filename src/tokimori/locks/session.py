@@ -199,15 +199,15 @@ class Session:
     # Calls by the membership
 
     def is_needed(self) -> bool:
-        """See `Holder`."""
+        """See `PermitHolder`."""
         return bool(self._bells or self._unreported or any(True for _ in self._holdings))
 
     def has_unreported(self) -> bool:
-        """See `Holder`."""
+        """See `PermitHolder`."""
         return bool(self._unreported)
 
     async def report(self) -> None:
-        """See `Holder`."""
+        """See `PermitHolder`."""
         for (permit, node), until in list(self._unreported.items()):
             if await self._store.release(permit, node, self.now) or self._clock.monotonic() >= until:
                 self._unreported.pop((permit, node), None)
@@ -218,13 +218,13 @@ class Session:
             bell.set()
 
     def lapsed(self) -> None:
-        """See `Holder`."""
+        """See `PermitHolder`."""
         for held in self._holdings:
             if held.permit is not None:
                 self._handle_loss(held)
 
     def gone(self) -> None:
-        """See `Holder`."""
+        """See `PermitHolder`."""
         self._unreported.clear()
         self.lapsed()
 

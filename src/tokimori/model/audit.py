@@ -21,7 +21,7 @@ PARK: Final = "park"
 """Parking by the engine; all other recorded changes are methods of the service."""
 
 
-class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AuditEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Change: its moment, its author (None: unknown), the method, and the thing before and after.
 
     `event` is its name among events; None: it is in the audit log alone. `before` and `after` are JSON values; None if
@@ -39,7 +39,7 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     queues: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-encode_entry, decode_entry = texts_of(Entry)
+encode_entry, decode_entry = texts_of(AuditEntry)
 
 
 def shown(value: object) -> Any:
@@ -123,12 +123,12 @@ _Told = tuple[str, str, str]
 """The event, the kind of what was changed, and its name."""
 
 
-def _one(entry: Entry) -> _Told:
+def _one(entry: AuditEntry) -> _Told:
     kind, _, name = entry.of.partition(" ")
     return entry.event or f"audit.{entry.what}", kind, name
 
 
-def _applied(entry: Entry) -> Iterator[_Told]:
+def _applied(entry: AuditEntry) -> Iterator[_Told]:
     """Yield the changes by a set, or an import: jobs by what became of them, and resources likewise."""
     after: Mapping[str, Any] = entry.after if isinstance(entry.after, dict) else {}
     for kind, names in (("job", after), *((kind, after.get(part, {})) for part, kind in PARTS_OF_SETS.items())):
@@ -139,14 +139,14 @@ def _applied(entry: Entry) -> Iterator[_Told]:
         yield "job.changed", "jobs", entry.of
 
 
-def _renamed(entry: Entry) -> Iterator[_Told]:
+def _renamed(entry: AuditEntry) -> Iterator[_Told]:
     _, _, name = entry.of.partition(" ")
     yield "job.renamed", "job", name
     if isinstance(entry.after, dict) and "job" in entry.after:
         yield "job.added", "job", entry.after["job"]
 
 
-def _left_out(entry: Entry) -> Iterator[_Told]:
+def _left_out(entry: AuditEntry) -> Iterator[_Told]:
     """Yield the change that stands for changes beyond those recorded one by one."""
     yield "changes.left_out", "changes", entry.of.partition(" ")[0]
 
@@ -157,12 +157,12 @@ _SEVERAL: Final = MappingProxyType(
 """Events that report several things, or none by its name."""
 
 
-def _queues(entry: Entry, name: str) -> dict[str, Any]:
+def _queues(entry: AuditEntry, name: str) -> dict[str, Any]:
     """Return the queues of that job, if the entry has them."""
     return {"queues": entry.queues[name]} if name in entry.queues else {}
 
 
-def _details(entry: Entry) -> dict[str, Any]:
+def _details(entry: AuditEntry) -> dict[str, Any]:
     before, after = (_definition(each) for each in (entry.before, entry.after))
     fields = [name for name in {**before, **after} if before.get(name) != after.get(name)] if before and after else []
     queues = {each.get("queue", "default") for each in (before, after) if each}

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tokimori.errors import TokimoriError
 from tokimori.model.access_token import Role
-from tokimori.model.audit import KIND, Entry, decode_entry, encode_entry, name_of, shown
+from tokimori.model.audit import KIND, AuditEntry, decode_entry, encode_entry, name_of, shown
 from tokimori.model.document import Document, check_name, new_version
 from tokimori.model.ids import RandomBytes
 from tokimori.ports.documents import Documents
@@ -19,7 +19,7 @@ from tokimori.service.access import WHOLE
 from tokimori.service.operation import M, Part, operation
 from tokimori.service.store_calls import Now
 from tokimori.service.validation import MOST_LISTED, checked
-from tokimori.service.views.access import EntryView
+from tokimori.service.views.access import AuditEntry as AuditEntryView
 from tokimori.service.views.outside import list_of
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class Recorded(Struct, frozen=True, kw_only=True):
     """An entry, and its id in the log."""
 
     id: str
-    entry: Entry
+    entry: AuditEntry
 
 
 class Audit(Part[M]):
@@ -49,7 +49,7 @@ class Audit(Part[M]):
         self._random = random
         self._author = author
 
-    @operation(Role.ADMIN, WHOLE, doing="Reading the audit log", gives=list_of(EntryView.made))
+    @operation(Role.ADMIN, WHOLE, doing="Reading the audit log", gives=list_of(AuditEntryView.made))
     async def list(self, after: str | None = None, limit: int = 100) -> Sequence[Recorded]:
         """List entries, newest first; `after`: those older than the entry of this id."""
         if after is not None:
@@ -71,14 +71,16 @@ async def record(
     """Record a change that is already made. A store that refuses the entry is reported in the log."""
     try:
         at = await audit._now()
-        entry = Entry(at=at, who=audit._author, what=what, of=of, before=shown(before), after=shown(after), event=event)
+        entry = AuditEntry(
+            at=at, who=audit._author, what=what, of=of, before=shown(before), after=shown(after), event=event
+        )
         entry = replace(entry, queues={job_id: tuple(dict.fromkeys(names)) for job_id, names in queues.items()})
         await _write(audit, entry)
     except TokimoriError as fault:
         log.warning("the audit log lacks that %r did %s to %s: %s", audit._author, what, of, fault)
 
 
-async def _write(audit: "Audit[Any]", entry: Entry) -> None:
+async def _write(audit: "Audit[Any]", entry: AuditEntry) -> None:
     """Store the entry under the moment at which it is written, not that of the change.
 
     Readers of events look back `LATEST` at most. A writer that was frozen may write later than that. It then writes the

@@ -28,7 +28,7 @@ from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.operation import OUTCOME, STATE, Inside, M, Part, operation
 from tokimori.service.store_calls import Now, retried
 from tokimori.service.validation import few
-from tokimori.service.views.access import SecretView
+from tokimori.service.views.access import Secret as SecretView
 from tokimori.service.views.outside import list_of
 
 SECRETS = DocumentKind("secret", encode_secret, decode_secret)

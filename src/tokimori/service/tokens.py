@@ -28,7 +28,8 @@ from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.operation import STATE, Inside, M, Part, operation
 from tokimori.service.store_calls import Now, retried
 from tokimori.service.validation import Span, chosen, few, seconds_of
-from tokimori.service.views.access import NewTokenView, TokenView
+from tokimori.service.views.access import AccessToken as TokenView
+from tokimori.service.views.access import NewToken as NewTokenView
 from tokimori.service.views.outside import list_of
 
 TOKENS = DocumentKind(KIND, encode_token, decode_token)

@@ -15,7 +15,7 @@ from tokimori.translators.call_arguments import Parameters, payload_of
 from tokimori.translators.cron_sets import Times, as_there, schedule_of
 from tokimori.translators.entries import (
     Entry,
-    LeftOut,
+    Inactive,
     Moved,
     Row,
     Warnings,
@@ -131,7 +131,7 @@ def read_beat_schedule(
 def _entries(place: str, row: Row, now: Moment, parameters: Parameters, zone: str) -> Iterator[Entry]:
     def translate() -> Iterator[Entry]:
         if row.get("task") == _OWN:
-            yield LeftOut(place, f"task: {_OWN} is work of Celery itself")
+            yield Inactive(place, f"task: {_OWN} is work of Celery itself")
         else:
             yield lasting(_job(place, row, parameters, zone), now)
 

@@ -16,7 +16,7 @@ from tokimori.translators.cron_sets import ranges_of
 from tokimori.translators.entries import (
     AT_ONCE,
     Entry,
-    LeftOut,
+    Inactive,
     Moved,
     Unread,
     Warnings,
@@ -82,7 +82,7 @@ class Cronstable(NamedTuple):
 class _Document(NamedTuple):
     defaults: Plain
     jobs: Sequence[tuple[str, Plain]]
-    others: Sequence[LeftOut | Unread]
+    others: Sequence[Inactive | Unread]
 
 
 def read_cronstable(text: str, said: Cronstable) -> Iterator[Entry]:
@@ -103,7 +103,7 @@ def _document(text: str, said: Cronstable, within: list[str]) -> _Document:
     found = [(document, document.fields()) for document in read_documents(text, faults, as_texts=True)]
     if faults.lines:
         raise InvalidFile("\n".join(faults.texts()), field="file", value=faults.file)
-    defaults, jobs, others = dict[str, Any](), list[tuple[str, Plain]](), list[LeftOut | Unread]()
+    defaults, jobs, others = dict[str, Any](), list[tuple[str, Plain]](), list[Inactive | Unread]()
     for document, fields in found:
         for name in document.below("include").texts() if "include" in fields else ():
             try:
@@ -120,7 +120,7 @@ def _document(text: str, said: Cronstable, within: list[str]) -> _Document:
         for job in document.below("jobs").items() if "jobs" in fields else ():
             jobs.append((f"{faults.file}:{job.line}", _merged(defaults, _plain(job))))
         for name in fields.keys() - _JOBS:
-            others.append(LeftOut(f"{faults.file}:{fields[name].line}", f"{name}: it is no job, and is not moved"))
+            others.append(Inactive(f"{faults.file}:{fields[name].line}", f"{name}: it is no job, and is not moved"))
     return _Document(defaults, jobs, others)
 
 

@@ -55,14 +55,14 @@ class Unread(Refused):
     """Fault of a file without recognisable entries: it is no entry."""
 
 
-class LeftOut(NamedTuple):
+class Inactive(NamedTuple):
     """Entry that is not moved, as it does not run there either."""
 
     place: str
     why: str
 
 
-Entry = Moved | Refused | LeftOut
+Entry = Moved | Refused | Inactive
 
 
 class Warnings:
@@ -154,7 +154,7 @@ def lasting(job: Moved, now: Moment) -> Entry:
     schedule = job.definition.schedule
     if schedule is None or schedule_of(job.definition, now, job.job_id).next_after(now) is not None:
         return job
-    return LeftOut(job.place, f"schedule: {shown(schedule)}: it names no moment any more")
+    return Inactive(job.place, f"schedule: {shown(schedule)}: it names no moment any more")
 
 
 def id_of(name: str) -> str:

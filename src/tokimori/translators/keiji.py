@@ -17,7 +17,7 @@ from tokimori.service.definitions.imports import Start
 from tokimori.translators.became import Became, cited, unknown
 from tokimori.translators.entries import (
     Entry,
-    LeftOut,
+    Inactive,
     Row,
     Warnings,
     entries,
@@ -108,7 +108,7 @@ def _place(row: Row) -> str:
 
 def _job(row: Row, keiji: Keiji) -> Entry:
     if row.get("deleted_at") is not None:
-        return LeftOut(_place(row), f"deleted_at: {shown(str(row['deleted_at']))}: the task was deleted")
+        return Inactive(_place(row), f"deleted_at: {shown(str(row['deleted_at']))}: the task was deleted")
     warnings = Warnings()
     name, slug, executable = (text_in(row, column) for column in ("name", "slug", "executable"))
     if not executable.endswith(".bin"):

@@ -15,7 +15,7 @@ from tokimori.service.definitions.imports import Start
 from tokimori.translators.entries import (
     AT_ONCE,
     Entry,
-    LeftOut,
+    Inactive,
     Warnings,
     entries,
     filled_text_in,
@@ -174,7 +174,7 @@ def _waiting(
     if state not in _WAITING:
         raise refusal("assigned_state", state, f"one of {', '.join(_WAITING)}: end it in Kōjō first")
     if _is_named(types.get(code, {}).get("cron_expression"), at, zone):
-        return LeftOut(place, f"work_at_date_time: {format_moment(at)}: the schedule of {code} names it here, too")
+        return Inactive(place, f"work_at_date_time: {format_moment(at)}: the schedule of {code} names it here, too")
     warnings = Warnings()
     fields = {
         **_target(row, command),

@@ -21,7 +21,7 @@ from tokimori.schedules.schedule import Fold, Gap
 from tokimori.translators.became import Became, cited, unknown
 from tokimori.translators.entries import (
     Entry,
-    LeftOut,
+    Inactive,
     Row,
     Warnings,
     entries,
@@ -217,7 +217,7 @@ def _job(row: Row, times: Sequence[Row], locks: Sequence[Row], koyomi: Koyomi) -
     warnings = Warnings()
     schedule = _schedule(times, warnings)
     if times and not _comes_again(schedule, koyomi):
-        return LeftOut(_place(row), f"no time of it comes any more: {_written(times)}")
+        return Inactive(_place(row), f"no time of it comes any more: {_written(times)}")
     if not times:
         warnings.add("job_times", 0, "the job has none: it runs when it is triggered, and never by itself")
     user, command = text_in(row, "user"), text_in(row, "command")

@@ -22,7 +22,7 @@ from tokimori.schedules.cron_fields import DAY, HOUR, MINUTE, MONTH, WEEKDAY, Fi
 from tokimori.schedules.schedule import Fold, Gap
 from tokimori.schedules.zones import check_zone
 from tokimori.service.definitions.imports import Start
-from tokimori.translators.entries import AT_ONCE, Entry, LeftOut, Moved, Refused, Warnings
+from tokimori.translators.entries import AT_ONCE, Entry, Inactive, Moved, Refused, Warnings
 from tokimori.translators.yaml_tree import Faults, Value, read_documents
 
 _KINDS = (MINUTE, HOUR, DAY, MONTH, WEEKDAY)
@@ -154,7 +154,7 @@ def _entries(resource: Value, zone: str, is_sound: bool) -> Iterator[Entry]:
     if kind == "CronJob":
         yield from _cron_job(resource, zone, is_sound)
     elif kind:
-        yield LeftOut(f"{resource.faults.file}:{resource.line}", f"{kind}: it is not a CronJob")
+        yield Inactive(f"{resource.faults.file}:{resource.line}", f"{kind}: it is not a CronJob")
     else:
         resource.refuse("there is no kind; allowed: kind: CronJob, as in every Kubernetes object")
 

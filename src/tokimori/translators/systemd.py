@@ -16,7 +16,7 @@ from tokimori.errors import InvalidFile, InvalidInput, InvalidSchedule
 from tokimori.schedules.fluent import every
 from tokimori.schedules.parse import parse_schedule
 from tokimori.service.definitions.imports import Start
-from tokimori.translators.entries import Entry, LeftOut, Warnings, entries, lasting, moved, told
+from tokimori.translators.entries import Entry, Inactive, Warnings, entries, lasting, moved, told
 from tokimori.translators.on_calendar import ALLOWED as ON_CALENDAR
 from tokimori.translators.on_calendar import Calendar, read_calendar
 from tokimori.translators.unit_file import (
@@ -241,10 +241,10 @@ def read_systemd(files: Mapping[str, str], systemd: Systemd) -> Iterator[Entry]:
 
 def _jobs(name: str, files: Mapping[str, str], systemd: Systemd, *, is_wanted: bool) -> Iterator[Entry]:
     if "@" in name and not prefix_and_instance(name)[1]:
-        yield LeftOut(name, "it is a template, which runs nothing by itself")
+        yield Inactive(name, "it is a template, which runs nothing by itself")
         return
     if not files[file_of(name, files) or name].strip():
-        yield LeftOut(name, "it is masked")
+        yield Inactive(name, "it is masked")
         return
     timer = read_unit(name, files)
     service = _service_of(timer, files)

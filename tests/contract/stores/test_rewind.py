@@ -14,7 +14,7 @@ from tokimori.engine.rewind import SOON, STEADY, Rewinder, hasten, jobs_ahead, p
 from tokimori.engine.settle import change_of
 from tokimori.errors import Conflict
 from tokimori.model.access_token import AccessToken, Role, decode_token, encode_token
-from tokimori.model.audit import Entry, changed_in, encode_entry, name_of
+from tokimori.model.audit import AuditEntry, changed_in, encode_entry, name_of
 from tokimori.model.cause import Mute, decode_mute, encode_mute
 from tokimori.model.document import Document
 from tokimori.model.ids import NodeId, RunId, uuid7
@@ -535,7 +535,7 @@ async def test_a_run_that_was_asked_for_at_once_and_held_is_due_when_it_is_resum
 async def test_the_audit_log_has_the_newest_first_again(store: Store) -> None:
     """Entries that a clock ahead has made come behind later ones, in their order, and events of them keep their ids."""
     at = [NOW, *(Moment(NOW + TWO_DAYS + number) for number in range(45))]
-    entries = [Entry(at=each, who="me", what="pause", of=f"job-{number}") for number, each in enumerate(at)]
+    entries = [AuditEntry(at=each, who="me", what="pause", of=f"job-{number}") for number, each in enumerate(at)]
     for entry in entries:
         name = name_of(entry.at, random_bytes)
         await store.put_document(Document(kind="audit", name=name, text=encode_entry(entry), version=1), None)

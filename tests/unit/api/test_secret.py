@@ -15,7 +15,7 @@ from tests.laws import examples
 from tests.unit.api.asgi import BEARER, SECRET, Answer, Asker
 from tests.unit.api.conftest import an_app
 from tests.unit.service.world import World
-from tokimori.api.secret import COMPLAINT_EVERY, NO_SESSION, Secret, given_in, session_value
+from tokimori.api.secret import COMPLAINT_EVERY, NO_SESSION, SecretGuard, given_in, session_value
 from tokimori.clock import SECOND, Moment
 from tokimori.web.page import Page
 
@@ -148,7 +148,7 @@ async def test_under_tls_the_cookie_goes_nowhere_else(world: World) -> None:
     async def nobody() -> Message:
         raise AssertionError
 
-    app = Secret(nothing, SECRET, world.clock)
+    app = SecretGuard(nothing, SECRET, world.clock)
     scope = {"type": "http", "method": "GET", "path": "/", "query_string": f"secret={SECRET}".encode()}
     scope |= {"scheme": "https", "headers": [(b"host", b"node.example")], "server": ("node.example", 443)}
     _, response = await app._at_the_page(Request(scope), nobody) or (None, None)

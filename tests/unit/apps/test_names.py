@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -61,6 +61,24 @@ def test_a_class_is_printed_under_its_name() -> None:
     """Who prints a value sees the name by which the manual calls its class."""
     found = {name: getattr(tokimori, name) for name in names.__all__}
     assert not [name for name, each in found.items() if isinstance(each, type) and each.__name__ != name]
+
+
+def held(kinds: Iterable[type]) -> set[type]:
+    """These classes, and those of ours in their fields."""
+    found, waiting = set[type](), [*kinds]
+    while waiting:
+        if (kind := waiting.pop()) not in found:
+            found.add(kind)
+            fields = getattr(kind, "__struct_fields__", ())
+            types = typing.get_type_hints(kind) if fields else {}
+            waiting += [each for name in fields for each in named(types[name])]
+    return found
+
+
+def test_a_value_is_called_by_what_it_is() -> None:
+    """No class of what a program gets, or of what that holds, is called a view: the word is one of our rooms."""
+    given = {each for kind in PARTS for member in members_in(kind).values() for each in named(hints(member)["return"])}
+    assert not [kind.__name__ for kind in held(given) if kind.__name__.endswith("View")]
 
 
 def test_names_are_listed() -> None:

@@ -9,7 +9,7 @@ from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
 from tokimori.errors import InvalidInput, Refused
 from tokimori.service.events import feed
-from tokimori.service.views.events import ChangeView, EventView
+from tokimori.service.views.events import ChangeEvent, RunEvent
 
 
 @pytest.fixture(params=TRANSPORTS)
@@ -55,17 +55,17 @@ def test_a_program_follows_what_is_changed(client: Client) -> None:
     client.jobs.resume("a")
     run = ended(client)
     events = client.events.follow_all("all", begin, job_id="a")
-    told, changes = dict[str, EventView | ChangeView](), {"job.paused", "job.resumed"}
+    told, changes = dict[str, RunEvent | ChangeEvent](), {"job.paused", "job.resumed"}
     while not changes <= {each.event for each in told.values()} or not any(
-        isinstance(each, EventView) for each in told.values()
+        isinstance(each, RunEvent) for each in told.values()
     ):
         event = next(events)  # what was written late may come twice
         told[event.id] = event
     del events
     paused, resumed = (each for each in told.values() if each.event in changes)
-    assert [each.run_id for each in told.values() if isinstance(each, EventView)] == [run]
+    assert [each.run_id for each in told.values() if isinstance(each, RunEvent)] == [run]
     assert (paused.event, resumed.event) == ("job.paused", "job.resumed")
-    assert isinstance(paused, ChangeView) and paused.reason == "repairs"
+    assert isinstance(paused, ChangeEvent) and paused.reason == "repairs"
     only = client.events.follow_all("definitions", paused.position)
     assert next(only).id == resumed.id
     with pytest.raises(InvalidInput, match="kind"):

@@ -13,12 +13,12 @@ from tokimori.client.client import open as open_client
 from tokimori.client.opening import Stores, this_program
 from tokimori.client.recording import MOST, who
 from tokimori.errors import NotFound, StoreUnavailable
-from tokimori.service.views.access import EntryView
+from tokimori.service.views.access import AuditEntry
 
 USER = pwd.getpwuid(os.geteuid()).pw_name
 
 
-def log_of(client: Client) -> list[EntryView]:
+def log_of(client: Client) -> list[AuditEntry]:
     """The entries, the oldest first."""
     return [*client.audit.list()][::-1]
 

@@ -6,7 +6,7 @@ from math import inf
 from tests.unit.examples import NEW_YEAR
 from tokimori.clock import DAY, Moment
 from tokimori.engine.prune import AUDIT_BATCH, AUDIT_EVERY, AUDIT_PAUSE, AuditPruner
-from tokimori.model.audit import KIND, Entry, encode_entry, name_of
+from tokimori.model.audit import KIND, AuditEntry, encode_entry, name_of
 from tokimori.model.document import Document
 from tokimori.model.ids import NodeId
 from tokimori.stores.memory.store import MemoryStore
@@ -20,7 +20,7 @@ async def a_log(*ages: float) -> MemoryStore:
     store = MemoryStore(VirtualClock())
     for age in ages:
         at = Moment(NEW_YEAR - round(age * DAY))
-        entry = Entry(at=at, who="ada", what="add", of=f"{age}")
+        entry = AuditEntry(at=at, who="ada", what="add", of=f"{age}")
         document = Document(kind=KIND, name=name_of(at, os.urandom), text=encode_entry(entry), version=1)
         await store.put_document(document, None)
     return store

@@ -3,14 +3,14 @@
 import pytest
 
 from tokimori.clock import SECOND, Moment
-from tokimori.model.audit import Changed, Entry, changed_in, encode_entry, name_of, shown
+from tokimori.model.audit import AuditEntry, Changed, changed_in, encode_entry, name_of, shown
 
 AT = Moment(1_764_095_402_114_203)
 
 
 def told(what: str, of: str, before: object = None, after: object = None, event: str | None = None) -> list[Changed]:
     """What an entry tells that was written a second after the change."""
-    entry = Entry(at=AT, who="ada", what=what, of=of, before=shown(before), after=shown(after), event=event)
+    entry = AuditEntry(at=AT, who="ada", what=what, of=of, before=shown(before), after=shown(after), event=event)
     name = name_of(Moment(AT + SECOND), lambda number: bytes(range(number)))
     return list(changed_in(name, encode_entry(entry)))
 

@@ -25,14 +25,14 @@ from tokimori.schedules.schedule import Fold, Gap
 from tokimori.service.definitions.definitions import LENGTHS, JobFields, definition_from
 from tokimori.service.definitions.edits import new_job
 from tokimori.service.runs.runs import RunDetails
-from tokimori.service.views.errors import error_view
-from tokimori.service.views.jobs import Job, NotifierView, RetryView
+from tokimori.service.views.errors import error_body
+from tokimori.service.views.jobs import Job, JobNotifier, JobRetry
 from tokimori.service.views.jobs import Skip as SkipView
 from tokimori.service.views.nodes import NodeRecord as NodeView
 from tokimori.service.views.outside import Length, as_json
-from tokimori.service.views.runs import OutputView, Run
+from tokimori.service.views.runs import OutputText, Run
 from tokimori.service.views.runs import RunDetails as RunDetailsView
-from tokimori.service.views.schedules import Explanation, MomentView
+from tokimori.service.views.schedules import Explanation, LocalMoment
 
 
 def printed(view: msgspec.Struct) -> dict[str, object]:
@@ -54,7 +54,7 @@ def test_what_a_job_shows_can_be_sent_back() -> None:
 
 def test_every_length_of_a_job_is_a_timedelta() -> None:
     """A program gets all fields of a job that say seconds as timedeltas, those within others too."""
-    within = {"": get_type_hints(Job), "retry": get_type_hints(RetryView), "notifier": get_type_hints(NotifierView)}
+    within = {"": get_type_hints(Job), "retry": get_type_hints(JobRetry), "notifier": get_type_hints(JobNotifier)}
     for path in LENGTHS:
         field, _, name = path.rpartition(".")
         assert Length in (within[field][name], *get_args(within[field][name])), path
@@ -105,7 +105,7 @@ def test_moments_are_rfc_3339_and_states_are_words() -> None:
 def test_bytes_that_are_no_text_are_shown_all_the_same() -> None:
     """Replaced, not refused."""
     output = Output(run_id=RunId("r"), attempt=1, size=2, head=b"a\xff")
-    assert printed(OutputView.made(output))["head"] == "a�"
+    assert printed(OutputText.made(output))["head"] == "a�"
 
 
 @pytest.mark.parametrize(
@@ -123,14 +123,14 @@ def test_bytes_that_are_no_text_are_shown_all_the_same() -> None:
 )
 def test_an_error_has_one_shape(error: TokimoriError, shown: dict[str, object]) -> None:
     """Every key is always there; a value that JSON has no form for is a text."""
-    assert printed(error_view(error)) == {"error": shown}
+    assert printed(error_body(error)) == {"error": shown}
 
 
 def test_a_wrong_text_of_a_megabyte_is_not_told_whole() -> None:
     """Of what is long an error tells the beginning, of its message the end, too; what raised it still has the value."""
     text = "\0" * 1_000_000
     error = InvalidInput(f"label: {text!r} is no label", field="label", value=text)
-    shown = error_view(error).error
+    shown = error_body(error).error
     assert len(shown.message) < 16_100
     assert shown.message.startswith("label: '\\x00")
     assert shown.message.endswith("is no label")
@@ -167,6 +167,6 @@ def test_the_first_and_last_moments_of_time_are_shown(
 def test_a_moment_before_the_first_that_clocks_show_is_shown_in_utc() -> None:
     """Where it is still the year 0 there is no other way to write it."""
     first = parse_moment("0001-01-01T00:01:00Z")
-    local = {MomentView.on(first, zone).local for zone in ("America/New_York", "UTC")}
+    local = {LocalMoment.on(first, zone).local for zone in ("America/New_York", "UTC")}
     assert local == {"0001-01-01T00:01:00+00:00"}
-    assert MomentView.on(first, "Asia/Tokyo").local == "0001-01-01T09:19:59+09:18:59"
+    assert LocalMoment.on(first, "Asia/Tokyo").local == "0001-01-01T09:19:59+09:18:59"

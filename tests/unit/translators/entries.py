@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from tokimori.service.definitions.definitions import fields_of
-from tokimori.translators.entries import Entry, LeftOut, Moved, Refused
+from tokimori.translators.entries import Entry, Inactive, Moved, Refused
 
 
 def only(entries: Iterable[Entry]) -> Moved:
@@ -23,7 +23,7 @@ def why_refused(entries: Iterable[Entry]) -> str:
 def why_left_out(entries: Iterable[Entry]) -> str:
     """Place and reason of the one entry, which was left out."""
     (entry,) = entries
-    assert isinstance(entry, LeftOut), entry
+    assert isinstance(entry, Inactive), entry
     return f"{entry.place}: {entry.why}"
 
 

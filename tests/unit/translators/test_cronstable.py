@@ -11,7 +11,7 @@ from tokimori.errors import InvalidFile
 from tokimori.formats.importing import text_of
 from tokimori.model.job import schedule_of
 from tokimori.translators.cronstable import Cronstable, read_cronstable
-from tokimori.translators.entries import Entry, LeftOut, Moved, Refused, Unread
+from tokimori.translators.entries import Entry, Inactive, Moved, Refused, Unread
 
 WHOLE = """\
 defaults:
@@ -73,7 +73,7 @@ def timed(schedule: str) -> Moved:
 def test_a_whole_file() -> None:
     """Defaults are merged field by field, lists put one behind the other, and texts are what they look like."""
     web, first, second = read(WHOLE)
-    assert web == LeftOut("jobs.yaml:8", "web: it is no job, and is not moved")
+    assert web == Inactive("jobs.yaml:8", "web: it is no job, and is not moved")
     assert isinstance(first, Moved)
     assert isinstance(second, Moved)
     assert (first.place, first.job_id, second.job_id) == ("jobs.yaml:11", "nightly_report", "plain")
@@ -216,4 +216,4 @@ def test_what_is_no_such_file_is_refused_whole(text: str) -> None:
     except InvalidFile as fault:
         assert fault.message
     else:
-        assert all(isinstance(each, Refused | LeftOut) for each in found)
+        assert all(isinstance(each, Refused | Inactive) for each in found)

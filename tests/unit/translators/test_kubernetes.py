@@ -13,7 +13,7 @@ from tokimori.model.target import Command
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Fold, Gap, next_moments
 from tokimori.service.definitions.imports import Start
-from tokimori.translators.entries import AT_ONCE, Entry, LeftOut, Moved, Refused
+from tokimori.translators.entries import AT_ONCE, Entry, Inactive, Moved, Refused
 from tokimori.translators.kubernetes import read_manifest, read_schedule
 
 WHOLE = """\
@@ -181,7 +181,7 @@ def test_lists_and_other_kinds() -> None:
     text = f"apiVersion: v1\nkind: List\nitems:\n  - apiVersion: batch/v1\n{items}\n  - {{kind: Service}}\n---\n{WHOLE}"
     found = read(text)
     assert [each.job_id for each in found if isinstance(each, Moved)] == ["j", "billing:nightly-report"]
-    assert [each.why for each in found if isinstance(each, LeftOut)] == ["Service: it is not a CronJob"]
+    assert [each.why for each in found if isinstance(each, Inactive)] == ["Service: it is not a CronJob"]
 
 
 def test_what_a_cluster_adds_is_no_news() -> None:

@@ -16,7 +16,7 @@ from tests.unit.service.world import World
 from tokimori.api.acting import Acting
 from tokimori.api.app import Health, create_app
 from tokimori.model.audit import KIND as AUDIT
-from tokimori.model.audit import Entry, encode_entry, name_of
+from tokimori.model.audit import AuditEntry, encode_entry, name_of
 from tokimori.model.document import Document
 from tokimori.web.page import Page
 
@@ -163,6 +163,6 @@ async def fill_nouns(world: World, text: str = "for a test") -> None:
     await service.channels.publish("orders", text[:60_000])
     await service.sets.apply("web", {"of-a-set": {"command": "true", "queue": "mail"}})
     await build(service, name="etl")
-    entry = Entry(at=NEW_YEAR, who=text, what="jobs.pause", of=text, before={"a": text}, after={"b": [1]})
+    entry = AuditEntry(at=NEW_YEAR, who=text, what="jobs.pause", of=text, before={"a": text}, after={"b": [1]})
     await world.store.put_document(Document(kind=AUDIT, name=ENTRY, text=encode_entry(entry), version=1), None)
     await service.secrets.set("KEY", "hunter2", jobs=["hello"])

@@ -311,15 +311,15 @@ class ClaimPlace:
     # What the membership asks and tells
 
     def is_needed(self) -> bool:
-        """See `Holder`."""
+        """See `PermitHolder`."""
         return bool(self._bells) or len(self._hands) > 0
 
     def has_unreported(self) -> bool:
-        """See `Holder`. Return whether a worker's time may end before the next beat."""
+        """See `PermitHolder`. Return whether a worker's time may end before the next beat."""
         return self._hands.next_over <= self._clock.monotonic() + TICK_IDLE
 
     async def report(self) -> None:
-        """See `Holder`. Take away runs without a heartbeat, and release runs that no worker holds."""
+        """See `PermitHolder`. Take away runs without a heartbeat, and release runs that no worker holds."""
         if self._timekeeper is not None and await self._timekeeper.reap(self._membership):
             self.wake()
         at = self._clock.monotonic()
@@ -351,16 +351,16 @@ class ClaimPlace:
             tell_refused(log, f"run {held.key[0]} could not be taken away; it is tried again: {fault}", fault)
 
     def wake(self) -> None:
-        """See `Holder`: something may have changed."""
+        """See `PermitHolder`: something may have changed."""
         self._lookout.stale = True
         for bell in self._bells:
             bell.set()
 
     def lapsed(self) -> None:
-        """See `Holder`. Claim nothing until the store answers again. Runs that are held are fenced by their tokens."""
+        """See `PermitHolder`. Claim nothing until the store answers again. Held runs are fenced by their tokens."""
 
     def gone(self) -> None:
-        """See `Holder`."""
+        """See `PermitHolder`."""
         self._hands.drop_all("the store did not hear from the node that its worker asks for too long")
         self.wake()
 

@@ -24,7 +24,8 @@ from tokimori.service.operation import Inside, M, operation, stream
 from tokimori.service.search.jobs import EventSearch, JobOf, JobsOfRuns, searched_events
 from tokimori.service.store_calls import Now
 from tokimori.service.validation import Span, chosen
-from tokimori.service.views.events import EventsView, EventView, RunEventsView, event_view
+from tokimori.service.views.events import FoundEvents as EventsView
+from tokimori.service.views.events import FoundRunEvents, RunEvent, event_given
 
 MOST_PAGES = 40
 """So many pages are looked through in one call; of events that nobody wants it goes on in the next one."""
@@ -123,7 +124,7 @@ class Events(Notices[M]):
         self._changes = changes
         self._notice_board(board, runs.job)
 
-    @operation(Role.READ, OPEN, gives=RunEventsView.made)
+    @operation(Role.READ, OPEN, gives=FoundRunEvents.made)
     async def read(self, after: str | None = None, wait: Span = 0.0, **filters: Unpack[Filters]) -> FoundEvents:
         """Return the events of runs after the position `after`, by default only new ones.
 
@@ -161,7 +162,7 @@ class Events(Notices[M]):
         of_audit = sight.role is Role.ADMIN and sight.scope.is_everything
         return await self._read_all(kind, after, wait, filters, sight.scope, of_audit=of_audit)
 
-    @stream(EventView.made)
+    @stream(RunEvent.made)
     async def follow(self, after: str | None = None, **filters: Unpack[Filters]) -> AsyncIterator[Event]:
         """Yield the events of runs after the position `after`, by default only new ones, without end.
 
@@ -176,7 +177,7 @@ class Events(Notices[M]):
             after = found.after
             _check_goes_on(found)
 
-    @stream(event_view)
+    @stream(event_given)
     async def follow_all(
         self, kind: str = EventKind.ALL, after: str | None = None, **filters: Unpack[Filters]
     ) -> AsyncIterator[AnyEvent]:

@@ -47,8 +47,8 @@ from tokimori.service.store_calls import retried
 from tokimori.service.tasks.builds import Builds, Uploads, checked_place, complete, is_whole
 from tokimori.service.tasks.outputs import TimedLine, timed_lines
 from tokimori.service.validation import MOST_LISTED, checked, flag_of
+from tokimori.service.views import tasks as views
 from tokimori.service.views.outside import list_of, maybe
-from tokimori.service.views.tasks import BuildView, LogLineView, TaskStateView, TaskView, UploadView
 
 TASKS = DocumentKind("task", encode_task, decode_task)
 MOST_LINES = 1_000
@@ -95,7 +95,7 @@ class Tasks(Part[M]):
 
     # Builds
 
-    @operation(Role.OPERATE, TASK, audit=OUTCOME, doing="Uploading a build", gives=maybe(UploadView.made))
+    @operation(Role.OPERATE, TASK, audit=OUTCOME, doing="Uploading a build", gives=maybe(views.Upload.made))
     async def put_piece(self, name: str, digest: str, number: int, piece: str) -> Upload | None:
         """Store a piece of a future build of the task; see `build`. The first piece begins the upload.
 
@@ -116,7 +116,7 @@ class Tasks(Part[M]):
         await self._uploads.put(name, digest, number, piece)
         return begun
 
-    @operation(Role.OPERATE, TASK, audit=STATE, event="changed", gives=TaskView.made)
+    @operation(Role.OPERATE, TASK, audit=STATE, event="changed", gives=views.TaskDetails.made)
     async def build(self, name: str, record: BuildRecord, *, restart: bool = False) -> TaskDetails:
         """Let the task run this build from now on.
 
@@ -173,12 +173,14 @@ class Tasks(Part[M]):
             if build.digest not in kept:
                 await self._builds.delete(name, build.digest)
 
-    @operation(Role.READ, TASK, gives=list_of(BuildView.made))
+    @operation(Role.READ, TASK, gives=list_of(views.TaskBuild.made))
     async def builds(self, name: str) -> Sequence[BuildRecord]:
         """Return the builds of a task that are kept, the newest first."""
         return (await self.get(name)).record.builds
 
-    @operation(Role.OPERATE, TASK, audit=STATE, event="changed", doing="Rolling back a task", gives=TaskView.made)
+    @operation(
+        Role.OPERATE, TASK, audit=STATE, event="changed", doing="Rolling back a task", gives=views.TaskDetails.made
+    )
     async def rollback(self, name: str, digest: str | None = None) -> TaskDetails:
         """Let the task run an earlier build again, with the schedule that it had: the one before, or that of a digest.
 
@@ -195,7 +197,7 @@ class Tasks(Part[M]):
 
     # Tasks
 
-    @operation(Role.READ, OPEN, gives=list_of(TaskView.made))
+    @operation(Role.READ, OPEN, gives=list_of(views.TaskDetails.made))
     async def list(self, after: str | None = None, limit: int = 100) -> Sequence[TaskDetails]:
         """List tasks by name, from the first one behind `after`."""
         first = "" if after is None else check_job_id(after, field="after")
@@ -211,7 +213,7 @@ class Tasks(Part[M]):
             sight, self.list, lambda task: task.record.name, sees, after=after, limit=limit, at_once=TASKS_AT_ONCE
         )
 
-    @operation(Role.READ, TASK, gives=TaskView.made)
+    @operation(Role.READ, TASK, gives=views.TaskDetails.made)
     async def get(self, name: str) -> TaskDetails:
         """Return a task with its job."""
         record = await self._record(check_task_name(name))
@@ -233,7 +235,7 @@ class Tasks(Part[M]):
         is_its_own = task.job is not None and task.job.incarnation == task.record.incarnation
         return task.job.definition.queue if task.job and is_its_own else None
 
-    @operation(Role.READ, TASK, gives=TaskStateView.made)
+    @operation(Role.READ, TASK, gives=views.TaskState.made)
     async def state(self, name: str) -> TaskState:
         """Return a task with all that is shown of it."""
         details = await self.get(name)
@@ -254,28 +256,28 @@ class Tasks(Part[M]):
         found = await as_of_now(self._store.list_runs, wanted, newest, await self._now())
         return next((run for run in found if details.job and run.incarnation == details.job.incarnation), None)
 
-    @operation(Role.OPERATE, TASK, audit=STATE, event="paused", gives=TaskView.made)
+    @operation(Role.OPERATE, TASK, audit=STATE, event="paused", gives=views.TaskDetails.made)
     async def pause(self, name: str) -> TaskDetails:
         """Pause a task: none of its runs starts, and running ones go on."""
         await self.get(name)
         await self._jobs.pause(name, "disabled")
         return await self._record_event(name, What.DISABLED)
 
-    @operation(Role.OPERATE, TASK, audit=STATE, event="resumed", gives=TaskView.made)
+    @operation(Role.OPERATE, TASK, audit=STATE, event="resumed", gives=views.TaskDetails.made)
     async def resume(self, name: str) -> TaskDetails:
         """Let the task run again."""
         await self.get(name)
         job = await self._jobs.resume(name)
         return await self._record_event(name, What.ENABLED, picked_up(name, job))
 
-    @operation(Role.OPERATE, TASK, audit=STATE, event="resolved", gives=TaskView.made)
+    @operation(Role.OPERATE, TASK, audit=STATE, event="resolved", gives=views.TaskDetails.made)
     async def resolve(self, name: str) -> TaskDetails:
         """Let a task run again that a failure has parked. Raises `Refused` for one that is not parked."""
         await self.get(name)
         job = await self._jobs.resolve(name)
         return await self._record_event(name, What.RESOLVED, picked_up(name, job))
 
-    @operation(Role.OPERATE, TASK, audit=STATE, gives=TaskView.made)
+    @operation(Role.OPERATE, TASK, audit=STATE, gives=views.TaskDetails.made)
     async def restart(self, name: str) -> TaskDetails:
         """Cancel the running runs of the task, and trigger one in their place. If none runs nothing happens."""
         details = await self.get(name)
@@ -309,7 +311,7 @@ class Tasks(Part[M]):
         except NotFound:
             pass
 
-    @operation(Role.READ, TASK, gives=list_of(LogLineView.made))
+    @operation(Role.READ, TASK, gives=list_of(views.LogLine.made))
     async def logs(self, name: str, lines: int = 100) -> Sequence[LogLine]:
         """Return the last lines of the task's log: what its newest runs wrote, and what happened to it."""
         return await self._log(name, lines, None)

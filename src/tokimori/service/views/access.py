@@ -7,7 +7,7 @@ from tokimori.model.access_token import Role
 from tokimori.service.views.outside import Outside, Sources
 
 
-class TokenView(Outside, frozen=True, kw_only=True):
+class AccessToken(Outside, frozen=True, kw_only=True):
     """A token, without what its holder sends. `expires` null: never."""
 
     SOURCES: ClassVar[Sources] = {"jobs": "scope.jobs", "queues": "scope.queues"}
@@ -21,14 +21,14 @@ class TokenView(Outside, frozen=True, kw_only=True):
     expires: datetime | None
 
 
-class NewTokenView(Outside, frozen=True, kw_only=True):
+class NewToken(Outside, frozen=True, kw_only=True):
     """A token that was made, and the text that its holder sends."""
 
-    token: TokenView
+    token: AccessToken
     text: str
 
 
-class SecretView(Outside, frozen=True, kw_only=True):
+class Secret(Outside, frozen=True, kw_only=True):
     """A secret without its value. `jobs`: only jobs whose ids begin so may use it; empty: all."""
 
     SOURCES: ClassVar[Sources] = {"set_at": "at"}
@@ -39,7 +39,7 @@ class SecretView(Outside, frozen=True, kw_only=True):
     by: str | None
 
 
-class EntryView(Outside, frozen=True, kw_only=True):
+class AuditEntry(Outside, frozen=True, kw_only=True):
     """A change: `who` did `what` to `of`, and its state `before` and `after`; null if it did not exist."""
 
     SOURCES: ClassVar[Sources] = {name: f"entry.{name}" for name in ("at", "who", "what", "of", "before", "after")}

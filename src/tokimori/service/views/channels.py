@@ -30,7 +30,7 @@ class FoundMessages(Outside, frozen=True, kw_only=True):
     gap: bool
 
 
-class SubscriberView(Struct, frozen=True, kw_only=True):
+class Subscriber(Struct, frozen=True, kw_only=True):
     """Up to which number a subscriber has acknowledged the messages of a topic."""
 
     topic: str

@@ -9,7 +9,7 @@ from tokimori.model.transitions import RunState
 from tokimori.service.views.outside import Length, Outside
 
 
-class ClaimView(Outside, frozen=True, kw_only=True):
+class WorkerRun(Outside, frozen=True, kw_only=True):
     """A run that a worker has; see `ClaimedRun`."""
 
     run_id: RunId
@@ -27,7 +27,7 @@ class ClaimView(Outside, frozen=True, kw_only=True):
     deadline: datetime | None
 
 
-class ClaimedRun(ClaimView, frozen=True, kw_only=True):
+class ClaimedRun(WorkerRun, frozen=True, kw_only=True):
     """A run that a worker has, with the `schedule` and the `delay` of its job when it was claimed."""
 
     schedule: str | None
@@ -42,13 +42,13 @@ class HeartbeatAnswer(Outside, frozen=True, kw_only=True):
     cancel: str | None
 
 
-class ToldView(Struct, frozen=True, kw_only=True):
+class ReportedState(Struct, frozen=True, kw_only=True):
     """State of a run after its worker's word."""
 
     run_id: str
     state: str
 
 
-def told_view(run_id: str, state: RunState) -> ToldView:
+def reported_state(run_id: str, state: RunState) -> ReportedState:
     """Return the state of the run as JSON shows it."""
-    return ToldView(run_id=run_id, state=state.value)
+    return ReportedState(run_id=run_id, state=state.value)

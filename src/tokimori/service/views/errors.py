@@ -20,7 +20,7 @@ class ErrorFault(Struct, frozen=True, kw_only=True):
     allowed: str | None
 
 
-class ErrorView(Struct, frozen=True, kw_only=True):
+class ErrorBody(Struct, frozen=True, kw_only=True):
     """An error as JSON."""
 
     error: ErrorFault
@@ -46,12 +46,12 @@ def _whole(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def error_view(error: TokimoriError) -> ErrorView:
+def error_body(error: TokimoriError) -> ErrorBody:
     """Return the error as JSON shows it; a value that JSON can't express as text, of a long one the beginning."""
     value = error.value if isinstance(error.value, str | int | float | bool | None) else str(error.value)
     if isinstance(value, str) and len(value) > MOST_VALUE:
         value = f"{value[:MOST_VALUE]}…"
-    return ErrorView(
+    return ErrorBody(
         error=ErrorFault(
             code=error.code,
             message=_whole(error.message),

@@ -13,7 +13,7 @@ _OF_A_RUN = ("job_id", "state", "nominal", "attempt", "node_id", "started", "end
 _OF_A_CHANGE = ("at", "name", "job_id", "by", "reason", "fields", "entry")
 
 
-class EventView(Outside, frozen=True, kw_only=True, tag_field="kind", tag="run"):
+class RunEvent(Outside, frozen=True, kw_only=True, tag_field="kind", tag="run"):
     """Event of a run. Its `id` is unique; `position` is the place after it.
 
     `told` is the time at which the store received it; the run itself has `ended` before that. `asked_by` is `schedule`,
@@ -50,7 +50,7 @@ class EventView(Outside, frozen=True, kw_only=True, tag_field="kind", tag="run")
     memory: int | None
 
 
-class ChangeView(Outside, frozen=True, kw_only=True, tag_field="kind", tag="change"):
+class ChangeEvent(Outside, frozen=True, kw_only=True, tag_field="kind", tag="change"):
     """Event of a change: `what` (such as `job`, `task`, `expectation`, `queue`, `node`), which one, when, and by whom.
 
     `id`, `position` and `told` are as in other events. `entry` is the id of its entry in the audit log. `fields` are
@@ -78,29 +78,29 @@ class ChangeView(Outside, frozen=True, kw_only=True, tag_field="kind", tag="chan
     entry: str
 
 
-def event_view(event: Any) -> EventView | ChangeView:
+def event_given(event: Any) -> RunEvent | ChangeEvent:
     """Return the event as programs get it."""
-    return (EventView if getattr(event, "change", None) is None else ChangeView).made(event)
+    return (RunEvent if getattr(event, "change", None) is None else ChangeEvent).made(event)
 
 
-class EventsView(Outside, frozen=True, kw_only=True):
+class FoundEvents(Outside, frozen=True, kw_only=True):
     """Events in order, and the position after which to go on.
 
     `gap`: some earlier events are no longer stored. `over`: the node stops; ask another one for the rest.
     """
 
-    SOURCES: ClassVar[Sources] = {"events": lambda found: [event_view(event) for event in found.events]}
+    SOURCES: ClassVar[Sources] = {"events": lambda found: [event_given(event) for event in found.events]}
 
-    events: Sequence[EventView | ChangeView]
+    events: Sequence[RunEvent | ChangeEvent]
     after: str
     gap: bool
     over: bool
 
 
-class RunEventsView(Outside, frozen=True, kw_only=True):
-    """Events of runs alone, as in `EventsView`."""
+class FoundRunEvents(Outside, frozen=True, kw_only=True):
+    """Events of runs alone, as in `FoundEvents`."""
 
-    events: Sequence[EventView]
+    events: Sequence[RunEvent]
     after: str
     gap: bool
     over: bool

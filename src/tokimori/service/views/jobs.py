@@ -29,7 +29,7 @@ _TERMS = Terms.__struct_fields__
 _terms_of: Callable[[Definition], tuple[Any, ...]] = attrgetter(*_TERMS)
 
 
-class RetryView(Retry, frozen=True, kw_only=True, omit_defaults=False):
+class JobRetry(Retry, frozen=True, kw_only=True, omit_defaults=False):
     """The retry policy, defaults included. Its lengths are timedeltas."""
 
     delay: Length  # type: ignore[assignment]
@@ -39,13 +39,13 @@ class RetryView(Retry, frozen=True, kw_only=True, omit_defaults=False):
     wait: Length  # type: ignore[assignment]
 
 
-class NotifierView(Notifier, frozen=True, kw_only=True, omit_defaults=True):
+class JobNotifier(Notifier, frozen=True, kw_only=True, omit_defaults=True):
     """The terms of a notifier. Its lengths are timedeltas; `bundle` null: each is sent at once."""
 
     bundle: Length | None = None  # type: ignore[assignment]
 
 
-class EdgeView(Outside, frozen=True, kw_only=True):
+class Edge(Outside, frozen=True, kw_only=True):
     """An edge: `child` runs after `parent`. `joins`: for how many parents it waits, 0 if it runs once after each."""
 
     parent: str
@@ -81,7 +81,7 @@ class Job(JobFields, Outside, frozen=True, kw_only=True, omit_defaults=False):
     unreadable: str | None
     set: str | UnsetType = UNSET
     next_times: tuple[datetime, ...] | UnsetType = UNSET
-    edges: tuple[EdgeView, ...] | UnsetType = UNSET
+    edges: tuple[Edge, ...] | UnsetType = UNSET
     pauses: tuple[Pause, ...] | UnsetType = UNSET
     too_heavy: tuple[str, ...] | UnsetType = UNSET
     last_runs: tuple[Run, ...] | UnsetType = UNSET
@@ -97,8 +97,8 @@ class Job(JobFields, Outside, frozen=True, kw_only=True, omit_defaults=False):
     approve_within: Length | None  # type: ignore[assignment]
     expect_within: Length | None  # type: ignore[assignment]
     callback_within: Length | None = None  # type: ignore[assignment]
-    retry: RetryView
-    notifier: NotifierView | None
+    retry: JobRetry
+    notifier: JobNotifier | None
 
     @classmethod
     def made(cls, value: Any, /, **more: Any) -> Self:
@@ -161,15 +161,15 @@ class DailyCount(Outside, frozen=True, kw_only=True):
 
 
 @lru_cache(maxsize=256)
-def _retry_view(retry: Retry) -> RetryView:
+def _retry_view(retry: Retry) -> JobRetry:
     """Return the view of a policy. Cached, as most jobs have one of few."""
-    return RetryView(**_with_lengths("retry", retry))
+    return JobRetry(**_with_lengths("retry", retry))
 
 
-def _notifier_view(notifier: Notifier | None) -> NotifierView | None:
+def _notifier_view(notifier: Notifier | None) -> JobNotifier | None:
     if notifier is None:
         return None
-    return NotifierView(**_with_lengths("notifier", notifier) | ({} if notifier.bundle else {"bundle": None}))
+    return JobNotifier(**_with_lengths("notifier", notifier) | ({} if notifier.bundle else {"bundle": None}))
 
 
 def _with_lengths(field: str, value: Retry | Notifier) -> dict[str, Any]:
@@ -180,7 +180,7 @@ def _with_lengths(field: str, value: Retry | Notifier) -> dict[str, Any]:
     }
 
 
-class QuantilesView(Outside, frozen=True, kw_only=True):
+class Quantiles(Outside, frozen=True, kw_only=True):
     """Seconds of some runs: the 50th, 95th and 99th percentile (by the nearest rank), and the most."""
 
     p50: Length
@@ -200,7 +200,7 @@ class Durations(Outside, frozen=True, kw_only=True):
     runs: int
 
 
-class DayView(Outside, frozen=True, kw_only=True):
+class DailyRuns(Outside, frozen=True, kw_only=True):
     """Number of runs by end on one day (UTC), and of skipped occurrences."""
 
     day: date
@@ -223,15 +223,15 @@ class Statistics(Outside, frozen=True, kw_only=True):
     more: bool
     success_rate: float | None
     measured: int
-    duration: QuantilesView | None
-    lateness: QuantilesView | None
-    cpu: QuantilesView | None
+    duration: Quantiles | None
+    lateness: Quantiles | None
+    cpu: Quantiles | None
     memory: Sizes | None
     by_hour: tuple[int, ...]
-    by_day: tuple[DayView, ...]
+    by_day: tuple[DailyRuns, ...]
 
 
-class LineView(Outside, frozen=True, kw_only=True):
+class LedgerLine(Outside, frozen=True, kw_only=True):
     """One occurrence, or `count` of them from `first` to `last` with the same `fate` and without runs.
 
     A run has its id, state and `origin`, a skip its reason.
@@ -250,7 +250,7 @@ class LineView(Outside, frozen=True, kw_only=True):
 class LedgerPage(Outside, frozen=True, kw_only=True):
     """Lines, oldest first. `next` is the first occurrence of the next page; null: there are no more."""
 
-    lines: tuple[LineView, ...]
+    lines: tuple[LedgerLine, ...]
     next: datetime | None
 
 
@@ -260,5 +260,5 @@ class Verified(Outside, frozen=True, kw_only=True):
     job_id: str
     wrong: int
     fates: dict[str, int]
-    faults: tuple[LineView, ...]
+    faults: tuple[LedgerLine, ...]
     next: datetime | None

@@ -27,7 +27,7 @@ class Queue(Outside, frozen=True, kw_only=True):
     taken: int | None
 
 
-class HolderView(Outside, frozen=True, kw_only=True):
+class Holder(Outside, frozen=True, kw_only=True):
     """A holder of units; `run_id` is null for a program."""
 
     node_id: str
@@ -49,7 +49,7 @@ class SemaphoreDetails(Outside, frozen=True, kw_only=True):
     limit: int
     used: int
     waiting: int
-    holders: tuple[HolderView, ...]
+    holders: tuple[Holder, ...]
     rate: str | None
     taken: int | None
     goes_on: datetime | None

@@ -67,16 +67,16 @@ class AttemptDetails(Outside, frozen=True, kw_only=True):
     memory: int | None
 
 
-class ProgressView(Struct, frozen=True, kw_only=True):
+class Progress(Struct, frozen=True, kw_only=True):
     """Progress of an attempt, as it reported last: a fraction from 0 to 1, and a text."""
 
     fraction: float
     text: str | None
 
 
-def _progress(run: InnerRun) -> ProgressView | None:
+def _progress(run: InnerRun) -> Progress | None:
     fraction = run.details.progress
-    return None if fraction is None else ProgressView(fraction=fraction, text=run.details.progress_text)
+    return None if fraction is None else Progress(fraction=fraction, text=run.details.progress_text)
 
 
 def _spawned(run: InnerRun) -> int | None:
@@ -92,7 +92,7 @@ def _cause_id(run: InnerRun) -> str | None:
     return None if cause is None else cause_id(cause)
 
 
-class ApprovalView(Outside, frozen=True, kw_only=True):
+class RunApproval(Outside, frozen=True, kw_only=True):
     """A question if a run may begin, which the role `approver` answers, and the answer; `approved` null: none yet.
 
     Without one it counts as refused at `until`. With `four_eyes` it is not approved by `requested_by`.
@@ -108,9 +108,9 @@ class ApprovalView(Outside, frozen=True, kw_only=True):
     reason: str | None
 
 
-def _approval(run: InnerRun) -> ApprovalView | None:
+def _approval(run: InnerRun) -> RunApproval | None:
     asked = run.details.approval
-    return None if asked is None else ApprovalView.made(asked)
+    return None if asked is None else RunApproval.made(asked)
 
 
 class Run(Outside, frozen=True, kw_only=True):
@@ -169,7 +169,7 @@ class Run(Outside, frozen=True, kw_only=True):
     then: tuple[Step, ...]
     spawned: int | None
     waits_for: str | None
-    progress: ProgressView | None
+    progress: Progress | None
     checkpoint: str | None
     retry_of: RunId | None
     traceparent: str | None
@@ -177,7 +177,7 @@ class Run(Outside, frozen=True, kw_only=True):
     unique: str | None
     beside: RunId | None
     expires: datetime | None
-    approval: ApprovalView | None
+    approval: RunApproval | None
     cause: str | None
     cause_id: str | None
     cpu: Length | None
@@ -271,7 +271,7 @@ class RequestedRun(Run, frozen=True, kw_only=True):
         return super().made(value.run, became=value.became, **more)
 
 
-class LeftOutView(Outside, frozen=True, kw_only=True):
+class LeftOut(Outside, frozen=True, kw_only=True):
     """An occurrence for which a backfill makes no run, with the run that it has already."""
 
     SOURCES: ClassVar[Sources] = {
@@ -296,10 +296,10 @@ class Backfill(Outside, frozen=True, kw_only=True):
     missing: tuple[datetime, ...]
     active: int
     runs: dict[RunState, int]
-    left_out: tuple[LeftOutView, ...]
+    left_out: tuple[LeftOut, ...]
 
 
-class OutputView(Outside, frozen=True, kw_only=True):
+class OutputText(Outside, frozen=True, kw_only=True):
     """The output of an attempt as UTF-8 text: `size` bytes in all, of which the beginning and the end are stored."""
 
     SOURCES: ClassVar[Sources] = {

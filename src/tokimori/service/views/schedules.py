@@ -12,7 +12,7 @@ from tokimori.schedules.zones import on_clocks
 from tokimori.service.views.outside import Outside, Sources
 
 
-class MomentView(Outside, frozen=True, kw_only=True):
+class LocalMoment(Outside, frozen=True, kw_only=True):
     """A moment in UTC, and in the schedule's time zone with its offset; `zone` is the short name of that time."""
 
     time: datetime
@@ -26,8 +26,8 @@ class MomentView(Outside, frozen=True, kw_only=True):
         return cls(time=to_datetime(moment), local=local.isoformat(), zone=local.tzname() or time_zone)
 
 
-def _moments(found: InnerExplanation) -> tuple[MomentView, ...]:
-    return tuple(MomentView.on(moment, found.time_zone) for moment in found.moments)
+def _moments(found: InnerExplanation) -> tuple[LocalMoment, ...]:
+    return tuple(LocalMoment.on(moment, found.time_zone) for moment in found.moments)
 
 
 class Explanation(Outside, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class Explanation(Outside, frozen=True, kw_only=True):
     schedule: str
     time_zone: str
     sentence: str
-    moments: tuple[MomentView, ...]
+    moments: tuple[LocalMoment, ...]
     warnings: tuple[str, ...]
 
 
@@ -51,7 +51,7 @@ class Next(Outside, frozen=True, kw_only=True):
     time: datetime
 
 
-class CalendarView(Calendar, Outside, frozen=True, kw_only=True, omit_defaults=False):
+class CalendarDetails(Calendar, Outside, frozen=True, kw_only=True, omit_defaults=False):
     """A calendar. `jobs`, the ids of the jobs that use it, are there only if a single calendar is shown."""
 
     jobs: tuple[str, ...] | UnsetType = UNSET

@@ -8,7 +8,7 @@ from tokimori.service.views.outside import Outside, Sources
 from tokimori.service.views.runs import Run
 
 
-class BuildView(Outside, frozen=True, kw_only=True):
+class TaskBuild(Outside, frozen=True, kw_only=True):
     """A build of a task. `size` is in bytes."""
 
     SOURCES: ClassVar[Sources] = {"built": "at"}
@@ -22,7 +22,7 @@ class BuildView(Outside, frozen=True, kw_only=True):
     by: str | None
 
 
-class UploadView(Outside, frozen=True, kw_only=True):
+class Upload(Outside, frozen=True, kw_only=True):
     """Upload of a build: its author (None: unknown) and its beginning."""
 
     by: str | None
@@ -30,7 +30,7 @@ class UploadView(Outside, frozen=True, kw_only=True):
     digest: str
 
 
-class TaskView(Outside, frozen=True, kw_only=True):
+class TaskDetails(Outside, frozen=True, kw_only=True):
     """A task: the digest of the build that runs, and its job; null if the job was deleted."""
 
     SOURCES: ClassVar[Sources] = {"name": "record.name", "id": "record.id", "build": "record.build.digest"}
@@ -41,13 +41,13 @@ class TaskView(Outside, frozen=True, kw_only=True):
     job: Job | None
 
 
-class TaskStateView(TaskView, frozen=True, kw_only=True):
+class TaskState(TaskDetails, frozen=True, kw_only=True):
     """A task with its builds, the newest first, and with its newest runs that run, wait and have ended.
 
     `is_served`: a living node serves it.
     """
 
-    builds: tuple[BuildView, ...]
+    builds: tuple[TaskBuild, ...]
     is_served: bool
     running: Run | None
     waiting: Run | None
@@ -60,7 +60,7 @@ class TaskStateView(TaskView, frozen=True, kw_only=True):
         return super().made(value.details, builds=value.details.record.builds, **found, **more)
 
 
-class LogLineView(Outside, frozen=True, kw_only=True):
+class LogLine(Outside, frozen=True, kw_only=True):
     """A line of a task's log; `run_id` is null if it concerns the task itself.
 
     `exact` is false if its time is unknown: then `at` is the start of the attempt.

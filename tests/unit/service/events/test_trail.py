@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.laws import examples
 from tests.unit.service.world import SetClock
 from tokimori.clock import SECOND, Moment
-from tokimori.model.audit import KIND, Changed, Entry, encode_entry, name_of
+from tokimori.model.audit import KIND, AuditEntry, Changed, encode_entry, name_of
 from tokimori.model.document import Document
 from tokimori.ports.ends import EndPlace
 from tokimori.service.events.trail import MOST, Trail
@@ -22,7 +22,7 @@ async def a_log(moments: list[int]) -> MemoryStore:
     store, numbers = MemoryStore(SetClock()), itertools.count(1)
     for moment in moments:
         at = Moment(BEGIN + moment)
-        entry = Entry(at=at, who=None, what="add", of=f"job j{moment}")
+        entry = AuditEntry(at=at, who=None, what="add", of=f"job j{moment}")
         name = name_of(at, lambda size: next(numbers).to_bytes(size))
         await store.put_document(Document(kind=KIND, name=name, text=encode_entry(entry), version=1), None)
     return store
@@ -66,7 +66,7 @@ async def test_entries_that_tell_of_much_are_read_in_parts() -> None:
     for number in range(9):
         at = Moment(BEGIN + number)
         names = [f"{number}-{name}" for name in range(4)]
-        entry = Entry(at=at, who=None, what="apply", of="set s", event="set.applied", after={"added": names})
+        entry = AuditEntry(at=at, who=None, what="apply", of="set s", event="set.applied", after={"added": names})
         name = name_of(at, bytes)
         await store.put_document(Document(kind=KIND, name=name, text=encode_entry(entry), version=1), None)
     for limit in (10, 50):

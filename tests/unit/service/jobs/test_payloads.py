@@ -10,7 +10,7 @@ from tokimori.model.attempt_notes import Notes, notes_row
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.run import Run
 from tokimori.service.views.jobs import Job
-from tokimori.service.views.runs import ProgressView, RunDetails
+from tokimori.service.views.runs import Progress, RunDetails
 from tokimori.service.views.runs import Run as RunView
 
 
@@ -98,7 +98,7 @@ async def test_what_runs_is_shown_with_what_it_got_and_tells(world: World) -> No
     await world.store.save_outputs([notes_row(run.id, notes)])
     await world.update("j", {"payload": "2"})
     view = RunDetails.made(await world.service.runs.get(run.id))
-    assert (view.payload, view.progress, view.checkpoint) == ("1", ProgressView(fraction=0.25, text="a quarter"), "[1]")
+    assert (view.payload, view.progress, view.checkpoint) == ("1", Progress(fraction=0.25, text="a quarter"), "[1]")
     assert await world.service.runs.output(run.id) is None
     assert await world.service.runs.output(run.id, 0) is None
     assert claimed.run.attempt == 1
