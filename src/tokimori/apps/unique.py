@@ -10,6 +10,7 @@ from msgspec import Struct
 from tokimori.apps.arguments import Arguments
 from tokimori.apps.json_text import text_of
 from tokimori.client.asynchronous import AsyncClient, Way
+from tokimori.clock import Moment
 from tokimori.errors import Conflict, InvalidInput
 from tokimori.model.ids import JobId
 from tokimori.model.request import key_of_payload
@@ -17,6 +18,7 @@ from tokimori.model.transitions import RunState
 from tokimori.service.definitions.arguments import RequestArguments
 from tokimori.service.definitions.requests import Became, OnDuplicate, read_request
 from tokimori.service.store_calls import MOST_TRIES
+from tokimori.service.validation import moment_ahead
 from tokimori.service.views.runs import RequestedRun
 
 
@@ -73,8 +75,13 @@ def uniqueness_of(fields: dict[str, Any], arguments: Arguments) -> Uniqueness:
     by, merge = fields.pop("unique_by", None), fields.pop("merge", None)
     asked = {name: fields.pop(name) for name in (*_OF_UNIQUE, "expires") if name in fields}
     asked = {name: value for name, value in asked.items() if value is not None}
-    if merge is not None and "unique" in asked:
-        asked.setdefault("on_duplicate", OnDuplicate.REPLACE.value)
+    answer = asked.setdefault("on_duplicate", OnDuplicate.REPLACE.value) if merge and "unique" in asked else None
+    if answer not in (None, OnDuplicate.REPLACE):
+        message = f"merge: it is never called, as a second request is answered {answer!r}"
+        raise InvalidInput(message, field="merge", value=merge, allowed="merge beside on_duplicate replace, or alone")
+    if "expires" in asked and moment_ahead("expires", asked["expires"], "UTC", Moment(0)) <= Moment(0):
+        message = f"expires: after {asked['expires']!r} each request has expired when it is made"
+        raise InvalidInput(message, field="expires", value=asked["expires"], allowed="a length of time, such as 2h")
     read_request(None, None, cast("RequestArguments", asked))
     for name, value, called in (("unique_by", by, dict(arguments.names)), ("merge", merge, ({}, {}))):
         _check_called(name, value, called, is_unique="unique" in asked)

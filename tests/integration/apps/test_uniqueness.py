@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -178,6 +179,11 @@ def test_a_retry_takes_no_key_back(shop: Shop) -> None:
         ({"unique": "until_end", "unique_by": lambda: 1}, "unique_by"),
         ({"unique": "until_end", "unique_by": 7}, "unique_by"),
         ({"unique": "until_end", "merge": lambda old: old}, "merge"),
+        ({"unique": "until_end", "merge": lambda old, new: old, "on_duplicate": "refuse"}, "merge"),
+        ({"expires": 60}, "expires"),
+        ({"expires": "0s"}, "expires"),
+        ({"expires": timedelta(seconds=-1)}, "expires"),
+        ({"expires": datetime(2099, 1, 1)}, "expires"),
     ],
 )
 def test_wrong_terms_are_refused_where_they_are_declared(terms: dict[str, Any], field: str) -> None:

@@ -76,6 +76,19 @@ async def test_a_refused_run_fails_for_good(world: World) -> None:
     assert "refused by ada" in (await world.service.runs.why(run.id)).reasons[0].text
 
 
+async def test_a_refused_run_of_a_paused_job_says_so(world: World) -> None:
+    """It ends when it could begin; until then `why` names the answer beside the pause, and what ends it now."""
+    run = await asking(world)
+    await world.service.jobs.pause("gate")
+    await world.service.runs.refuse(run.id, "not today")
+    assert await go_on(world) == []
+    refused, paused = (await world.service.runs.why(run.id)).reasons
+    assert (refused.cause, paused.cause) == (Cause.APPROVAL, Cause.PAUSED)
+    assert "refused by ada" in refused.text and refused.text.endswith("ends as failed when it could begin")
+    assert refused.mend == f"`tokimori run cancel {run.id}` ends it now"
+    assert (await world.service.runs.cancel(run.id)).state is RunState.CANCELLED
+
+
 async def test_an_answer_counts_once(world: World) -> None:
     """The same answer again changes nothing, and another one is refused in words, as is one that nobody asked for."""
     run = await asking(world)
