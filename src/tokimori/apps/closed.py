@@ -17,10 +17,13 @@ from collections.abc import (
 )
 from contextlib import suppress
 from dataclasses import is_dataclass
+from datetime import date, time, timedelta
+from decimal import Decimal
 from enum import Enum
 from functools import lru_cache
-from types import MappingProxyType, UnionType
+from types import GenericAlias, MappingProxyType, UnionType
 from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
+from uuid import UUID
 
 import msgspec
 from msgspec import inspect
@@ -45,6 +48,13 @@ _BARE: Final[Mapping[Any, Any]] = MappingProxyType(
     }
 )
 """What types say that do not say of what they are made."""
+_WRITTEN: Final = (bytes, bytearray, memoryview, date, time, timedelta, Decimal, UUID, Enum, *TEXTS)
+"""Types whose values JSON holds as texts: where a text is annotated they would stay texts."""
+_NO_KEYS: Final = (
+    *(inspect.CustomType, inspect.BoolType, inspect.NoneType, inspect.TupleType, inspect.VarTupleType),
+    *(inspect.CollectionType, inspect.NamedTupleType, inspect.StructType, inspect.DataclassType),
+)
+"""Types of keys that no name in JSON becomes again."""
 
 
 def check_closed(kinds: Mapping[str, Any], given: Mapping[str, object], root: str = "$.") -> None:
@@ -79,6 +89,9 @@ def _unknown_in(info: inspect.Type, around: tuple[type, ...]) -> str | None:
         case inspect.UnionType(types=kinds):
             found = [_unknown_in(each, around) for each in kinds if not isinstance(each, inspect.NoneType)]
             return None if None in found else found[0]
+        case inspect.DictType(key_type=key) if isinstance(key, _NO_KEYS):
+            named = getattr(key, "cls", None)
+            return f"dict[{named.__name__ if named else type(key).__name__.removesuffix('Type').lower()}, …]"
         case inspect.DictType(key_type=key, value_type=value):
             parts = key, value
         case inspect.TupleType(item_types=kinds):
@@ -94,13 +107,26 @@ def _unknown_in(info: inspect.Type, around: tuple[type, ...]) -> str | None:
 
 
 def changed_by_json(kinds: Mapping[Any, Any], values: Mapping[Any, object]) -> tuple[str, object] | None:
-    """Return the first value of an open type that JSON would change; None if there is none."""
+    """Return the first value that JSON would change, though no type says what it is; None if there is none."""
     for name, value in values.items():
         for kind, each, path in _within(kinds[name], value, str(name)):
             is_open = _is_open(kind) or (isinstance(each, dict) and _parts_of(_bare(kind))[:1] == (Any,))
-            if is_open and not _is_json(each):
+            is_written = kind is str and isinstance(each, _WRITTEN) and not isinstance(each, str)
+            if (is_open and not _is_json(each)) or is_written or not _keeps_keys(kind, each):
                 return path, each
     return None
+
+
+def _keeps_keys(kind: Any, value: object) -> bool:
+    """Return whether the keys of a mapping of this type come back as they are: of `dict[int | str, …]` only texts."""
+    parts = _parts_of(kind)
+    if not isinstance(value, Mapping) or len(parts) != 2 or not _is_a(kind, Mapping) or _is_open(parts[0]):
+        return True
+    keys = [key for key in value if not isinstance(key, str)]
+    with suppress(TypeError, ValueError):  # what can't be written, or does not fit, is refused elsewhere
+        plain = msgspec.to_builtins(dict.fromkeys(keys), str_keys=True)
+        return msgspec.convert(plain, GenericAlias(dict, (parts[0], None)), str_keys=True).keys() == {*keys}
+    return True
 
 
 def _is_json(value: object) -> bool:

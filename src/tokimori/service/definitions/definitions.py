@@ -313,8 +313,8 @@ def term_meant(name: str, known: Iterable[str]) -> str:
 def no_such_term(name: str, value: object, meant: str, known: Iterable[str], asked: str) -> InvalidInput:
     """Return the error for a name that no term of a job has; `asked` is how a request says its own terms."""
     hint = f"; did you mean {meant}?" if meant else ""
-    if not hint and (name == "key" or name in RequestArguments.__annotations__):
-        hint = f"; a request has it: {asked.format(name)}"
+    if not hint and ((word := ELSEWHERE.get(name, name)) == "key" or word in RequestArguments.__annotations__):
+        hint = f"; a request has it: {asked.format(word)}"
     return InvalidInput(
         f"{name}: a job has no such field{hint}", field=name, value=value, allowed=f"one of {', '.join(sorted(known))}"
     )
