@@ -58,17 +58,15 @@ class Docs:
     def _page(self) -> str:
         from jinja2 import Template  # noqa: PLC0415  a node whose door is asked for no page needs none of it
 
+        names = dict.fromkeys(map(tag_of, self.operations))
         template = Template((_HERE / "docs.html").read_text(), autoescape=True, trim_blocks=True, lstrip_blocks=True)
         page: str = template.render(
             document=self._document,
             root=self._root,
             kind=in_words,
-            parts={name: [_shown(each) for each in self.operations if tag_of(each) == name] for name in self._names()},
+            parts={name: [_shown(each) for each in self.operations if tag_of(each) == name] for name in names},
         )
         return page
-
-    def _names(self) -> Sequence[str]:
-        return list(dict.fromkeys(map(tag_of, self.operations)))
 
 
 def _shown(each: Operation) -> dict[str, object]:

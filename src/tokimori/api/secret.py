@@ -205,7 +205,8 @@ class SecretGuard:
         A page at another port may have added a cookie of the same name: one right cookie is enough.
         """
         headers = said(request.scope, b"authorization")
-        given = [value.strip() for scheme, _, value in (each.partition(" ") for each in headers) if _is_bearer(scheme)]
+        schemes = (each.partition(" ") for each in headers)
+        given = [value.strip() for scheme, _, value in schemes if scheme.casefold() == "bearer"]
         brought = given or _cookies(request, cookie_name(request))
         if _has(given, *self._secrets()):
             return _OWNER
@@ -361,7 +362,3 @@ def _cookies(request: Request, name: str) -> list[str]:
 def _has(given: list[str], *right: str) -> bool:
     """Return whether one of them is a right one. All are compared, in a time that does not depend on what is right."""
     return any([hmac.compare_digest(each.encode(), one.encode()) for each in given for one in right])  # noqa: C419
-
-
-def _is_bearer(scheme: str) -> bool:
-    return scheme.casefold() == "bearer"

@@ -42,11 +42,7 @@ def why_not_loaded(said: str, fault: BaseException) -> tuple[str, str | None]:
 
 def own_places(fault: BaseException) -> list[traceback.FrameSummary]:
     """Return the frames of the user's own code, the one where it was raised last."""
-    return [each for each in traceback.extract_tb(fault.__traceback__) if _is_own(each.filename)]
-
-
-def _is_own(file: str) -> bool:
-    return not file.startswith(_NOT_THE_USERS)
+    return [each for each in traceback.extract_tb(fault.__traceback__) if not each.filename.startswith(_NOT_THE_USERS)]
 
 
 def _words_of(fault: BaseException) -> str:

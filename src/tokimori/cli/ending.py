@@ -50,9 +50,9 @@ def agreed(question: str) -> None:
 def run(program: click.Command, arguments: list[str]) -> int:
     """Run the program with these arguments; its exit code."""
     try:
-        code = _code(program.main(arguments, prog_name="tokimori", standalone_mode=False))
+        returned = program.main(arguments, prog_name="tokimori", standalone_mode=False)
         sys.stdout.flush()  # here, so that a closed pipe is noticed here
-        return code
+        return returned if isinstance(returned, int) else DONE
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return InvalidInput.exit_code
@@ -79,10 +79,6 @@ def run(program: click.Command, arguments: list[str]) -> int:
             allowed = "a path that this user may reach"
             return _report(Refused(f"{error.filename}: {error.strerror}", allowed=allowed), arguments)
         return _report(Bug(f"{type(error).__name__}: {error}"), arguments, error)
-
-
-def _code(returned: object) -> int:
-    return returned if isinstance(returned, int) else DONE
 
 
 def _usage_error(error: click.UsageError) -> TokimoriError:

@@ -91,7 +91,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, spa
         case "wide":
             sys.stdout.write(_whole(columns, rows))
         case _ if sys.stdout.isatty():
-            _draw(columns, rows, spare)
+            sys.stdout.write(table_text(columns, rows, spare))
         case _:
             sys.stdout.write(_whole(columns, rows))
 
@@ -112,10 +112,6 @@ def _whole(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     widths = [max(len(row[i]) for row in table) for i in range(len(columns))]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table)
     return "".join(f"{line}\n" for line in lines)
-
-
-def _draw(columns: Sequence[str], rows: Sequence[Sequence[object]], spare: Sequence[str]) -> None:
-    sys.stdout.write(table_text(columns, rows, spare))
 
 
 def table_text(columns: Sequence[str], rows: Sequence[Sequence[object]], spare: Sequence[str]) -> str:

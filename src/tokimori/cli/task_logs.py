@@ -56,7 +56,7 @@ def keiji_lines(state: "TaskState", state_dir: Path) -> list[str]:
         "IsDisabled": _word(job is not None and job.state.value == "paused"),
         "ErrorTxt": (state.ended.error or "") if is_parked and state.ended is not None else "",
     }
-    return ["TaskModel:", *(f"{name}: {_one_line(value)}" for name, value in fields.items())]
+    return ["TaskModel:", *(f"{name}: {' '.join(str(value).splitlines())}" for name, value in fields.items())]
 
 
 def keiji_schedule(schedule: str | None) -> tuple[str, str]:
@@ -96,10 +96,6 @@ def _quoted(message: str) -> str:
 
 def _time(at: Moment | None, zone: str) -> str:
     return _NOT_KNOWN if at is None else on_clocks(zone, at).replace(microsecond=0).isoformat()
-
-
-def _one_line(value: object) -> str:
-    return " ".join(str(value).splitlines())
 
 
 def _word(value: bool) -> str:

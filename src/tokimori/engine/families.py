@@ -74,7 +74,7 @@ class Families:
         for change in changes:
             if change.state is _HELD and (until := asked_until(change.details)) is not None:
                 await self._store.put_document(expiry_at(until, change.run_id), None)
-            if change.then and change.spawns and (spawned := _spawned(change)) is not None:
+            if change.then and change.spawns and change.details and (spawned := change.details.spawned) is not None:
                 first = _first_look(spawned)
                 self.next_at = 0.0 if first < spawned.at + SOONEST * SECOND else self.next_at
                 await self._store.put_document(_noted(change.run_id, first), None)
@@ -254,10 +254,6 @@ def _first_look(spawned: Spawned) -> Moment:
     """Return the moment of the first look at the spawned runs. It is now if some of them are not made yet."""
     later = Moment(spawned.at + SOONEST * SECOND)
     return spawned.at if spawned.count > SPAWNED_TOGETHER else min(later, spawned.until or later)
-
-
-def _spawned(change: Change) -> Spawned | None:
-    return None if change.details is None else change.details.spawned
 
 
 def _piece_name(run_id: RunId, spawned: Spawned, first: int) -> str:

@@ -57,15 +57,11 @@ async def _newest(store: Runs, due: Due, monotonic: Callable[[], float]) -> list
     end = monotonic() + LONGEST_REPLACING
     for _ in range(MOST_PAGES):
         page = await store.list_runs(wanted)
-        found = [run for run in page if _is_replaced(run, due.job.incarnation)]
+        found = [run for run in page if run.incarnation == due.job.incarnation and run.origin.startswith("s:")]
         if found or len(page) < PAGE or monotonic() > end:
             return found
         wanted = replace(wanted, before=page[-1].id)
     return []
-
-
-def _is_replaced(run: Run, job: Incarnation) -> bool:
-    return run.incarnation == job and run.origin.startswith("s:")
 
 
 log = logging.getLogger(__name__)

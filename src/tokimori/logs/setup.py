@@ -174,7 +174,7 @@ class DroppingQueueHandler(QueueHandler):
         """Put the record into the queue, and before it a notice of how many were dropped."""
         try:
             if self._dropped:
-                self._waiting.put_nowait(_dropped_notice(self._dropped))
+                self._waiting.put_nowait(_notice("%d messages were dropped, because nobody read them", self._dropped))
                 self._dropped = 0
             self._waiting.put_nowait(record)
         except queue.Full:
@@ -254,10 +254,6 @@ def _file_handler(
             value=str(file),
             allowed="a file that can be written",
         ) from None
-
-
-def _dropped_notice(count: int) -> logging.LogRecord:
-    return _notice("%d messages were dropped, because nobody read them", count)
 
 
 def _notice(message: str, *args: object) -> logging.LogRecord:

@@ -52,7 +52,8 @@ _SECRET = re.compile(rf"\{{\{{[ ]*secret\.(?:({SECRETS_NAME})[ ]*\}}\}})?", re.A
 def check_template(field: str, text: str, facts: Collection[str] = FACTS, what: str = "fact of a run") -> None:
     """Check that the text names only these facts, parts of the payload, and secrets. Raises `InvalidInput`."""
     for place in _PLACE.finditer(text):
-        if place[1] not in facts and not (facts is FACTS and _is_part(place[1] or "")):
+        is_part = facts is FACTS and (place[1] or "").startswith((SECRETS, PART, PART_JSON, PARENT))
+        if place[1] not in facts and not is_part:
             shown = place[0] if place[1] else text[place.start() : place.start() + 20]
             raise InvalidInput(
                 f"{field}: {shown!r} names no {what}",
@@ -60,10 +61,6 @@ def check_template(field: str, text: str, facts: Collection[str] = FACTS, what: 
                 value=shown,
                 allowed=f"one of {', '.join(facts)}{_OTHERS if facts is FACTS else ''}, between {{{{ and }}}}",
             )
-
-
-def _is_part(name: str) -> bool:
-    return name.startswith((SECRETS, PART, PART_JSON, PARENT))
 
 
 def rendered(text: str, facts: Mapping[str, str], written: Callable[[str], str] = str, *, is_json: bool = False) -> str:

@@ -143,7 +143,7 @@ def _of_jumps(schedule: Schedule, moments: Sequence[Moment], after: Moment) -> I
         spans = [_within(schedule, span) for span in spans]
         schedule = schedule.base
     all_jumps = {jump for low, high in spans if low < high for jump in jumps(schedule, low, high)}
-    found = sorted(jump for jump in all_jumps if not _is_off(schedule, jump.at))
+    found = sorted(jump for jump in all_jumps if not (isinstance(schedule, BusinessDays) and schedule.is_off(jump.at)))
     yield from (jump.warning for jump in found[:MOST_JUMPS])
     if len(found) > MOST_JUMPS:
         yield f"and so on: {len(found) - MOST_JUMPS} more clock changes skip or repeat some of its times"
@@ -165,10 +165,6 @@ def _within(bounded: Bounded, span: tuple[Moment, Moment]) -> tuple[Moment, Mome
     after, through = span
     first, last = bounded.first, bounded.last
     return after if first is None else max(after, first), through if last is None else min(through, last)
-
-
-def _is_off(schedule: Schedule, moment: Moment) -> bool:
-    return isinstance(schedule, BusinessDays) and schedule.is_off(moment)
 
 
 # Cron
@@ -243,11 +239,8 @@ def _of_short_months(cron: Cron) -> Iterator[str]:
         yield "29 February comes only in leap years"
     elif without:
         names = listed([MONTHS[number - 1] for number in without], "or")
-        yield f"it does not run in {names}, which {_lack(without)} day {days[0]}; L is the last day of any month"
-
-
-def _lack(months: Sequence[int]) -> str:
-    return "has no" if len(months) == 1 else "have no"
+        has = "has" if len(without) == 1 else "have"
+        yield f"it does not run in {names}, which {has} no day {days[0]}; L is the last day of any month"
 
 
 # Intervals

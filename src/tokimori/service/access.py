@@ -18,7 +18,7 @@ from tokimori.model.run import Run, Step
 from tokimori.model.transitions import ENDS
 from tokimori.ports.ends import EndedRun
 from tokimori.service.definitions.steps import jobs_in
-from tokimori.service.reasons import HeldBy, Reason, Why
+from tokimori.service.reasons import Reason, Why
 from tokimori.service.search.jobs import JobOf, SeesRun
 from tokimori.service.validation import MOST_LISTED, checked
 
@@ -193,11 +193,10 @@ class Sight:
         return replace(why, reasons=tuple([await self._of_reason(reason) for reason in why.reasons]))
 
     async def _of_reason(self, reason: Reason) -> Reason:
-        seen = tuple([holder for holder in reason.holders if await self._sees_holder(holder)])
+        seen = tuple(
+            [each for each in reason.holders if each.run_id is not None and await self.sees_run_id(each.run_id)]
+        )
         return replace(reason, holders=seen, others=reason.others + len(reason.holders) - len(seen))
-
-    async def _sees_holder(self, holder: HeldBy) -> bool:
-        return holder.run_id is not None and await self.sees_run_id(holder.run_id)
 
 
 def no_run(run_id: object) -> NotFound:

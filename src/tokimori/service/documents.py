@@ -138,10 +138,15 @@ class Documents(Generic[Value]):
     async def discard(self, name: str) -> None:
         """Delete the document of that name, whatever its value; it is no error if there is none."""
         with suppress(NotFound):
-            await retried(lambda: self._discard(name), Conflict)
+            await self.remove(name)
 
-    async def _discard(self, name: str) -> None:
-        await self.delete(await self.find(name))
+    async def remove(self, name: str) -> None:
+        """Delete the document of that name, whatever its value. Raises `NotFound`."""
+
+        async def delete() -> None:
+            await self.delete(await self.find(name))
+
+        await retried(delete, Conflict)
 
     async def delete_all(self, prefix: str) -> None:
         """Delete the documents whose names begin with `prefix`. Raises `Conflict` if one was changed meanwhile."""

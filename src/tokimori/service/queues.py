@@ -156,11 +156,9 @@ class Queues(Part[M]):
         reason = f"{what} was paused" if pause.reason is None else f"{what} was paused: {pause.reason}"
         running = RunFilter(states=frozenset({RunState.RUNNING}), limit=MOST_LISTED, longest=0)
         while runs := await self._store.list_runs(running):
-            await cancel_all(self._cancel, [run for run in runs if await self._concerns(pause, run)], reason)
+            concerned = [run for run in runs if pause.queue in (EVERYTHING, await self._queue(run))]
+            await cancel_all(self._cancel, concerned, reason)
             running = replace(running, before=runs[-1].id)
-
-    async def _concerns(self, pause: Pause, run: Run) -> bool:
-        return pause.queue in (EVERYTHING, await self._queue(run))
 
     async def _queue(self, run: Run) -> str | None:
         """Return the queue of a run. The run of a paused job has no lane any more, so the job is asked."""

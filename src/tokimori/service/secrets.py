@@ -102,11 +102,7 @@ class Secrets(Part[M]):
     @operation(Role.ADMIN, WHOLE, audit=STATE)
     async def delete(self, name: str) -> None:
         """Delete a secret: runs of jobs that name it fail from now on. Raises `NotFound`."""
-        checked = check_secret_name(name)
-        await retried(lambda: self._delete(checked), Conflict)
-
-    async def _delete(self, name: str) -> None:
-        await self._documents.delete(await self._documents.find(name))
+        await self._documents.remove(check_secret_name(name))
 
     @operation(Role.ADMIN, WHOLE, audit=OUTCOME, of="secrets", doing="Rotating the key of secrets")
     async def rotate(self) -> int:

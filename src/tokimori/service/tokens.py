@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from tokimori.clock import SECOND, Clock, Moment
-from tokimori.errors import Conflict, InvalidInput, NotFound
+from tokimori.errors import InvalidInput, NotFound
 from tokimori.model.access_token import (
     KIND,
     AccessToken,
@@ -26,7 +26,7 @@ from tokimori.ports.documents import Documents as DocumentStore
 from tokimori.service.access import WHOLE
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.operation import STATE, Inside, M, Part, operation
-from tokimori.service.store_calls import Now, retried
+from tokimori.service.store_calls import Now
 from tokimori.service.validation import Span, chosen, few, seconds_of
 from tokimori.service.views.access import AccessToken as TokenView
 from tokimori.service.views.access import NewToken as NewTokenView
@@ -104,11 +104,7 @@ class Tokens(Part[M]):
     @operation(Role.ADMIN, WHOLE, audit=STATE)
     async def revoke(self, name: str) -> None:
         """Revoke a token. Every node refuses it within two seconds. Raises `NotFound`."""
-        checked = check_token_name(name)
-        await retried(lambda: self._revoke(checked), Conflict)
-
-    async def _revoke(self, name: str) -> None:
-        await self._documents.delete(await self._documents.find(name))
+        await self._documents.remove(check_token_name(name))
 
 
 class _KnownToken(Struct, frozen=True):

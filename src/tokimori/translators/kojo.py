@@ -235,7 +235,8 @@ _ABOVE = ("job_types", "kojo_job_type", "kojo_job_table")
 
 
 def _rows_of_yaml(document: Value, file: str) -> Iterator[Row]:
-    inner = next((found for name in _ABOVE if _is_mapping(document) and (found := document.get(name))), document)
+    above = _ABOVE if isinstance(document.content, dict) else ()
+    inner = next((found for name in above if (found := document.get(name))), document)
     if isinstance(inner.content, list):
         for each in inner.items():
             yield f"{file}:{each.line}", _columns(each)
@@ -250,10 +251,6 @@ def _columns(row: Value) -> dict[str, object]:
         row.refuse(f"it has {len(columns)} columns; allowed: at most {_MOST_COLUMNS}")
         return {}
     return {name: _plain(value) for name, value in columns.items()}
-
-
-def _is_mapping(value: Value) -> bool:
-    return isinstance(value.content, dict)
 
 
 def _plain(value: Value) -> object:

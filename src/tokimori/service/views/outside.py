@@ -144,8 +144,8 @@ def _change(hint: Any) -> _Change | None:
     return change
 
 
-def _day(moment: Any) -> date:
-    return to_datetime(moment).date()
-
-
-_CHANGES: Final[Mapping[Any, _Change]] = {datetime: to_datetime, date: _day, Length: length}
+_CHANGES: Final[Mapping[Any, _Change]] = {
+    datetime: to_datetime,
+    date: lambda moment: to_datetime(moment).date(),
+    Length: length,
+}

@@ -79,14 +79,6 @@ def _progress(run: InnerRun) -> Progress | None:
     return None if fraction is None else Progress(fraction=fraction, text=run.details.progress_text)
 
 
-def _spawned(run: InnerRun) -> int | None:
-    return None if run.details.spawned is None else run.details.spawned.count
-
-
-def _short_id(run: InnerRun) -> str:
-    return short_id(run.id)
-
-
 def _cause_id(run: InnerRun) -> str | None:
     cause = cause_in(run)
     return None if cause is None else cause_id(cause)
@@ -108,11 +100,6 @@ class RunApproval(Outside, frozen=True, kw_only=True):
     reason: str | None
 
 
-def _approval(run: InnerRun) -> RunApproval | None:
-    asked = run.details.approval
-    return None if asked is None else RunApproval.made(asked)
-
-
 class Run(Outside, frozen=True, kw_only=True):
     """A run. `short_id` is the end of its id, which paths take for it.
 
@@ -127,16 +114,16 @@ class Run(Outside, frozen=True, kw_only=True):
     """
 
     SOURCES: ClassVar[Sources] = {
-        "short_id": _short_id,
+        "short_id": lambda run: short_id(run.id),
         "payload": given_to,
         "due": lambda run: to_datetime(shown_due(run)),
-        "spawned": _spawned,
+        "spawned": lambda run: run.details.spawned and run.details.spawned.count,
         "waits_for": waits_for,
         "progress": _progress,
         "cause": cause_in,
         "cause_id": _cause_id,
         "cpu": cpu_of,
-        "approval": _approval,
+        "approval": lambda run: run.details.approval and RunApproval.made(run.details.approval),
         **{name: f"details.{name}" for name in _DETAILS},
     }
 

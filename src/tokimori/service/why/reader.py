@@ -100,7 +100,9 @@ class WhyReader:
         newest = await self._store.list_runs(RunFilter(job_id=run.job_id, limit=MOST_READ, longest=0))
         same = (each for each in newest if each.id > run.id and shared_prefix(each) == shared_prefix(run))
         ended = run.ended if run.state in ENDS else None
-        return min((each for each in same if ended is None or each.created < ended), key=_id_of, default=None)
+        return min(
+            (each for each in same if ended is None or each.created < ended), key=lambda each: each.id, default=None
+        )
 
     async def of_job(self, job: Job) -> WhyReading:
         """Read everything that may hold the job, and the first of its newest unstarted runs."""
@@ -202,10 +204,6 @@ class WhyReader:
         with suppress(NotFound):
             return (await self._store.get_run(run_id)).job_id
         return None
-
-
-def _id_of(run: Run) -> str:
-    return run.id
 
 
 def _place(run: Run) -> tuple[bool, int, str]:

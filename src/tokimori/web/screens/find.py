@@ -52,7 +52,7 @@ def screen(acts: Callable[[], Mapping[str, Act]], places: Callable[[], Sequence[
         looked = (visit.one("q") or "").casefold().split()
         jobs, last = await _rows(visit, await _jobs(visit, looked), looked)
         groups = {
-            "Jobs": [_job(row) for _, row in jobs],
+            "Jobs": [Option(plain(row.id), path("jobs", row.id), row.state, at=row.next) for _, row in jobs],
             "Runs": [*await _runs(visit, looked), *last],
             "Do": _verbs(visit, acts(), looked, [job for job, _ in jobs[:1]]),
             "Go to": [*_places(places(), looked), *(_of_job(jobs[0][0].id) if jobs else ())],
@@ -90,10 +90,6 @@ async def _rows(
     rows = [(job, job_row(visit, job, last[job.id], job.id in late)) for job in jobs]
     rows.sort(key=lambda pair: (not pair[0].id.casefold().startswith(looked[0]), WORST_FIRST.index(pair[1].state)))
     return rows, [_run(visit, run) for job, _ in rows[:NAMED] for run in last[job.id][:1]]
-
-
-def _job(row: JobRow) -> Option:
-    return Option(plain(row.id), path("jobs", row.id), row.state, at=row.next)
 
 
 def _run(visit: Visit, run: Run) -> Option:

@@ -131,15 +131,11 @@ def _merged(visit: Visit, zone: str, lines: Sequence[LedgerLine], causes: Mappin
         yield Line(
             when=_span(visit, zone, first, last),
             state="ran" if count > 1 and word == RunState.SUCCEEDED else word,
-            says=f"{count} {word}" if count > 1 else _origin_text(some[0]),
+            says=f"{count} {word}" if count > 1 else "" if some[0].origin in (None, "schedule") else some[0].origin,
             why=why or causes.get(run_id or "", ""),
             to=None if run_id is None else path("runs", run_id),
             run="" if run_id is None else short(run_id),
         )
-
-
-def _origin_text(line: LedgerLine) -> str:
-    return line.origin if line.origin not in (None, "schedule") and line.origin else ""
 
 
 def _span(visit: Visit, zone: str, first: Moment, last: Moment) -> str:

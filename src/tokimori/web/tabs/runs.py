@@ -48,7 +48,9 @@ def chart(bars: Sequence[Bar], usual: tuple[int, int] | None, marks: Sequence[Ma
         drawn += [f'<line class="s faint" x1="0" x2="100%" y1="{_y(v, top)}" y2="{_y(v, top)}"/>' for v in usual]
     for bar in bars:
         drawn.append(_drawn(bar, top))
-    long = sorted((bar for bar in bars if bar.length is not None and bar.length > top), key=_longest)
+    long = sorted(
+        (bar for bar in bars if bar.length is not None and bar.length > top), key=lambda bar: -(bar.length or 0)
+    )
     drawn += [_label(bar) for bar in long[:_MOST_NAMED]]
     for number, mark in enumerate(marks):
         if 2 < mark.percent < 98:
@@ -56,10 +58,6 @@ def chart(bars: Sequence[Bar], usual: tuple[int, int] | None, marks: Sequence[Ma
             drawn.append(f'<text class="m{odd}" x="{mark.percent:.2f}%" y="134">{written(mark.says)}</text>')
     picture = f'<svg width="100%" height="138" role="img" aria-label="{written(says)}">{"".join(drawn)}</svg>'
     return Markup(f'<div class="chart">{picture}{_gutter(usual, top)}</div>')  # noqa: S704  numbers, texts escaped
-
-
-def _longest(bar: Bar) -> int:
-    return -(bar.length or 0)
 
 
 def _y(length: int, top: int) -> float:
