@@ -18,6 +18,7 @@ from tokimori.model.job import Definition, Job, set_of
 from tokimori.model.target import Unreadable
 from tokimori.schedules.zones import check_zone
 from tokimori.service.definitions.definitions import definition_from, job_fields_of, runs_remaining_in
+from tokimori.service.definitions.toml import write_toml
 from tokimori.service.search.jobs import FoundJobs
 from tokimori.service.service import Service
 from tokimori.service.validation import MOST_LISTED
@@ -88,15 +89,10 @@ class CrontabText(Struct, frozen=True, kw_only=True):
     left_out: Mapping[str, str]
 
 
-Named = Mapping[str, Mapping[str, Mapping[str, object]]]
-"""Fields by name, and these by what they are fields of, such as `calendars`."""
-
-
 class Formats(NamedTuple):
     """Writers of foreign formats, and the operations that read them."""
 
     write_crontab: Callable[[Sequence[Job], str, bool], tuple[str, Mapping[str, str]]]
-    write_toml: Callable[[Sequence[Mapping[str, object]], str | None, Named], str]
     imports: Callable[[ServiceFor], Sequence[Operation]]
 
 
@@ -137,7 +133,7 @@ class Exchange:
         found, beside = await self._jobs(request, query), await self._other_resources(request, query)
         async with self._turn:
             top = None if query.after else query.set
-            text = await asyncio.to_thread(self._formats.write_toml, _fields(found.jobs, query.set), top, beside)
+            text = await asyncio.to_thread(write_toml, _fields(found.jobs, query.set), top, beside)
         return _page(request, found, TomlText(toml=text))
 
     async def _other_resources(self, request: Request, query: DefinitionQuery) -> dict[str, Any]:

@@ -58,7 +58,7 @@ _of_set = click.option("--set", "name", metavar="NAME", help="Only what is of th
 @_of_set
 def toml(job_ids: tuple[str, ...], name: str | None) -> None:
     """Write jobs, calendars, pauses of queues and limits of semaphores as TOML, which `tokimori apply` reads."""
-    from tokimori.translators.job_document import write_toml
+    from tokimori.service.definitions.toml import write_toml
 
     jobs, resources = _exported(job_ids, name)
     text = write_toml(_definitions(jobs), name, resources)

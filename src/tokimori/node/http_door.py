@@ -13,7 +13,7 @@ from tokimori.api.access_log import AccessLog
 from tokimori.api.acting import Acting, author_said
 from tokimori.api.app import Health, create_app
 from tokimori.api.connections import Limits, most_connections
-from tokimori.api.exchange import Formats, Named
+from tokimori.api.exchange import Formats
 from tokimori.api.guards import Lenient
 from tokimori.api.server import HttpDoor, is_loopback
 from tokimori.api.tls import followed, tls_context
@@ -52,7 +52,7 @@ class ServiceOf(Protocol):
 
 def formats(clock: Clock) -> Formats:
     """Return the foreign formats; most of them are imported at their first use."""
-    return Formats(_write_crontab, _write_toml, lambda service: ImportPaths(service, clock).operations())
+    return Formats(_write_crontab, lambda service: ImportPaths(service, clock).operations())
 
 
 def _write_crontab(jobs: Sequence[Job], zone: str, system: bool) -> tuple[str, Mapping[str, str]]:
@@ -60,12 +60,6 @@ def _write_crontab(jobs: Sequence[Job], zone: str, system: bool) -> tuple[str, M
 
     exported = write_crontab(jobs, zone=zone, system=system)
     return exported.text, exported.left_out
-
-
-def _write_toml(jobs: Sequence[Mapping[str, object]], set_name: str | None, resources: Named) -> str:
-    from tokimori.translators.job_document import write_toml  # noqa: PLC0415
-
-    return write_toml(jobs, set_name, resources)
 
 
 log = logging.getLogger(__name__)

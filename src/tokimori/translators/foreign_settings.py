@@ -10,8 +10,8 @@ from tokimori.config.settings import Setting
 from tokimori.config.value import MASK, URLS, read_value
 from tokimori.errors import InvalidFile, InvalidInput
 from tokimori.logs.controls import visible
+from tokimori.service.definitions.toml import write_fields, write_key
 from tokimori.translators.became import Became, cited
-from tokimori.translators.job_document import write_fields, write_key
 from tokimori.translators.keiji import KEYS as KEIJI_KEYS
 from tokimori.translators.keiji import read_keiji_settings
 from tokimori.translators.koyomi import read_koyomi_settings

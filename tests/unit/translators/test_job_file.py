@@ -17,8 +17,8 @@ from tokimori.errors import InvalidFile
 from tokimori.model.job import Definition
 from tokimori.model.words import DOTS
 from tokimori.service.definitions.definitions import fields_of, job_fields_of
+from tokimori.service.definitions.toml import write_toml
 from tokimori.service.sets.work import changes_in
-from tokimori.translators.job_document import write_toml
 from tokimori.translators.job_file import format_of, read_job_file
 
 TOML = """

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.laws import examples
 from tokimori.errors import Bug
-from tokimori.translators.job_document import write_toml
+from tokimori.service.definitions.toml import write_toml
 
 _texts = st.text(st.characters(codec="utf-8"))
 _scalars = st.one_of(
