@@ -188,5 +188,9 @@ async def _prepare(tab: Page, shot: Shot) -> None:
         await tab.keyboard.type(shot.words)
     for job_id in shot.ticks:
         await tab.get_by_label(f"Choose {job_id}", exact=True).check()
+    if shot.keys:
+        await tab.locator("dialog").wait_for()
+    if shot.name == "palette":
+        await tab.locator("dialog mark").first.wait_for()
     if shot.keys or shot.ticks:
         await tab.wait_for_timeout(400)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tokimori.clock import SECOND, Moment
 from tokimori.model.approval import is_refused
 from tokimori.model.attempt_notes import Notes, details_after, payload_for, unbegun_once_more
-from tokimori.model.cause import reckoned
+from tokimori.model.cause import line_as_written, reckoned
 from tokimori.model.ids import JobId, NodeId
 from tokimori.model.outcome import Hold, Outcome, RetryAt, RetryIn, Spawns, Succeeded
 from tokimori.model.policies import OnExhausted, Retry
@@ -55,8 +55,8 @@ def change_of(
     result = _result(claimed, outcome) if type(outcome) is Succeeded else None
     began = started is not None or notes is not None
     details = details_after(run, claimed.definition, notes, settlement.state) if began else _put_off(run, outcome)
-    if settlement.state is _FAILED and run.details.as_kept is None:
-        details = replace(details or run.details, cause=_cause(run, settlement, output))
+    if settlement.state is not _SUCCEEDED and run.details.as_kept is None:
+        details = _noted(run, details, settlement, started, output)
     is_told = run.attempt == 1 and settlement.state is _SUCCEEDED  # of a first success the run itself tells
     change = Change(  # the first ones by position: Python gathers more than 15 keywords in a dictionary (0.6 µs)
         run.id,
@@ -103,6 +103,19 @@ def steps_of(run: Run, spawned: Spawned, first: int, children: Sequence[tuple[Jo
     """Return the steps that a run has spawned from this place on."""
     ids = spawned.ids(run.id, first, len(children))
     return tuple(Step(id=each, job=job, payload=text) for each, (job, text) in zip(ids, children, strict=True))
+
+
+def _noted(
+    run: Run, details: Details | None, settlement: Settlement, started: Moment | None, output: Output | None
+) -> Details | None:
+    """Return the facts with why the run has failed, or, if it goes on, when the first of its attempts began."""
+    if settlement.state is _FAILED:
+        line = None if is_refused(run) else line_as_written(settlement.error or "", output)
+        line = None if line is None else storable(line)
+        return replace(details or run.details, cause=_cause(run, settlement, output), line=line)
+    if settlement.state in ENDS or started is None or run.details.begun is not None:
+        return details
+    return replace(details or run.details, begun=started)
 
 
 def _cause(run: Run, failed: Settlement, output: Output | None) -> str:

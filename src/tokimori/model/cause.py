@@ -59,11 +59,20 @@ def reckoned(outcome: str, exit_code: int | None, signal: int | None, error: str
 
     `outcome` is the word for it in `tokimori.model.settle.WORDS`.
     """
-    cause_line = "" if _STOCK.match(error) else last_line(error)
-    cause_line = cause_line or last_line(b"" if output is None else output.tail or output.head)
     ended = [f"signal {signal}"] * (signal is not None) or [f"exit {exit_code}"] * (exit_code is not None)
-    kind, line = ended[0] if ended and outcome == "failed" else outcome, steady(cause_line)
+    kind, line = ended[0] if ended and outcome == "failed" else outcome, steady(_said(error, output))
     return _shortened(f"{kind}: {line}" if line else kind)
+
+
+def line_as_written(error: str, output: Output | None) -> str | None:
+    """Return the line of the cause as it was written; None if the cause has it so."""
+    line = _said(error, output)
+    return None if line == steady(line) else line[:LONGEST_CAUSE]
+
+
+def _said(error: str, output: Output | None) -> str:
+    line = "" if _STOCK.match(error) else last_line(error)
+    return line or last_line(b"" if output is None else output.tail or output.head)
 
 
 def steady(line: str) -> str:

@@ -118,8 +118,9 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     next one (`attempt_notes`). `retry_of` is the run that this one repeats, `inherited` says if its payload came
     from a parent. `traceparent` is the place of the requester in a trace (`tokimori.model.cause`), `requested_by` the
     requester. `delay` is the microseconds from the last request to its due time, if the request named a delay.
-    `unbegun` counts attempts that never began: their node released them. `cause` is that of the failure
-    (`tokimori.model.cause`). `parents` are the runs that a join has waited for, whose results a repeated step gets as a
+    `unbegun` counts attempts that never began: their node released them. `begun` is when the first of several attempts
+    began. `cause` is that of the failure (`tokimori.model.cause`), `line` its line as it was written, if that differs.
+    `parents` are the runs that a join has waited for, whose results a repeated step gets as a
     list (`listed`); `then` are the steps to follow. `unique` is for how long it holds its key; `beside` is the run that
     held it when this one repeated another. `expires` is the moment from which it may not begin, and `approval` who has
     to approve it, or has answered. `spawned` are the runs for whose ends it waits; the parent of one that is `awaited`
@@ -138,7 +139,9 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     requested_by: str | None = None
     delay: int | None = None
     unbegun: int = 0
+    begun: Moment | None = None
     cause: str | None = None
+    line: str | None = None
     parents: tuple[RunId, ...] = ()
     listed: bool = False
     then: tuple[Step, ...] = ()
@@ -232,6 +235,12 @@ SHORT = 8
 def short_id(run_id: str) -> str:
     """Return the last digits of a run's id: the first ones are shared by all runs of a minute."""
     return run_id[-SHORT:]
+
+
+def first_begin(run: Run) -> Moment | None:
+    """Return when the first attempt of an ended run began, as far as that is known; of another run its newest one."""
+    begun = run.details.begun if run.ended is not None else None
+    return run.started if begun is None or run.started is None else min(begun, run.started)
 
 
 LONG = "(long)"

@@ -113,6 +113,11 @@ class Serving(Parts[M]):
 class Service(Serving[Inside]):
     """One store within a node, and for the command line: moments are integers."""
 
+    @property
+    def trusts_time(self) -> bool:
+        """Return if the clock of this node may decide now: it has agreed with that of the store."""
+        return self._shared.trusts_time()
+
     def within_bounds(self, bounds: Bounds) -> Self:
         """Return the same service with these bounds of an answer: for a door, not for programs."""
         return self._as(replace(self._caller, bounds=bounds))

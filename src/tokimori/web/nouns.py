@@ -29,7 +29,8 @@ _T = TypeVar("_T")
 
 
 class Cell(NamedTuple):
-    """A text of a row. `kind`: `st` for the sign of the state `text`, `code` and `q` for their classes."""
+    """A text of a row. `kind`: `st` for the sign of the state `text`, `code` and `q` for their classes,
+    `why` for a text with commands between backticks."""
 
     text: str = ""
     kind: str = ""

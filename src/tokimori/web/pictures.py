@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from markupsafe import Markup
 
 from tokimori.clock import HOUR, MINUTE, Moment
-from tokimori.model.run import Run
+from tokimori.model.run import Run, first_begin
 from tokimori.model.transitions import RunState
 from tokimori.web.words import duration, written
 
@@ -20,8 +20,12 @@ _BAR: Final = {RunState.SUCCEEDED: "ok", RunState.FAILED: "bad", RunState.RUNNIN
 
 
 def took(run: Run) -> int | None:
-    """Return the microseconds of the newest attempt of a run that has ended; None if that is unknown."""
-    return None if run.started is None or run.ended is None else max(0, run.ended - run.started)
+    """Return the microseconds from the first begin of a run to its end; None if that is unknown.
+
+    Of runs that were read without their texts only the begin of the newest attempt is known.
+    """
+    begun = first_begin(run)
+    return None if begun is None or run.ended is None else max(0, run.ended - begun)
 
 
 def usual_of(runs: Iterable[Run]) -> tuple[int, int] | None:

@@ -212,7 +212,7 @@ def _shaded(lanes: Sequence[Lane], window: Window, high: int) -> Iterator[str]:
         x = window.percent(first)
         if x > free:  # else it would cover another label
             free = x + _LABEL
-            yield f'<text class="amber t halo{" e" if x > 94 else ""}" x="{x}%" y="26">{most} at once</text>'
+            yield f'<text class="amber t halo{" e" if x > 90 else ""}" x="{x}%" y="26">{most} at once</text>'
     for first, last, says in jumps(window):
         x = window.percent(last)
         place, away = ("e", -4) if x > 80 else ("", 4)
@@ -225,9 +225,9 @@ def _scale(window: Window, high: int) -> Iterator[str]:
     is_long = window.last - window.first > 10 * DAY
     for number, (at, says) in enumerate(marks(window)):
         x = window.percent(at)
-        place = ("odd" if len(says) > len("00:00") else "") if x < 2 else "e" if x > 97 else "m"
+        place = "w4" if x < 2 else "e w4" if x > 97 else "m"  # near its neighbour where there is less room
         yield f'<line class="hl" x1="{x}%" x2="{x}%" y1="22" y2="{high}"/>'
-        place += " odd" if is_long and number % 6 else ""  # a phone has room for each second one
+        place += " w4" if is_long and number % 6 else ""
         yield f'<text class="{place}" x="{x}%" y="14">{written(says)}</text>' if says else ""
 
 

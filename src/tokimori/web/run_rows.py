@@ -2,24 +2,19 @@
 
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
-from tokimori.errors import NotFound
-from tokimori.logs.controls import visible
-from tokimori.model.cause import cause_in, last_line, steady
-from tokimori.model.run import LONG, NEVER, Run, asked_by, asked_in_words, never_begun
+from tokimori.model.cause import cause_in
+from tokimori.model.run import LONG, NEVER, Run, asked_by, asked_in_words, first_begin, never_begun
 from tokimori.model.transitions import BEFORE_START, ENDS, RunState
 from tokimori.service.runs.runs import RunSummary
 from tokimori.web.visit import Visit
 from tokimori.web.words import Time, clock_time, lasted, short
 
-LONGEST_SAID = 500
+LONGEST_SAID = 1_000
 """Bytes of the texts of runs that a list reads; of longer ones it says nothing."""
 MOST_SAID = 200
 """Characters of an error in a list."""
-LINE_LASTS = 60.0
-"""Seconds for which the last line of an output is kept."""
 
 
 class RunRow(NamedTuple):
@@ -65,7 +60,7 @@ def run_row(visit: Visit, summary: RunSummary, node: str = "") -> RunRow:
         nominal=visit.time(run.nominal, zone),
         began=visit.time(began, zone),
         is_started=is_started,
-        took=lasted(run.started, run.ended, visit.now, is_running=run.state is RunState.RUNNING),
+        took=lasted(first_begin(run), run.ended, visit.now, is_running=run.state is RunState.RUNNING),
         attempts=0 if awaits_start and never_begun(run) else run.attempt,
         says=_says(run),
         node=node or (run.details.worker or "") if is_started else "",
@@ -81,7 +76,7 @@ def _says(run: Run) -> str:
     if run.state is RunState.RUNNING:
         far = "" if run.details.progress is None else f"{100 * run.details.progress:.0f} % "
         return f"{far}{run.details.progress_text or ''}".strip()[:MOST_SAID]
-    return "" if run.state is RunState.SUCCEEDED else cause(run)
+    return "" if run.state is RunState.SUCCEEDED else whole_cause(run)
 
 
 def is_stock(error: str) -> bool:
@@ -102,28 +97,10 @@ def cause(run: Run) -> str:
     return text[:MOST_SAID]
 
 
-async def whole_cause(visit: Visit, run: Run) -> str:
+def whole_cause(run: Run) -> str:
     """Return the cause of a failed run with its line as it was written: numbers, dates and paths stand in it."""
-    text = cause(run)
-    if "#" not in text and "…" not in text:
-        return text
-    for line in (last_line(run.error or ""), await line_of(visit, run.id)):
-        same = steady(line)
-        if same and text.endswith(same):
-            return f"{text.removesuffix(same)}{line}"[:MOST_SAID]
-    return text
-
-
-async def line_of(visit: Visit, run_id: str) -> str:
-    """Return the last line of the output of a run that says something, for a while; empty for none."""
-
-    async def found() -> str:
-        with suppress(NotFound):  # it is older than what is kept
-            if (output := await visit.service.runs.output(run_id)) is not None:
-                return visible(last_line(output.tail or output.head))
-        return ""
-
-    return await visit.lately(f"line of {run_id}", found, LINE_LASTS)
+    text, line = cause(run), run.details.line
+    return text if line is None else f"{text.partition(': ')[0]}: {line}"[:MOST_SAID]
 
 
 def _origin(visit: Visit, run: Run, zone: str) -> str:

@@ -17,7 +17,7 @@ from tokimori.model.attempt_notes import Notes, notes_row
 from tokimori.model.encoding import definition_of
 from tokimori.model.ids import ClaimId, Lane, NodeId, RunId
 from tokimori.model.policies import Retry
-from tokimori.model.run import NO_DETAILS, Details, Run
+from tokimori.model.run import Details, Run
 from tokimori.model.settle import NEVER_AGAIN
 from tokimori.model.transitions import RunState
 from tokimori.ports.meter import Unmetered
@@ -110,8 +110,9 @@ async def test_what_a_dead_node_noted_is_not_lost(world: World) -> None:
     told = Notes(attempt=1, progress=0.5, checkpoint="[1]", payload="1")
     await world.store.save_outputs([notes_row(RunId("a"), told)])
     assert await reap(world.store, ALIVE) == 2
-    assert (await world.run("a")).details == Details(progress=0.5, checkpoint="[1]", payload="1")
-    assert (await world.run("b")).details == NO_DETAILS
+    noted, other = await world.run("a"), await world.run("b")
+    assert noted.details == Details(progress=0.5, checkpoint="[1]", payload="1", begun=noted.started)
+    assert other.details == Details(begun=other.started)
 
 
 async def test_nothing_is_left_to_reap(world: World) -> None:

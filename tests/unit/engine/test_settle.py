@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from tests.unit.examples import NEW_YEAR, a_definition, a_run, seconds
 from tokimori.engine.settle import change_of
+from tokimori.model.cause import LONGEST_CAUSE
 from tokimori.model.ids import NodeId, RunId, Token
 from tokimori.model.outcome import (
     Cancelled,
@@ -77,6 +78,7 @@ def test_a_change_is_finished() -> None:
         error="exit code 3",
         attempt=attempt,
         output=output,
+        details=Details(begun=seconds(1)),
     )
 
 
@@ -159,7 +161,7 @@ def test_what_a_job_gave_stays_with_the_run() -> None:
     """From the end of its first attempt on: a retry gets the same, and who looks later sees it."""
     definition = a_definition(payload="1", retry=Retry(attempts=2))
     claimed = replace(CLAIMED, definition=definition, run=a_run(details=Details(tzdata="2030a")))
-    assert change(Failed("no"), claimed).details == Details(tzdata="2030a", payload="1")
+    assert change(Failed("no"), claimed).details == Details(tzdata="2030a", payload="1", begun=seconds(1))
     again = replace(claimed, run=a_run(details=Details(payload="0")))
     assert change(Succeeded(0), again).details is None
 
@@ -168,9 +170,9 @@ def test_what_a_job_gave_stays_with_the_run() -> None:
     "run", [a_run(payload="{}"), a_run(details=Details(as_kept='{"of":"a newer version"}'))], ids=["its own", "newer"]
 )
 def test_nothing_is_noted_of_a_run_that_got_nothing_of_its_job(run: Run) -> None:
-    """It has a payload of its own, or facts that this version can't read, or it never began."""
+    """It has a payload of its own, or facts that this version can't read, or it never began: its begin alone is."""
     claimed = replace(CLAIMED, definition=a_definition(payload="1", retry=Retry(attempts=2)), run=run)
-    assert change(Failed("no"), claimed).details is None
+    assert change(Failed("no"), claimed).details == (Details(begun=seconds(1)) if run.payload else None)
     assert change(Failed("no such file"), replace(claimed, run=a_run()), began=False).details is None
 
 
@@ -182,7 +184,7 @@ def test_what_nobody_began_is_counted() -> None:
         assert change(back, again, began=False).details == Details(tzdata="2030a", unbegun=2)
         newer = replace(CLAIMED, run=replace(CLAIMED.run, details=Details(as_kept='{"of":"a newer version"}')))
         assert change(back, newer, began=False).details is None
-        assert change(back).details is None
+        assert change(back).details == Details(begun=seconds(1))
     assert change(Lost("its node died"), began=False).details is None
 
 
@@ -217,3 +219,27 @@ def test_a_failed_end_has_its_cause() -> None:
     assert cause(Cancelled("no"), claimed) is None
     unread = replace(claimed, run=replace(claimed.run, details=Details(as_kept="{")))
     assert cause(Failed("exit code 3", 3), unread) is None
+
+
+def test_a_failed_end_keeps_its_line_as_it_was_written() -> None:
+    """With its numbers, dates and paths, if the cause is without them: lists show it, and read no output for it."""
+
+    def kept(error: str) -> tuple[str | None, str | None]:
+        details = change(Failed(error, 3, final=True)).details
+        assert details is not None
+        return details.cause, details.line
+
+    assert kept("refused by db-7:5432\x1b[0m\n") == ("exit 3: refused by db-#", "refused by db-7:5432")
+    assert kept("out of paper") == ("exit 3: out of paper", None)
+    assert kept("exit code 3") == ("exit 3", None)
+    assert len(kept("7 " * 400 + "refused")[1] or "") == LONGEST_CAUSE
+
+
+def test_when_the_first_attempt_began_is_kept() -> None:
+    """From the end of the first of several attempts on: a run takes from there to its last end."""
+    again = change(Failed("no")).details
+    assert again == Details(begun=seconds(1))
+    later = replace(CLAIMED, run=a_run(token=Token(4), node_id=NODE, attempt=2, details=Details(begun=seconds(0))))
+    for outcome in (Failed("no"), Succeeded(0), Cancelled("enough"), Failed("no", final=True)):
+        assert (change(outcome, later).details or later.run.details).begun == seconds(0)
+    assert change(Succeeded(0)).details is None, "of a single one the run itself tells"

@@ -30,7 +30,7 @@ def test_what_is_noted_is_saved_and_goes_with_the_end() -> None:
     work.take(replace(ended("a"), outcome=Released("stop")), ME, 0)
     assert not work.has_outputs
     (change,) = work.unsettled.batch(0)
-    assert change.details == Details(checkpoint="1")
+    assert change.details == Details(checkpoint="1", begun=change.started)
 
 
 def test_notes_that_the_store_did_not_take_are_saved_again() -> None:

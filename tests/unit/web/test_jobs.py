@@ -133,7 +133,7 @@ async def test_a_page_of_a_job(world: World, tab: Tab) -> None:
     run = await world.trigger("hello")
     await world.work(Failed(error="no luck", exit_code=3))
     page = await tab.show("/jobs/hello")
-    assert "at 03:00, every day" in page.text and "Greets" in page.text
+    assert "At 03:00, every day" in page.text and "Greets" in page.text
     assert "The last run failed: exit 3: no luck. The next try is in 1 h." in page.text
     (alike,) = [link for link in page.links() if link.startswith("/runs?cause=")]
     assert (await tab.show(alike)).keys("run") == [run.id]
@@ -176,7 +176,7 @@ async def test_a_job_says_what_is_before_and_after_it(world: World, tab: Tab) ->
     assert {"/jobs/first", "/jobs/third", "/graph?q=second&job=second"} <= set(page.links())
     await add(world, "alone")
     assert "No job runs before or after it." in (await tab.show("/jobs/alone?tab=graph")).text
-    assert "after first" in (await tab.show("/jobs/second")).text
+    assert "After first" in (await tab.show("/jobs/second")).text
     assert "not on days off of holidays, but on the next business day" in (await tab.show("/jobs/first")).text
 
 

@@ -8,8 +8,10 @@ from tests.unit.web.conftest import EVIL, Tab, add
 from tokimori.clock import HOUR, MINUTE, Moment
 from tokimori.engine.settle import change_of
 from tokimori.model.expectation import looked_at
-from tokimori.model.outcome import Failed, Succeeded
+from tokimori.model.outcome import Failed, Hold, Succeeded
+from tokimori.model.policies import Approval, Approver
 from tokimori.ports.nodes import Beat, StartedRun
+from tokimori.service.service import Service
 from tokimori.web.pictures import Minute, strip
 
 
@@ -50,6 +52,25 @@ async def test_counters_lead_to_what_they_count(world: World, tab: Tab) -> None:
         word = link.partition("=")[2]
         assert f" {number} {word} " in page.text
         assert len((await tab.show(link)).keys(kind)) == number, link
+
+
+async def test_who_is_asked_has_a_counter_of_its_own(world: World, tab: Tab) -> None:
+    """A run that waits for an approval is not counted among those that somebody holds."""
+    await add(world, "gate", approval=True)
+    await world.trigger("gate")
+    asked = Approval(approver=Approver.OPERATE, asked=world.clock.now())
+    await world.work(Hold("it waits for an approval", asked), started=False)
+    page = await tab.show("/")
+    assert " 0 held 1 to approve " in page.text
+    assert page.links().count("/runs?state=held") == 2
+
+
+async def test_a_clock_in_doubt_needs_somebody(world: World, tab: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the clocks of the node and of the store disagree the first screen says so."""
+    says = "The clocks of this node and of the store disagree"
+    assert says not in (await tab.show("/")).text
+    monkeypatch.setattr(Service, "trusts_time", False)
+    assert f"doubt clock {says}: nothing fires here." in (await tab.show("/")).text
 
 
 async def test_what_needs_somebody_says_why_and_what_mends_it(world: World, tab: Tab) -> None:

@@ -11,8 +11,10 @@ from tokimori.model.access_token import Role
 from tokimori.model.outcome import Failed, Hold, RetryIn, Succeeded
 from tokimori.model.policies import Approval, Approver
 from tokimori.model.run import Output
+from tokimori.model.transitions import RunState
 from tokimori.service.runs import runs
 from tokimori.web.screens import runs as screen
+from tokimori.web.words import duration
 
 
 async def test_runs_are_listed_newest_first(world: World, tab: Tab) -> None:
@@ -95,12 +97,56 @@ async def test_a_cause_stands_as_it_was_written(world: World, tab: Tab) -> None:
     await world.store.settle([change], NODE, now)
     await world.store.save_outputs([output])
     (says,) = [each for each in (await tab.show("/runs")).named("td") if "pf" in str(each.get("class"))]
-    assert says.get("class") == "wide w2 pf"  # on phones, too
+    assert says.get("class") == "wide w5 pf"  # on phones, too
     page = await tab.show(f"/runs/{run.id}")
     assert "exit 3: bank said 401: expired All with this cause · Last good run" in page.text
     assert f"/runs/{good.id}" in page.links()
     job = await tab.show("/jobs/hello")
     assert "The last run failed: exit 3: bank said 401: expired." in job.text and "Last good" in job.text
+    for path in ("/runs", "/jobs/hello", "/"):
+        assert "exit 3: bank said 401: expired" in (await tab.show(path)).text, path
+
+
+async def test_a_failed_run_says_how_many_others_failed_so(world: World, tab: Tab) -> None:
+    """In the last day, and of how many jobs; a single failure says nothing of it."""
+    await add(world)
+    run = await world.trigger("hello")
+    await world.work(Failed(error="bank said 401", exit_code=3))
+    path, says = f"/runs/{run.id}", "2 other runs of 2 jobs failed so in 24 hours."
+    assert "failed so" not in (await tab.show(path)).text
+    await add(world, "other")
+    for name in ("hello", "other"):
+        await world.trigger(name)
+        await world.work(Failed(error="bank said 402", exit_code=3))
+    assert says in (await tab.show(path)).text
+    world.pass_seconds(25 * 3600)
+    assert "failed so" not in (await tab.show(path)).text
+
+
+async def test_a_run_took_from_its_first_begin_to_its_last_end(world: World, tab: Tab) -> None:
+    """In lists as on its page: waits between attempts and earlier attempts count."""
+    await add(world, retry={"attempts": 2, "delay": 60})
+    run = await world.trigger("hello")
+    for seconds in (70, 10):
+        (claimed,) = await world.begin(1)
+        began = world.clock.now()
+        world.pass_seconds(5)
+        failed, now = Failed(error="no luck"), world.clock.now()
+        await world.store.settle([change_of(claimed, failed, owner=NODE, now=now, chance=0, started=began)], NODE, now)
+        world.pass_seconds(seconds)
+    kept = (await world.service.runs.get(run.id)).run
+    assert kept.state is RunState.FAILED and kept.details.begun is not None
+    whole = duration((kept.ended or 0) - kept.details.begun)
+    for path in ("/runs", "/jobs/hello", "/", f"/runs/{run.id}"):
+        assert f" {whole} " in (await tab.show(path)).text, path
+
+
+async def test_a_link_and_a_command_are_copied_from_a_run(world: World, tab: Tab) -> None:
+    """The command asks for the same once more, with its payload between quotes."""
+    await add(world)
+    run = await world.service.jobs.trigger("hello", payload='{"to": "a b"}')
+    copied = [each["data-copy"] for each in (await tab.show(f"/runs/{run.id}")).named("button") if "data-copy" in each]
+    assert copied == ["", """tokimori job trigger hello --payload '{"to": "a b"}'"""]
 
 
 async def test_the_output_stands_before_the_family(world: World, tab: Tab) -> None:

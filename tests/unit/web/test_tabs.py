@@ -1,5 +1,7 @@
 import os
 import re
+import tomllib
+from html import unescape
 
 from msgspec.structs import replace
 
@@ -7,7 +9,9 @@ from tests.unit.api.asgi import JSON
 from tests.unit.service.world import World
 from tests.unit.web.conftest import Tab, add
 from tokimori.clock import DAY, SECOND, Moment
+from tokimori.engine.parkings import tell
 from tokimori.model.ids import RunId, uuid7
+from tokimori.model.job import JobState
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Kind
@@ -33,7 +37,10 @@ async def test_the_runs_of_a_span_are_bars(world: World, tab: Tab) -> None:
 
 
 async def test_each_occurrence_says_what_became_of_it(world: World, tab: Tab) -> None:
-    """Equal neighbours are one line; a failure has its cause and a way to its run, a skip its reason."""
+    """Equal neighbours are one line; a failure has its cause and a way to its run, a skip its reason.
+
+    The first line is for those of today that are to come, unless the job is stopped.
+    """
     await add(world, schedule="0 * * * *", time_zone="UTC", misfire="skip")
     for outcome in (Succeeded(), Succeeded(), Succeeded(), Failed(error="no luck", exit_code=3)):
         world.pass_seconds(3600)
@@ -46,11 +53,14 @@ async def test_each_occurrence_says_what_became_of_it(world: World, tab: Tab) ->
     await world.fire()
     (failed,) = (await world.service.runs.list(state="failed")).runs
     page = await tab.show("/jobs/hello?tab=occurrences")
-    assert re.search(r"Today, Tue 1 Jan 6: 2 (skipped|paused), 1 failed, 3 succeeded", page.text)
+    assert re.search(r"Today, Tue 1 Jan 6 of 22: 2 (skipped|paused), 1 failed, 3 succeeded", page.text)
     assert re.search(r"06:00 – 07:00 skipped 2 skipped the job was paused", page.text)
     assert re.search(r"05:00 failed exit 3: no luck", page.text)
-    assert "02:00 – 04:00 ran 3 succeeded" in page.text
+    assert "02:00 – 04:00 ran 3 succeeded median" in page.text
+    assert "08:00 – 23:00 waiting 16 to come" in page.text
     assert f"/runs/{failed.id}" in page.links()
+    await world.service.jobs.pause("hello")
+    assert "to come" not in (await tab.show("/jobs/hello?tab=occurrences")).text
 
 
 async def test_occurrences_go_on_to_older_days(world: World, tab: Tab) -> None:
@@ -145,6 +155,29 @@ async def test_trends_tell_what_gets_slower_later_and_dearer(world: World, tab: 
     assert "No run has ended" not in page.text
     await add(world, "idle")
     assert "No run has ended" in (await tab.show("/jobs/idle?tab=trends")).text
+
+
+async def test_the_definition_is_what_makes_the_job_again(world: World, tab: Tab) -> None:
+    """As TOML without defaults, and with the commands that take it."""
+    await add(world, schedule="@daily", retry={"attempts": 3}, env={"A B": "<1>"})
+    answer = (await tab.ask("/jobs/hello?tab=definition")).body.decode()
+    text = re.search(r"\[\[jobs\]\].*?(?=</pre>)", answer, re.DOTALL)
+    assert text is not None and "tokimori apply hello.toml" in answer
+    (job,) = tomllib.loads(unescape(text[0]))["jobs"]
+    assert {name: job[name] for name in ("id", "schedule", "retry", "env")} == {
+        **{"id": "hello", "schedule": "@daily", "retry": {"attempts": 3}},
+        "env": {"A B": "<1>"},
+    }
+
+
+async def test_a_job_that_the_engine_has_parked_says_its_state_alone(world: World, tab: Tab) -> None:
+    """How it was before is unknown: its definition is not shown as if it were new."""
+    await add(world, on_exhausted="park")
+    job = await world.service.jobs.get("hello")
+    await tell(world.store, None, replace(job, state=JobState.PARKED, reason="no luck"), "run")
+    text = (await tab.show("/jobs/hello?tab=changes")).text
+    assert "+ reason = no luck + state = parked" in text.replace("  ", " ") and "on_exhausted" not in text
+    assert "park job hello tokimori now changed" in (await tab.show("/audit")).text
 
 
 async def test_a_tab_that_there_is_not_is_not_found(world: World, tab: Tab) -> None:

@@ -40,7 +40,7 @@ class FailureCause(Struct, frozen=True, kw_only=True):
     """Failures with one cause. `id` is its name in filters.
 
     `jobs` are those with most failures, and `more_jobs` counts the others. `histogram` counts failures in equal parts
-    of the period. `sample` is the newest failed run, and `line` the last line of its error. `muted`: it is muted.
+    of the period. `sample` is the newest failed run, and `line` what it said last. `muted`: it is muted.
     """
 
     id: str
@@ -170,7 +170,7 @@ class _Gathering:
             last=max(self.ended),
             histogram=tuple(places[place] for place in range(buckets)),
             sample=newest.id,
-            line=last_line(newest.error or "")[:200],
+            line=newest.details.line or last_line(newest.error or "")[:200],
         )
 
 

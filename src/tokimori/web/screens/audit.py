@@ -8,7 +8,7 @@ from msgspec import json
 
 from tokimori.clock import Moment
 from tokimori.errors import NotFound
-from tokimori.model.audit import older_than
+from tokimori.model.audit import PARK, older_than
 from tokimori.schedules.stamp import told_ago
 from tokimori.service.audit import Recorded
 from tokimori.service.validation import MOST_LISTED, moment_of
@@ -30,6 +30,7 @@ from tokimori.web.nouns import (
     when,
 )
 from tokimori.web.screen import Act
+from tokimori.web.tabs.changes import sides
 from tokimori.web.visit import Visit
 
 MOST_LINES: Final = 1_000
@@ -109,7 +110,7 @@ def _row(visit: Visit, each: Recorded) -> Row:
         said(entry.of, to=_place(entry.of)),
         said(entry.who or "unknown"),
         when(visit, entry.at),
-        said(_change_word(entry.before, entry.after), "q"),
+        said("changed" if entry.what == PARK else _change_word(entry.before, entry.after), "q"),
     )
     return Row(f"entry {each.id}", cells)
 
@@ -138,7 +139,7 @@ async def page(visit: Visit) -> Noun:
             ("Of", of),
             ("Id", said(wanted, "code")),
         ),
-        diff=_diff(entry.before, entry.after),
+        diff=_diff(*sides(entry)),
     )
 
 

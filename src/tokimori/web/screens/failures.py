@@ -17,7 +17,7 @@ from tokimori.web.addresses import address, path
 from tokimori.web.doing import MOST_CHOSEN
 from tokimori.web.filters import chips, typed, words
 from tokimori.web.pictures import histogram
-from tokimori.web.run_rows import is_stock, line_of
+from tokimori.web.run_rows import is_stock
 from tokimori.web.screen import Act, Field, Given, Receipt, Screen, Shown
 from tokimori.web.screens import jobs, runs
 from tokimori.web.visit import Visit
@@ -78,8 +78,7 @@ async def show(visit: Visit) -> Shown:
     named = sorted((each for each in found.causes if _has(each, looked)), key=lambda each: each.muted is not None)
     causes = named if visit.one("all") else named[:SHOWN]
     most = max((number for each in causes for number in each.histogram), default=1)
-    lines = {each.id: await _line(visit, each) for each in causes}
-    rows = [_row(visit, each, most, span, since)._replace(line=lines[each.id]) for each in causes]
+    rows = [_row(visit, each, most, span, since) for each in causes]
     return {
         "causes": rows,
         "hidden": len(named) - len(causes),
@@ -93,14 +92,6 @@ async def show(visit: Visit) -> Shown:
         "more": None if found.next is None else visit.link(before=found.next),
         "first": visit.link(before=None) if visit.one("before") else None,
     }
-
-
-async def _line(visit: Visit, cause: FailureCause) -> str:
-    """Return what the newest of these runs said, its error or the end of its output; empty if the cause says it."""
-    line = cause.line
-    if not line or is_stock(line):
-        line = await line_of(visit, cause.sample) or line
-    return "" if cause.cause.endswith(line) else line
 
 
 def _span(visit: Visit) -> tuple[str, Span]:
@@ -133,6 +124,7 @@ def _row(visit: Visit, cause: FailureCause, most: int, span: Span, since: Moment
         last=visit.time(cause.last),
         to=address("/runs", [("cause", cause.id), ("since", made), *kept]),
         sample=path("runs", cause.sample),
+        line="" if is_stock(cause.line) or cause.cause.endswith(cause.line) else cause.line,
         retry=address("/failures/retry", asked),
         pause=address("/failures/pause", asked),
         muted="" if muted is None or end is None else f"until {end.text} ({end.away}){_by(muted)}",

@@ -89,7 +89,7 @@ async def _side(visit: Visit, chosen: str, edges: Sequence[Edge]) -> Mapping[str
         "job": job_row(visit, job, last, is_overdue=False),
         "last": last[0] if last else None,
         "ended": None if not last or last[0].ended is None else visit.time(last[0].ended, job.definition.time_zone),
-        "cause": await whole_cause(visit, last[0]) if last and last[0].state is RunState.FAILED else "",
+        "cause": whole_cause(last[0]) if last and last[0].state is RunState.FAILED else "",
         "before": [edge.parent for edge in edges if edge.child == job.id][:MOST_NAMED],
         "after": [edge.child for edge in edges if edge.parent == job.id][:MOST_NAMED],
     }

@@ -53,7 +53,7 @@ async def show(visit: Visit) -> Shown:
         "tab": tab,
         "tabs": list(TABS),
         "why": await _why(visit, job),
-        "failing": await _failing(visit, job, last),
+        "failing": _failing(visit, job, last),
         "calendars": calendars(job.definition),
         "acts_here": _acts(job),
         "last": (await run_rows(visit, last[:1]))[0] if last else None,
@@ -85,7 +85,7 @@ class Failing(NamedTuple):
     good: Time | None
 
 
-async def _failing(visit: Visit, job: Job, last: Sequence[Run]) -> Failing | None:
+def _failing(visit: Visit, job: Job, last: Sequence[Run]) -> Failing | None:
     """Return the failures of a job since its last good end; None if its newest end is none."""
     ended = [run for run in last if run.state in (RunState.SUCCEEDED, RunState.FAILED)]
     failed = list(takewhile(lambda run: run.state is RunState.FAILED, ended))
@@ -95,7 +95,7 @@ async def _failing(visit: Visit, job: Job, last: Sequence[Run]) -> Failing | Non
     return Failing(
         number=len(failed),
         cause=cause(failed[0]),
-        says=await whole_cause(visit, failed[0]),
+        says=whole_cause(failed[0]),
         is_more=len(failed) == BARS,
         run_id=failed[0].id,
         next=job_row(visit, job, (), is_overdue=False).next,

@@ -121,9 +121,9 @@ async def _in_state(visit: Visit, state: str, limit: int) -> Some:
     return Some(found, None)
 
 
-async def runs_in(service: Service, *states: RunState, limit: int = MOST_LISTED) -> Sequence[Run]:
-    """Return the newest runs in these states, without their texts."""
-    return (await service.runs.list(state=states, limit=limit, longest=0)).runs
+async def runs_in(service: Service, *states: RunState, limit: int = MOST_LISTED, longest: int = 0) -> Sequence[Run]:
+    """Return the newest runs in these states, without longer texts."""
+    return (await service.runs.list(state=states, limit=limit, longest=longest)).runs
 
 
 async def failing(service: Service) -> dict[JobId, Run]:

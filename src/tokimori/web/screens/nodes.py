@@ -37,7 +37,7 @@ async def show(visit: Visit) -> Noun:
     rows = [_row(visit, each, taken[each.id]) for each in alive]
     tables = [Table("Nodes", _COLUMNS, rows, "No node takes part, so nothing runs. This starts one:", "tokimori serve")]
     if alive and (waiting := await stuck(visit, await runs_in(visit.service, RunState.READY, limit=MOST))):
-        cells = [(state("ready"), said(each.name, to=each.to), said(each.why.replace("`", ""))) for each in waiting]
+        cells = [(state("ready"), said(each.name, to=each.to), said(each.why, "why")) for each in waiting]
         late = [Row(f"ready {each[1].text}", each) for each in cells]
         tables.append(Table("Ready for over a minute", _LATE, late, head="Ready, and not taken for over a minute"))
     if gone:
@@ -103,16 +103,19 @@ async def page(visit: Visit) -> Noun:
     ]
     is_alive = each.state is NodeState.ALIVE
     facts = {
-        **{"Host": each.host, "Pid": each.pid, "Id": each.id, "Labels": " ".join(_labels(each))},
-        **{"Runs at a time": each.concurrency or "none, it is a program", "Version": each.version},
+        **{"Host": said(each.host), "Pid": said(each.pid), "Id": said(each.id)},
+        "Labels": said(" ".join(_labels(each))),
+        "Runs at a time": said(each.concurrency or "none, it is a program"),
+        "Version": said(each.version),
+        ("Up since" if is_alive else "Went"): when(visit, each.started if is_alive else each.left),
     }
     return Noun(
         [Table("Runs now", _RUNS, rows, "Nothing runs here.", head="Runs now")],
         name=plain(each.host),
-        says=(state(_state(each)), when(visit, each.started if is_alive else each.left)),
+        says=(state(_state(each)),),
         acts=(*_acts(each), "nodes.stop") if is_alive and not each.is_program else (),
         on=each.id,
-        facts=[(name, said(value)) for name, value in facts.items()],
+        facts=list(facts.items()),
     )
 
 

@@ -22,7 +22,7 @@ from tokimori.web.addresses import address, path
 from tokimori.web.cache import SELDOM
 from tokimori.web.job_rows import in_words
 from tokimori.web.pictures import Minute, progress, strip, usual_of
-from tokimori.web.run_rows import RunRow, cause, run_rows, whole_cause
+from tokimori.web.run_rows import LONGEST_SAID, RunRow, cause, run_rows, whole_cause
 from tokimori.web.screen import Screen, Shown
 from tokimori.web.screens.jobs import failing, runs_in
 from tokimori.web.screens.run import acts_of, own_request
@@ -53,6 +53,8 @@ BADGE_LASTS: Final = 5.0
 QUARTER: Final = 15 * MINUTE
 LATE: Final = MINUTE
 """A run that is ready for longer is looked at: perhaps no node may run it."""
+_TEXTS: Final = MappingProxyType({RunState.HELD: LONGEST_SAID})
+"""Of which runs texts are read: they say if somebody is asked to approve them."""
 _OPEN: Final = (RunState.RUNNING, RunState.READY, RunState.BLOCKED, RunState.HELD)
 
 
@@ -69,7 +71,6 @@ class Need(NamedTuple):
     """The same text for needs of the same cause."""
     no: str = ""
     """Something that the reader may not do, and why."""
-    failed: Run | None = None
 
 
 class Tally(NamedTuple):
@@ -114,7 +115,7 @@ async def show(visit: Visit) -> Shown:
     service = visit.service
     standing = await _read_standing(visit)
     needs = await _needs(visit, standing)
-    ended = await runs_in(service, *ENDS - {RunState.SKIPPED}, limit=ENDED_READ)
+    ended = await runs_in(service, *ENDS - {RunState.SKIPPED}, limit=ENDED_READ, longest=LONGEST_SAID)
     ended = sorted(ended, key=lambda run: run.ended or run.due, reverse=True)[:ENDED_SHOWN]
     coming = await visit.lately("coming", lambda: service.schedules.upcoming(MOST_LISTED), BADGE_LASTS, SELDOM)
     is_cut, coming = len(coming) >= MOST_LISTED, [pair for pair in coming if pair[1] > visit.now]
@@ -150,7 +151,7 @@ async def _read_standing(visit: Visit) -> Standing:
     failed = await visit.lately("failing", lambda: failing(service))
     stopped = {job.id: failed[job.id] for job in parked if job.id in failed}
     return Standing(
-        runs={state: await runs_in(service, state, limit=MOST) for state in _OPEN},
+        runs={state: await runs_in(service, state, limit=MOST, longest=_TEXTS.get(state, 0)) for state in _OPEN},
         parked=parked,
         paused=paused,
         failed={job_id: run for job_id, run in failed.items() if job_id not in stopped},
@@ -173,12 +174,14 @@ def _counts(standing: Standing) -> Sequence[Tally]:
     def of_runs(state: RunState) -> Tally:
         return Tally(state.value, len(standing.runs[state]), f"/runs?state={state}")
 
+    asked = sum(map(awaits_approval, standing.runs[RunState.HELD]))
     return [
         *map(of_runs, (RunState.RUNNING, RunState.READY, RunState.BLOCKED)),
         Tally("failing", len(standing.failed), "/jobs?state=failing", begins=True),
         Tally("overdue", len(standing.alarms), "/jobs?state=overdue"),
         Tally("parked", len(standing.parked), "/jobs?state=parked"),
-        of_runs(RunState.HELD),
+        Tally("held", len(standing.runs[RunState.HELD]) - asked, "/runs?state=held"),
+        Tally("approval", asked, "/runs?state=held"),
         Tally("paused", len(standing.paused), "/jobs?state=paused", begins=True),
     ]
 
@@ -189,25 +192,18 @@ def _counts(standing: Standing) -> Sequence[Tally]:
 async def _needs(visit: Visit, standing: Standing) -> Sequence[Need]:
     """Return what needs somebody, worst first; more than `SHOWN` are grouped by cause."""
     nobody = "No node takes part: nothing runs until one is started with `tokimori serve`."
+    clock = "The clocks of this node and of the store disagree: nothing fires here. `tokimori doctor` says more."
     needs = [
         *(_parked(job, standing.stopped.get(job.id)) for job in standing.parked),
         *(_overdue(visit, alarm) for alarm in standing.alarms),
         *(_failing(visit, job_id, run) for job_id, run in standing.failed.items()),
         *(await _held(visit) if standing.runs[RunState.HELD] else []),
         *([] if standing.has_nodes else [Need("doubt", "nodes", None, nobody)]),
+        *([] if visit.service.trusts_time else [Need("doubt", "clock", "/nodes", clock)]),
         *(await stuck(visit, standing.runs[RunState.READY]) if standing.has_nodes else []),
         *(await _paused(visit)),
     ]
-    if len(needs) > SHOWN:
-        return list(_grouped(visit, needs))
-    return [await _as_written(visit, need) for need in needs]
-
-
-async def _as_written(visit: Visit, need: Need) -> Need:
-    """Return a need whose cause stands as it was written, with its numbers."""
-    if need.failed is None:
-        return need
-    return need._replace(why=need.why.replace(cause(need.failed), await whole_cause(visit, need.failed), 1))
+    return list(_grouped(visit, needs)) if len(needs) > SHOWN else needs
 
 
 def _grouped(visit: Visit, needs: Sequence[Need]) -> Iterator[Need]:
@@ -234,11 +230,11 @@ def _group(visit: Visit, group: Sequence[Need]) -> Need:
 
 
 def _parked(job: Job, run: Run | None) -> Need:
-    reason = (run and cause(run)) or job.reason or "it failed too often"
-    why = f"Stopped after a failure: {reason}. It starts again when it is resolved."
+    reason, says = (run and cause(run)) or job.reason or "it failed too often", (run and whole_cause(run)) or job.reason
+    why = f"Stopped after a failure: {says or reason}. It starts again when it is resolved."
     log = [("Log", path("runs", run.id))] if run else []
     to, acts = path("jobs", job.id), [("jobs.resolve", job.id)]
-    return Need("parked", job.id, to, why, acts, log, f"Stopped after {reason}", failed=run)
+    return Need("parked", job.id, to, why, acts, log, f"Stopped after {reason}")
 
 
 def _overdue(visit: Visit, alarm: Alarm) -> Need:
@@ -256,10 +252,9 @@ def _overdue(visit: Visit, alarm: Alarm) -> Need:
 
 
 def _failing(visit: Visit, job_id: JobId, run: Run) -> Need:
-    cause_text = cause(run) or "it says no more"
-    why = f"Its last run failed {distance(run.ended or run.due, visit.now)}: {cause_text}."
+    why = f"Its last run failed {distance(run.ended or run.due, visit.now)}: {whole_cause(run) or 'it says no more'}."
     retry, log = [("runs.retry", str(run.id))], [("Log", path("runs", run.id))]
-    return Need("failing", job_id, path("jobs", job_id), why, retry, log, cause_text, failed=run)
+    return Need("failing", job_id, path("jobs", job_id), why, retry, log, cause(run) or "it says no more")
 
 
 async def _held(visit: Visit) -> Sequence[Need]:

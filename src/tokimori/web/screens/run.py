@@ -1,17 +1,19 @@
 """The page of a run."""
 
+import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from tokimori.clock import Moment
+from tokimori.clock import DAY, SECOND, Moment
 from tokimori.errors import InvalidInput, NotFound
 from tokimori.model.access_token import Role
 from tokimori.model.approval import awaits_approval, told_of
+from tokimori.model.cause import cause_in
 from tokimori.model.dependents import root_of
 from tokimori.model.ids import RunId
 from tokimori.model.parents import ParentRun
-from tokimori.model.run import Run, asked_by, parents_of, shown_due
+from tokimori.model.run import Run, asked_by, first_begin, parents_of, shown_due
 from tokimori.model.statistics import cost
 from tokimori.model.transitions import BEFORE_START, ENDS, STANDING_STILL, RunState
 from tokimori.service.runs.runs import AttemptDetails, RunDetails
@@ -63,10 +65,12 @@ async def show(visit: Visit) -> Shown:
         "why": why,
         "due": visit.time(first_due(run) if run.state in ENDS else shown_due(run), zone),
         "cause": cause(run) if run.state is RunState.FAILED else "",
-        "cause_says": await whole_cause(visit, run) if run.state is RunState.FAILED else "",
+        "cause_says": whole_cause(run) if run.state is RunState.FAILED else "",
         "good": good and (good.id, visit.time(good.started or good.due, zone)),
         "error": None if is_said or awaits_approval(run) else run.error,
+        "others": await _others(visit, run),
         "started": None if run.started is None else visit.time(run.started, zone),
+        "begun": None if run.started is None else visit.time(first_begin(run) or run.started, zone),
         "ended": None if run.ended is None else visit.time(run.ended, zone),
         "late": _late(details),
         "took": _took(details),
@@ -85,6 +89,7 @@ async def show(visit: Visit) -> Shown:
         "parents": await _parents(visit, run) if parents_of(run) else (),
         "retry_of": run.details.retry_of,
         "payload": run.payload,
+        "again_command": _command(run),
         "result": run.result,
     }
 
@@ -128,6 +133,25 @@ async def _last_good(visit: Visit, run: Run) -> Run | None:
         last = (await visit.service.runs.last([run.job_id], BARS, longest=0))[run.job_id]
         return next((each for each in last if each.state is RunState.SUCCEEDED), None)
     return None
+
+
+async def _others(visit: Visit, run: Run) -> str:
+    """Return how many other runs of the last day have failed for the same cause, and of how many jobs; empty: none."""
+    since, until = Moment(visit.now - DAY), Moment(visit.now + SECOND)
+    if run.state is not RunState.FAILED or (run.ended or run.created) < since:
+        return ""
+    found = await visit.lately("failures of a day", lambda: visit.service.runs.failures(since=since, until=until))
+    same = next((each for each in found.causes if each.cause == cause_in(run)), None)
+    if same is None or same.count < 2:
+        return ""
+    others, jobs = same.count - 1, len(same.jobs) + same.more_jobs
+    return f"{others} other run{'s' * (others > 1)} of {jobs} job{'s' * (jobs > 1)} failed so in 24 hours."
+
+
+def _command(run: Run) -> str:
+    """Return the command that asks for the same once more."""
+    given = [] if run.payload is None else ["--payload", run.payload]
+    return shlex.join(["tokimori", "job", "trigger", run.job_id, *given])
 
 
 def acts_of(run: Run, role: Role, *, is_own: bool = False) -> Sequence[str]:

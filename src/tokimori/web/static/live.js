@@ -216,3 +216,19 @@ function graft(old, fresh) {
   fresh.prepend(...before.slice(-Math.max(1, SHOWN - fresh.children.length)).map((line) => line.cloneNode(true)));
   delete fresh.dataset.from;
 }
+
+// What is copied: the address of the screen, or a command
+
+document.addEventListener("click", ({ target }) => {
+  const button = target.closest("[data-copy]");
+  if (!button) return;
+  const [text, says] = [document.createElement("textarea"), button.textContent];
+  text.className = "hid";
+  text.value = button.dataset.copy || location.href;
+  document.body.append(text);
+  text.select();
+  button.textContent = document.execCommand("copy") ? "Copied" : "Not copied"; // without HTTPS there is no other way
+  text.remove();
+  button.focus();
+  setTimeout(() => (button.textContent = says), 2000);
+});

@@ -45,7 +45,7 @@ export function palette(address, { ask, parsed, open, tellFault }, typed) {
 
 const HELP = [
   ["Ctrl K", "search, or do"],
-  ["g n, g j, g r, g f, g p", "now, jobs, runs, failures, plan"], ["/", "filter"], ["j k or arrows", "move in a table"],
+  ["g then n j r f p", "now, jobs, runs, failures, plan"], ["/", "filter"], ["j k or arrows", "move in a table"],
   ["f", "follow the output"], ["Enter", "open"], ["x", "choose"], ["r p c t", "run, pause, cancel, retry"], ["Ctrl Enter", "send what is typed"], ["Esc", "close, or back"], ["?", "these keys"],
 ];
 
@@ -56,9 +56,9 @@ export function help(open) {
   for (const [keys, does] of HELP) {
     const [dt, dd] = [document.createElement("dt"), document.createElement("dd")];
     for (const word of keys.split(" ")) {
-      const key = document.createElement(/^(or|arrows)$/.test(word) ? "span" : "kbd");
-      key.textContent = word.replace(",", "");
-      dt.append(key, word.endsWith(",") ? ", " : " ");
+      const key = document.createElement(/^(or|arrows|then)$/.test(word) ? "span" : "kbd");
+      key.textContent = word;
+      dt.append(key, " ");
     }
     dd.textContent = does;
     content.querySelector("dl").append(dt, dd);

@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from tokimori.model.audit import PARK, AuditEntry
 from tokimori.model.job import Job
 from tokimori.service.audit import Recorded
 from tokimori.service.validation import MOST_LISTED
@@ -54,16 +55,20 @@ async def tab(visit: Visit, job: Job) -> Mapping[str, object]:
 
 def _change(visit: Visit, job: Job, recorded: Recorded) -> JobChange:
     entry = recorded.entry
-    before, after = (dict(_flat(plain(each))) for each in (entry.before, entry.after))
+    before, after = (dict(_flat(each)) for each in sides(entry))
     names = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
     lines = [pair for name in names for pair in _lines(name, before, after)]
     at = visit.time(entry.at, job.definition.time_zone)
     return JobChange(at, entry.who or "somebody", entry.what.rpartition(".")[2].replace("_", " "), lines)
 
 
-def plain(value: Any) -> Any:
-    """Return a kept value as plain ones."""
-    return msgspec.json.decode(value) if isinstance(value, msgspec.Raw) else value
+def sides(entry: AuditEntry) -> tuple[Any, Any]:
+    """Return a thing before and after a change. How a job was that the engine has parked is unknown: not its state."""
+    kept = (entry.before, entry.after)
+    before, after = (msgspec.json.decode(each) if isinstance(each, msgspec.Raw) else each for each in kept)
+    if entry.what == PARK and before is None and isinstance(after, dict):
+        after.pop("definition", None)
+    return before, after
 
 
 def _flat(value: object) -> Iterator[tuple[str, str]]:

@@ -1,25 +1,32 @@
 """Tab with what became of each occurrence of a job, day by day; equal neighbours are one line."""
 
+import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from statistics import median
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from tokimori.clock import HOUR, Moment, format_moment
+from tokimori.clock import DAY, HOUR, Moment, format_moment
 from tokimori.errors import InvalidInput
 from tokimori.model.job import Job, JobState
 from tokimori.model.ledger import FAULTS, Fate, LedgerLine, known_since
-from tokimori.model.run import SkipReason
+from tokimori.model.run import Run, SkipReason
 from tokimori.model.transitions import RunState
+from tokimori.service.jobs.writer import schedule_for
 from tokimori.service.validation import MOST_LISTED, moment_of
 from tokimori.web.addresses import path
-from tokimori.web.run_rows import LONGEST_SAID, cause
+from tokimori.web.pictures import took
+from tokimori.web.plan import firings, midnight
+from tokimori.web.run_rows import LONGEST_SAID, whole_cause
 from tokimori.web.visit import Visit
-from tokimori.web.words import clock_time, day_name, short
+from tokimori.web.words import clock_time, day_name, duration, short
 
 HOURS: Final = (96, 24, 6, 1)
 """The longest of these spans is shown that has at most a thousand lines."""
+_LONG: Final = 1.2
+"""A run that took so many times the median is told beside it."""
 WHY: Final[Mapping[str, str]] = MappingProxyType(
     {
         SkipReason.MISFIRE: "missed, and its policy does not make it good",
@@ -68,9 +75,9 @@ async def tab(visit: Visit, job: Job) -> Mapping[str, object]:
         first, lines = await _read(visit, job, since, min(until, visit.now))
     except InvalidInput as fault:
         return {"days": (), "older": None, "newest": visit.link(until=None), "fault": fault}
-    causes = await _causes(visit, job, first, lines)
+    days = _days(visit, zone, lines, await _runs(visit, job, first, until, lines))
     return {
-        "days": _days(visit, zone, lines, causes),
+        "days": days if given else await _with_rest(visit, job, zone, days),
         "older": visit.link(until=format_moment(Moment(first - 1))) if first > since else None,
         "newest": visit.link(until=None) if given else None,
         "fault": None,
@@ -89,26 +96,40 @@ async def _read(visit: Visit, job: Job, since: Moment, until: Moment) -> tuple[M
     return first, lines[::-1]
 
 
-async def _causes(visit: Visit, job: Job, first: Moment, lines: Iterable[LedgerLine]) -> Mapping[str, str]:
-    """Return why the newest failed runs among these have failed, by their ids."""
-    if not any(line.state is RunState.FAILED for line in lines):
+async def _runs(visit: Visit, job: Job, first: Moment, until: Moment, lines: Sequence[LedgerLine]) -> Mapping[str, Run]:
+    """Return the newest runs among these by their ids."""
+    if not any(line.run_id for line in lines):
         return {}
-    wanted = {"state": "failed", "since": Moment(first - HOUR), "limit": 100, "longest": LONGEST_SAID}
-    failed = await visit.service.runs.list(job_id=job.id, **wanted)  # type: ignore[arg-type]
-    return {run.id: cause(run) for run in failed}
+    near = {"since": Moment(first - HOUR), "until": Moment(until + DAY), "limit": MOST_LISTED, "longest": LONGEST_SAID}
+    return {run.id: run for run in await visit.service.runs.list(job_id=job.id, **near)}  # type: ignore[arg-type]
 
 
-def _days(visit: Visit, zone: str, lines: Sequence[LedgerLine], causes: Mapping[str, str]) -> Sequence[LedgerDay]:
+async def _with_rest(visit: Visit, job: Job, zone: str, days: Sequence[LedgerDay]) -> Sequence[LedgerDay]:
+    """Return the days with a first line for what the schedule still names today, if it does."""
+    if job.state is not JobState.ENABLED or job.runs_remaining == 0:
+        return days
+    ends = Moment(midnight(Moment(midnight(visit.now, zone) + 36 * HOUR), zone) - 1)  # days have 23 to 25 hours
+    moments, number = await asyncio.to_thread(firings, schedule_for(job), visit.now, ends)
+    if not number:
+        return days
+    name, last = day_name(visit.now, zone, visit.now), moments[-1] if number == len(moments) else ends
+    line = Line(_span(visit, zone, moments[0], last), "waiting", f"{number:,} to come", "", None, "")
+    today, older = (days[0], days[1:]) if days and days[0].name == name else (LedgerDay(name, "0:", ()), days)
+    whole, _, sums = today.sums.partition(":")
+    return [LedgerDay(name, f"{whole} of {int(whole) + number}{sums and f':{sums}'}", [line, *today.lines]), *older]
+
+
+def _days(visit: Visit, zone: str, lines: Sequence[LedgerLine], runs: Mapping[str, Run]) -> Sequence[LedgerDay]:
     days = groupby(lines, key=lambda line: day_name(line.last, zone, visit.now))
-    return [_day(visit, zone, name, list(each), causes) for name, each in days]
+    return [_day(visit, zone, name, list(each), runs) for name, each in days]
 
 
-def _day(visit: Visit, zone: str, name: str, lines: Sequence[LedgerLine], causes: Mapping[str, str]) -> LedgerDay:
+def _day(visit: Visit, zone: str, name: str, lines: Sequence[LedgerLine], runs: Mapping[str, Run]) -> LedgerDay:
     counts = Counter[str]()
     for line in lines:
         counts[_word(line)] += line.count
     sums = f"{counts.total()}: " + ", ".join(f"{count} {word}" for word, count in counts.items())
-    return LedgerDay(name, sums, list(_merged(visit, zone, lines, causes)))
+    return LedgerDay(name, sums, list(_merged(visit, zone, lines, runs)))
 
 
 def _word(line: LedgerLine) -> str:
@@ -121,21 +142,39 @@ def _alike(line: LedgerLine) -> tuple[str, str | None, str | None]:
     return _word(line), line.reason, alone
 
 
-def _merged(visit: Visit, zone: str, lines: Sequence[LedgerLine], causes: Mapping[str, str]) -> Iterator[Line]:
+def _merged(visit: Visit, zone: str, lines: Sequence[LedgerLine], runs: Mapping[str, Run]) -> Iterator[Line]:
     for (word, reason, _), group in groupby(lines, key=_alike):
         some = list(group)
         first, last, count = min(line.first for line in some), max(line.last for line in some), some[0].count
         count = sum(line.count for line in some)
         run_id = some[0].run_id if len(some) == 1 else None
+        known = [runs[line.run_id] for line in some if line.run_id is not None and line.run_id in runs]
         why = WHY.get(reason or some[0].fate, reason or "") if some[0].fate is not Fate.RUN else ""
         yield Line(
             when=_span(visit, zone, first, last),
             state="ran" if count > 1 and word == RunState.SUCCEEDED else word,
-            says=f"{count} {word}" if count > 1 else "" if some[0].origin in (None, "schedule") else some[0].origin,
-            why=why or causes.get(run_id or "", ""),
+            says=f"{count} {word}" if count > 1 else _origin_text(some[0], known),
+            why=why or _said(known),
             to=None if run_id is None else path("runs", run_id),
             run="" if run_id is None else short(run_id),
         )
+
+
+def _origin_text(line: LedgerLine, known: Sequence[Run]) -> str:
+    if line.origin not in (None, "schedule"):
+        return line.origin or ""
+    return f"after {known[0].attempt} attempts" if known and known[0].attempt > 1 else ""
+
+
+def _said(runs: Sequence[Run]) -> str:
+    """Return why a run has failed, or how long runs took that went well."""
+    if any(run.state is not RunState.SUCCEEDED for run in runs):
+        return whole_cause(runs[0])
+    lengths = [length for run in runs if (length := took(run)) is not None]
+    if len(lengths) < 2:
+        return f"took {duration(lengths[0])}" if lengths else ""
+    middle, most = median(lengths), max(lengths)
+    return f"median {duration(round(middle))}{f', longest {duration(most)}' if most > _LONG * middle else ''}"
 
 
 def _span(visit: Visit, zone: str, first: Moment, last: Moment) -> str:

@@ -114,7 +114,7 @@ async def tab(visit: Visit, job: Job) -> Mapping[str, object]:
     found = await visit.service.runs.list(job_id=job.id, before=before, limit=SHOWN, longest=LONGEST_SAID)
     first = Moment(visit.now - SPANS.get(span, DAY))
     recent = (
-        await visit.service.runs.list(job_id=job.id, since=first, limit=MOST_LISTED, longest=0)
+        await visit.service.runs.list(job_id=job.id, since=first, limit=MOST_LISTED, longest=LONGEST_SAID)
         if found.runs and not before
         else ()
     )
