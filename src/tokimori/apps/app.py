@@ -49,7 +49,7 @@ from tokimori.ports.store import Outside
 from tokimori.service.definitions.arguments import JobArguments
 from tokimori.service.definitions.definitions import definition_from, fields_of, no_such_term, term_meant
 from tokimori.service.definitions.differences import AppVersion, app_version
-from tokimori.service.sets.app_jobs import check_vanished
+from tokimori.service.sets.app_jobs import check_newest, check_vanished
 from tokimori.service.validation import Ahead, Span, job_fields
 from tokimori.service.views.runs import Run
 
@@ -341,6 +341,7 @@ class App(AppFunctions):
         except NotFound as missing:
             if missing.value != job_id:
                 raise
+        await way(lambda client: check_newest(client._shared_or_none, self.name, self._version, job_id))
         try:
             if connection is not None and (await way(_outside_of)).driver == "sqlite":
                 raise Refused("your transaction may have locked the file of the store")

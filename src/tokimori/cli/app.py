@@ -59,10 +59,9 @@ def version_of_app(*, name: str, version: str | None) -> None:
     """
 
     async def act(service: "Service") -> str:
-        from tokimori.service.service import service_for
         from tokimori.service.sets.app_jobs import version_followed
 
-        return await version_followed(service_for(service._shared, service._caller).jobs, name, version)
+        return await version_followed(service._shared, name, version)
 
     found = in_own_service(act)
     if options().output in ("json", "jsonl"):

@@ -15,6 +15,8 @@ from tokimori.apps.app import App
 from tokimori.client.client import open as open_client
 from tokimori.errors import NotFound, Refused
 from tokimori.model.transitions import RunState
+from tokimori.service.service import service_for
+from tokimori.service.sets.app_jobs import Declared, declare
 
 SERVERS: dict[str, Any] = {"postgres": postgres.loans, "mariadb": mariadb.loans, "redis": redis.loans}
 
@@ -115,6 +117,25 @@ def test_what_a_job_names_is_declared_before_it(url: str) -> None:
     assert [job.id for job in app.client.jobs.list()] == ["alarm", "early", "late"]
     assert app.client.jobs.get("late").on_failure_job == "alarm"
     app.client.close()
+
+
+@pytest.mark.parametrize("url", ["sqlite", "postgres"], indirect=True)
+def test_older_code_brings_no_job_back(url: str) -> None:
+    """What a newer version of the app has deleted is not declared by a program that still runs the older code."""
+    old, new = App("shop", url=url, version=1), App("shop", url=url, version=2)
+    for app in (old, new):
+        app.job(id="sell")(lambda: None)
+    weekly = old.job("0 3 * * mon", id="weekly")(lambda: None)
+    assert weekly.enqueue().state is RunState.READY
+    newest = Declared(app="shop", jobs={"sell": {"function": "shop.sell"}}, vanished="delete", version="2")
+    old.client._run(lambda client: declare(service_for(client._shared, client._caller).jobs, newest), "")
+    old.client.jobs.delete("weekly")
+    with pytest.raises(NotFound, match="version 2 of the app shop has declared its jobs, without this one") as found:
+        weekly.enqueue()
+    assert "this code is version 1" in found.value.message and "app version shop 1" in str(found.value.allowed)
+    assert [job.id for job in new.client.jobs.list()] == ["sell"]
+    for app in (old, new):
+        app.client.close()
 
 
 def test_many_processes_may_ask_at_once(url: str) -> None:

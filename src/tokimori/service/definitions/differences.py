@@ -96,7 +96,14 @@ AppVersion = int | float | date | str
 def app_version(given: object) -> str:
     """Return the version of an app as a text; "": it has none. Raises `InvalidInput`."""
     text = "" if given is None else given.isoformat() if isinstance(given, date) else str(given)
-    version_order(text)
+    is_number = version_order(text)[0] == 0
+    if is_number and isinstance(given, str) and not given.isdecimal():
+        raise InvalidInput(
+            f"version: {given!r} is a number as a text: as one 1.10 would be older than 1.9",
+            field="version",
+            value=given,
+            allowed="a whole number such as 110, or a date or a datetime, such as 2026-11-29",
+        )
     return text
 
 

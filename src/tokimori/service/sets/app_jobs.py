@@ -17,7 +17,6 @@ from tokimori.service.definitions.differences import (
     APPS,
     DeclaredDigests,
     DeclaredStanding,
-    app_version,
     differences,
     digest_of,
     standing_of,
@@ -28,6 +27,7 @@ from tokimori.service.documents import Documents
 from tokimori.service.jobs.jobs import Jobs
 from tokimori.service.operation import Inside
 from tokimori.service.sets.turns import SetTurn, turn_at
+from tokimori.service.shared import Shared
 from tokimori.service.store_calls import retried
 
 Vanished = Literal["report", "pause", "delete"]
@@ -121,15 +121,32 @@ def _outdated(declared: Declared, newest: str) -> str | None:
     )
 
 
-async def version_followed(jobs: Jobs[Inside], app: str, version: str | None = None) -> str:
+async def version_followed(shared: Shared, app: str, version: str | None = None) -> str:
     """Return the version that the jobs of the app follow, "" if it has none; with a `version` they follow that first.
 
     An older one lets older code declare the jobs again, when it starts. Raises `InvalidInput`.
     """
-    documents = Documents(jobs._shared.store, APPS, jobs._shared.random)
+    documents = Documents(shared.store, APPS, shared.random)
     if version is not None:
-        await documents.put(f"{app}/version", DeclaredDigests(jobs={}, version=app_version(version)))
+        version_order(version)
+        await documents.put(f"{app}/version", DeclaredDigests(jobs={}, version=version))
     return _newest(await documents.list(f"{app}/"))
+
+
+async def check_newest(shared: Shared | None, app: str, version: str, job_id: str) -> None:
+    """Check that no newer version of the app has declared its jobs, without this one. Raises `NotFound`.
+
+    Without access to the store, as over HTTP, nobody knows.
+    """
+    newest = "" if shared is None else await version_followed(shared, app)
+    if version_order(version) < version_order(newest):
+        raise NotFound(
+            f"there is no job {job_id!r}: version {newest} of the app {app} has declared its jobs, without this one, "
+            f"and this code {f'is version {version}' if version else 'has none'}",
+            field="id",
+            value=job_id,
+            allowed=f"code of version {newest}; or `tokimori app version {app} {version or 0}`, to go back",
+        )
 
 
 async def foretell(jobs: Jobs[Inside], declared: Declared) -> Sequence[tuple[str, str, str]]:
@@ -157,15 +174,26 @@ async def foretell(jobs: Jobs[Inside], declared: Declared) -> Sequence[tuple[str
         elif standing is DeclaredStanding.AS_DECLARED:
             fields_changed = ", ".join(each.field for each in differences(job.definition, new))
             forecast.append(("~", job_id, f"it changes: {fields_changed}"))
+        elif _is_back(job, declared.app):
+            forecast.append(("~", job_id, "it is resumed, as it is declared again"))
     for job_id in known.keys() - declared.jobs.keys():
         with suppress(NotFound):
             forecast.append(("-", job_id, _on_vanishing(await jobs.get(job_id), declared, known.get(job_id))))
     return sorted(forecast, key=lambda each: each[1])
 
 
+def _undeclared(job_id: str, app: str) -> str:
+    return f"job {job_id} is not declared by the app {app} any more"
+
+
+def _is_back(job: Job, app: str) -> bool:
+    """Return if the app has paused the job while its code did not declare it."""
+    return job.state is JobState.PAUSED and job.reason == _undeclared(job.id, app)
+
+
 def _on_vanishing(job: Job, declared: Declared, known: str | None) -> str:
     """Return a word for the fate of a job that the app no longer declares."""
-    what = f"job {job.id} is not declared by the app {declared.app} any more"
+    what = _undeclared(job.id, declared.app)
     if job.definition.declared is not None or digest_of(job.definition) != known:
         return f"{what}, but was edited by hand or is of a set: it stays as it is"
     match declared.vanished:
@@ -224,6 +252,8 @@ async def _put(at: _At, job_id: str, said: Mapping[str, Any], wanted: str, known
             return _left_alone(job, standing, said)
         if standing is DeclaredStanding.AS_DECLARED:
             await (await at.changing()).update(job_id, **cast(JobArguments, _changes(job, said)))
+        if _is_back(job, said["owner"]):
+            await (await at.changing()).resume(job_id)
         return None
 
     return await retried(act, AlreadyExists, Conflict)
@@ -274,7 +304,7 @@ async def _vanish(at: _At, job_id: str, declared: Declared, now_known: dict[str,
     if job.definition.declared is not None or digest_of(job.definition) != now_known.get(job_id):
         return line
     if declared.vanished == "pause" and job.state is not JobState.PAUSED:
-        await (await at.changing()).pause(job_id, line.partition(": it is paused")[0])
+        await (await at.changing()).pause(job_id, _undeclared(job_id, declared.app))
     if declared.vanished == "delete":
         try:
             await (await at.changing()).delete(job_id)

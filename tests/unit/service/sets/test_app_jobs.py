@@ -159,16 +159,16 @@ async def test_jobs_follow_the_newest_version(world: World) -> None:
 
 async def test_older_code_counts_again_if_somebody_says_so(world: World) -> None:
     """`app version` tells which version the jobs follow; let back, older code declares them when it starts."""
-    assert await version_followed(world.service.jobs, "app") == ""
+    assert await version_followed(world.service._shared, "app") == ""
     assert await declared(world, {"nightly": NIGHTLY}, version="10") == []
-    assert await version_followed(world.service.jobs, "app") == "10"
+    assert await version_followed(world.service._shared, "app") == "10"
     (told,) = await declared(world, {"nightly": {**NIGHTLY, "schedule": "0 4 * * *"}}, version="9")
     assert told.endswith("or say `tokimori app version app 9` and start it again")
-    assert await version_followed(world.service.jobs, "app", "9") == "9"
+    assert await version_followed(world.service._shared, "app", "9") == "9"
     assert await declared(world, {"nightly": {**NIGHTLY, "schedule": "0 4 * * *"}}, version="9") == []
     assert (await world.service.jobs.get("nightly")).definition.schedule == "0 4 * * *"
     with pytest.raises(InvalidInput, match="neither a number nor a date"):
-        await version_followed(world.service.jobs, "app", "next")
+        await version_followed(world.service._shared, "app", "next")
 
 
 @pytest.mark.parametrize(
@@ -192,6 +192,28 @@ def test_other_versions_are_refused(wrong: object) -> None:
     """Nobody could say which is newer."""
     with pytest.raises(InvalidInput, match=r"version: .* is neither a number nor a date"):
         app_version(wrong)
+
+
+@pytest.mark.parametrize("wrong", ["1.10", "1e3", "-1"])
+def test_a_text_with_a_point_is_no_version(wrong: str) -> None:
+    """As a number 1.10 is older than 1.9, and the newer deploy would change nothing."""
+    with pytest.raises(InvalidInput, match=r"1\.10 would be older than 1\.9"):
+        app_version(wrong)
+
+
+async def test_a_paused_job_that_is_declared_again_goes_on(world: World) -> None:
+    """After a rollback, if the app itself has paused it; what a person has paused stays paused."""
+    both = {"nightly": NIGHTLY, "weekly": {**NIGHTLY, "function": "app.weekly"}}
+    await declared(world, both, "pause", version="1")
+    await world.service.jobs.pause("weekly", "stop")
+    await declared(world, {}, "pause", version="2")
+    assert (await world.service.jobs.get("nightly")).state is JobState.PAUSED
+    await version_followed(world.service._shared, "app", "1")
+    back = Declared(app="app", jobs=both, vanished="pause", version="1")
+    assert [each[:2] for each in await foretell(world.service.jobs, back)] == [("~", "nightly")]
+    assert await declared(world, both, "pause", version="1") == []
+    assert (await world.service.jobs.get("nightly")).state is JobState.ENABLED
+    assert (await world.service.jobs.get("weekly")).state is JobState.PAUSED
 
 
 async def test_a_deploy_is_foretold(world: World) -> None:
