@@ -110,6 +110,7 @@ release: .venv-release/.installed  ## build and check the wheel and the sdist, w
 	.venv-release/bin/twine check --strict dist/*
 	$(PYTHON) -m venv --clear dist/.venv && dist/.venv/bin/pip install --quiet "$$(ls dist/*.whl)[all]"
 	.venv-release/bin/cyclonedx-py environment --output-reproducible -o dist/sbom.json dist/.venv
+	sed -i 's#file://$(CURDIR)/##' dist/sbom.json  # where it was built is nobody's business
 	.venv-release/bin/pip-licenses --python dist/.venv/bin/python --format=markdown --output-file=dist/licences.md
 	rm -rf dist/.venv && cd dist && sha256sum *.whl *.tar.gz > SHA256SUMS
 

@@ -195,6 +195,9 @@ def _put(source: Path, url: str, inside: frozenset[str], *, replace: bool, witho
         if target.samefile(source):
             raise Refused(f"file: {source} is the store itself", field="file", value=str(source), allowed="a backup")
         asyncio.run(_check_target(url, replace=replace))
+    if not os.access(target.parent, os.W_OK):
+        message = f"store: {target} can't be written: {target.parent} is no folder that this user may write"
+        raise StoreError(message, field="store", value=str(target), allowed="a file in a folder of this user")
     tried = target.with_name(f".{target.name}.{os.getpid()}.restored")
     try:
         write_snapshot(source, tried, replace=True)

@@ -74,7 +74,8 @@ def write_snapshot(source: Path, target: Path, *, replace: bool = False) -> None
     except FileExistsError:
         raise StoreError(f"{target} exists already", field="file", value=str(target), allowed="a new file") from None
     except (OSError, sqlite3.Error) as fault:
-        raise StoreError(f"{target} can't be written: {fault}", field="file", value=str(target)) from None
+        why = fault.strerror if isinstance(fault, OSError) else fault
+        raise StoreError(f"{target} can't be written: {why}", field="file", value=str(target)) from None
     finally:
         with suppress(OSError):
             partial.unlink()

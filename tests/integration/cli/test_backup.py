@@ -49,6 +49,16 @@ def test_a_backup_beside_a_node(program: Program, tmp_path: Path) -> None:
     assert stop(other.serve()) == 0
 
 
+def test_a_folder_that_can_not_be_written(program: Program) -> None:
+    """The error names the file that was typed, and no other one."""
+    program("job", "add", "one", "--noop")
+    program("backup", "b.db")
+    target = program.home / "nowhere/t.db"
+    refused = program.error("restore", "b.db", "--store", f"sqlite://{target}")
+    assert (refused["field"], refused["value"]) == ("store", str(target))
+    assert f"{target.parent} is no folder that this user may write" in refused["message"]
+
+
 def test_a_store_that_holds_something(program: Program) -> None:
     """It is replaced only on purpose; a node that was killed there is none that works."""
     program("job", "add", "one", "--noop")
