@@ -138,7 +138,7 @@ class App(AppFunctions):
         super().__init__(name, check_vanished(prune), app_version(version))
         self.url = url
         self.ways = Ways(lambda: self.client)
-        self.own = OwnJobs(name)
+        self.own = OwnJobs(self._function_of)
         self._client: Client | None = None
         self._made: dict[str | None, Client] = {}
         self._functions: dict[str, Requestable[..., Any, Any]] = {}
@@ -223,7 +223,7 @@ class App(AppFunctions):
                     value=job_id,
                     allowed=f"at most {MOST_JOBS} jobs of an app; `tokimori apply FILE` puts others in the store",
                 )
-            handler = f"{self.name}.{job_id}"
+            handler = self._function_of(job_id)
             terms: dict[str, Any] = _checked_terms(fields)
             made = (AsyncJobFunction if is_awaited(function) else JobFunction)(function, job_id, self, terms)
             rule = rule_of(terms)
@@ -332,6 +332,10 @@ class App(AppFunctions):
         If the file is imported it does nothing. Raises `Refused` if the program's own file has no name for it.
         """
         become_node(self, self.url, options)
+
+    def _function_of(self, job_id: str) -> str:
+        """Return the name under which workers know the function of a job of the app."""
+        return f"{self.name}.{job_id}"
 
     async def _ask(self, way: Way, job_id: JobId, ask: Callable[[Way], Awaitable[_T]], connection: object = None) -> _T:
         """Return the result of `ask`. A job that no node has declared yet is stored first; its runs wait for a node."""

@@ -1,5 +1,6 @@
 """The jobs of an app: another app of the same store may have one of the same id, and its runs are that one's code."""
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from tokimori.client.asynchronous import Way
@@ -7,10 +8,13 @@ from tokimori.errors import NotFound, Refused
 
 
 class OwnJobs:
-    """Jobs of the app of this name, each of which is looked at once before its first run is requested here."""
+    """Jobs of an app, each of which is looked at once before its first run is requested here.
 
-    def __init__(self, app: str) -> None:
-        self._app = app
+    `function_of` says under which name workers know the function of a job of the app.
+    """
+
+    def __init__(self, function_of: Callable[[str], str]) -> None:
+        self._function_of = function_of
         self._met: set[str] = set()
 
     async def meet(self, way: Way, job_id: str) -> None:
@@ -19,7 +23,7 @@ class OwnJobs:
             return
         with suppress(NotFound):
             job = await way(lambda client: client.jobs.get(job_id))
-            if job.function is not None and job.function != f"{self._app}.{job_id}":
+            if job.function is not None and job.function != self._function_of(job_id):
                 _check_other(job_id, job.function)
             self._met.add(job_id)
 

@@ -47,6 +47,9 @@ class DjangoApp(App):
         connection = connections[self._database]
         return connection if connection.in_atomic_block else None
 
+    def _function_of(self, job_id: str) -> str:
+        return str(self.tasks[job_id].fields["function"]) if job_id in self.tasks else super()._function_of(job_id)
+
     def _with_named(self, job_id: str, below: tuple[str, ...] = ()) -> dict[str, Declared]:
         return {job_id: self.tasks[job_id]} if job_id in self.tasks else super()._with_named(job_id, below)
 

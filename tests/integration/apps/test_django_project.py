@@ -236,7 +236,6 @@ def test_jobs_and_tasks(tokimori_rehearsal):
 """
 
 
-@pytest.mark.prove
 def test_a_project_is_rehearsed(project: Project) -> None:
     """The plugin of pytest loads the project; its tasks are in the rehearsal, too, whatever the store is."""
     (project.folder / "test_shop.py").write_text(REHEARSED)
