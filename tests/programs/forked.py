@@ -38,7 +38,7 @@ LOADED = (
     *(f"tokimori.cli.{each.name}" for each in pkgutil.iter_modules(cli.__path__)),
     *(f"tokimori.stores.{kind}.store" for kind in ("sqlite", "postgres", "mysql", "redis")),
     *("tokimori.stores.sqlite.migrations", "tokimori.stores.postgres.migrations", "tokimori.config.contexts"),
-    *("tokimori.client.over_http", "tokimori.foreign.kala.stored_jobs", "tokimori.metrics.metrics"),
+    *("tokimori.client.over_http", "tokimori.foreign.kala.stored_jobs", "tokimori.metrics"),
     *("tokimori.node.background", "tokimori.node.checkup", "tokimori.node.systemd"),
     *("tokimori.node.http_door", "tokimori.node.wiring", "tokimori.translators.entries"),
     *("click.shell_completion", "encodings.idna", "importlib.metadata", "importlib.readers", "zipfile"),

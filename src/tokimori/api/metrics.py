@@ -12,7 +12,7 @@ from tokimori.api.nodes import MOST_COUNTED
 from tokimori.api.operation import Operation
 from tokimori.clock import SECOND, Moment
 from tokimori.errors import NotFound
-from tokimori.metrics.metrics import MEDIA, MOST_QUEUES, StoreFigures
+from tokimori.metrics import MEDIA, MOST_QUEUES, StoreFigures
 from tokimori.model.lanes import queue_of
 from tokimori.model.run import Run
 from tokimori.model.semaphores import RATE_OF_JOB, is_rate_alone, semaphore_of

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Command, Group, options
-from tokimori.cli.machine_zone import machine_zone
+from tokimori.cli.moment import machine_zone
 from tokimori.cli.output import print_answer, print_json, print_lines
 from tokimori.cli.session import load
 from tokimori.cli.table import print_found, print_table

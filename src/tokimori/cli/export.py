@@ -31,7 +31,7 @@ export = Group("export", help="Write jobs as text: all, or those with the given 
 )
 def crontab(job_ids: tuple[str, ...], system: bool, time_zone: str | None) -> None:
     """Write a crontab. A job that cron can't run becomes a comment, with the reason."""
-    from tokimori.cli.machine_zone import machine_zone
+    from tokimori.cli.moment import machine_zone
     from tokimori.schedules.zones import check_zone
     from tokimori.translators.crontab_export import write_crontab
 

@@ -11,7 +11,7 @@ import click
 from tokimori.cli.apply import changes_shown, counted, fields_shown
 from tokimori.cli.command import Command, Group, options
 from tokimori.cli.completion import zones
-from tokimori.cli.machine_zone import machine_zone
+from tokimori.cli.moment import machine_zone
 from tokimori.cli.output import print_json, print_lines, print_notice, some_of
 from tokimori.cli.session import Absent, in_service, load, user_name
 from tokimori.clock import SystemClock, format_moment

@@ -27,7 +27,7 @@ from tokimori.executors.http.callbacks import Callbacks
 from tokimori.foreign.kala.routes import kala_routes
 from tokimori.foreign.kala.shapes import PREFIX as KALAS
 from tokimori.formats.door import ImportPaths
-from tokimori.metrics.metrics import Metrics
+from tokimori.metrics import Metrics
 from tokimori.model.job import Job
 from tokimori.model.rate import parse_rate
 from tokimori.node.node import Node

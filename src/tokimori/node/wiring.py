@@ -91,7 +91,7 @@ async def _ask(ask: Callable[[], Awaitable[object]]) -> None:
 
 
 if TYPE_CHECKING:
-    from tokimori.metrics.metrics import Metrics
+    from tokimori.metrics import Metrics
     from tokimori.node.http_door import OpenDoor
 
 
@@ -299,7 +299,7 @@ def metrics_of(settings: Settings) -> "Metrics | None":
     """Return the counters of a node whose door shows metrics."""
     if not settings.http.enabled:
         return None
-    from tokimori.metrics.metrics import Metrics  # noqa: PLC0415  a node without a door tells nobody
+    from tokimori.metrics import Metrics  # noqa: PLC0415  a node without a door tells nobody
 
     return Metrics()
 

@@ -16,7 +16,7 @@ from tokimori.clock import SystemClock
 from tokimori.config.settings import load_settings
 from tokimori.executors.executors import executors_of
 from tokimori.executors.http.callbacks import Callbacks
-from tokimori.metrics.metrics import Metrics
+from tokimori.metrics import Metrics
 from tokimori.node.http_door import http_door
 from tokimori.node.node import Node
 from tokimori.node.wiring import identity_of, service_of

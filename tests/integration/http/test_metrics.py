@@ -71,7 +71,7 @@ def test_the_rules_are_sound() -> None:
 
 def test_dashboard_and_rules_name_metrics_that_there_are() -> None:
     """A misspelt name would show nothing, and alarm nobody."""
-    from tokimori.metrics.metrics import Metrics, StoreFigures
+    from tokimori.metrics import Metrics, StoreFigures
 
     metrics = Metrics()
     metrics.asked("claim", 0.1)

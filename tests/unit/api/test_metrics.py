@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.service.world import World
 from tokimori.api.metrics import standing_of
-from tokimori.metrics.metrics import Metrics
+from tokimori.metrics import Metrics
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tokimori.cli.machine_zone import machine_zone
+from tokimori.cli.moment import machine_zone
 from tokimori.errors import InvalidInput
 
 PARIS = "/usr/share/zoneinfo/Europe/Paris"

@@ -26,7 +26,7 @@ from tokimori.cli.main import program
 from tokimori.client.client import Client
 from tokimori.config.file import _NOT_SETTINGS
 from tokimori.config.settings import Settings
-from tokimori.metrics.metrics import Metrics, StoreFigures
+from tokimori.metrics import Metrics, StoreFigures
 from tokimori.model.audit import BECAME, PARTS_OF_SETS
 from tokimori.model.job_fields import FIELDS
 from tokimori.model.transitions import ENDS

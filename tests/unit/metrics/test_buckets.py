@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Histogram
 
-from tokimori.metrics.metrics import CALLS, DURATIONS, LATENESS, Buckets
+from tokimori.metrics import CALLS, DURATIONS, LATENESS, Buckets
 
 
 @given(st.lists(st.floats(min_value=-1, max_value=1e6), max_size=50), st.sampled_from([LATENESS, DURATIONS, CALLS]))

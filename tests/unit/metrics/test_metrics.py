@@ -4,7 +4,7 @@ from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.unit.examples import NEW_YEAR, a_task, seconds
-from tokimori.metrics.metrics import MOST_QUEUES, Metrics, StoreFigures, bounded
+from tokimori.metrics import MOST_QUEUES, Metrics, StoreFigures, bounded
 from tokimori.model.ids import Incarnation, JobId, NodeId, RunId, Token
 from tokimori.model.run import Attempt
 from tokimori.model.target import Noop

@@ -20,7 +20,7 @@ from tokimori.service.service import Service
 from tokimori.service.validation import MOST_LISTED
 from tokimori.web.addresses import address, path
 from tokimori.web.cache import SELDOM
-from tokimori.web.job_rows import in_words
+from tokimori.web.job_rows import WORST_FIRST, in_words
 from tokimori.web.pictures import Minute, progress, strip, usual_of
 from tokimori.web.run_rows import LONGEST_SAID, RunRow, cause, run_rows, whole_cause
 from tokimori.web.screen import Screen, Shown
@@ -342,4 +342,16 @@ async def _past_hour(service: Service, now: Moment) -> Sequence[tuple[Moment, bo
     return [(at, run.state is RunState.FAILED) for run, at in past if run.state is not RunState.SKIPPED]
 
 
-SCREENS: Final = (Screen("/", "now", "now.html", show, leads=True, own=True),)
+async def wall(visit: Visit) -> Shown:
+    """Return the same for a wall: larger, only to be read, and with the worst counters first."""
+    shown = await show(visit)
+    if not isinstance(shown, dict):
+        return shown
+    counts = sorted(shown["counts"], key=lambda each: WORST_FIRST.index(each.word))
+    return {**shown, "counts": counts, "at": visit.time(visit.now)}
+
+
+SCREENS: Final = (
+    Screen("/", "now", "now.html", show, leads=True, own=True),
+    Screen("/wall", "wall", "wall.html", wall, leads=True),
+)

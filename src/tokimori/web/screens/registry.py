@@ -30,7 +30,6 @@ from tokimori.web.screens import (
     sets,
     tasks,
     tokens,
-    wall,
 )
 from tokimori.web.visit import Visit
 
@@ -52,7 +51,6 @@ SCREENS: Final[tuple[Screen, ...]] = (
     *plan.SCREENS,
     *graph.SCREENS,
     *(screen for each in _NOUNS for screen in each.SCREENS),
-    *wall.SCREENS,
     *asking(ACTS),
     find.screen(lambda: ACTS, lambda: [name for group in RAIL for name in group if name in _LEADING]),
 )

@@ -1,1 +1,0 @@
-"""Counters of a node's work, as Prometheus reads them."""
