@@ -35,11 +35,13 @@ async def test_the_store_is_asked_once_for_the_last_runs(world: World, tab: Tab)
 
 
 async def test_jobs_are_filtered_by_what_stands_in_the_address(world: World, tab: Tab) -> None:
-    """Words, state, queue, owner and label; what is typed as `name:value` becomes a filter of its own."""
+    """Words, state, queue, owner, label and set; what is typed as `name:value` becomes a filter of its own."""
     await add(world, "etl-a", queue="etl", owner="ada", labels={"gpu": "yes"})
     await add(world, "etl-b", queue="etl", owner="bob")
     await add(world, "mail", name="Welcome mails", owner="ada")
     await world.service.jobs.pause("etl-b")
+    await world.service.sets.apply("web", {"of-a-set": {"command": "true", "queue": "mail"}})
+    await world.trigger("etl-a")
     for query, found in (
         ("q=etl", ["etl-a", "etl-b"]),
         ("q=WELCOME", ["mail"]),
@@ -49,6 +51,10 @@ async def test_jobs_are_filtered_by_what_stands_in_the_address(world: World, tab
         ("queue=etl&owner=ada", ["etl-a"]),
         ("label=gpu", ["etl-a"]),
         ("state=held", []),
+        ("set=web", ["of-a-set"]),
+        ("set=web&q=etl", []),
+        ("state=ready&label=gpu", ["etl-a"]),
+        ("state=ready&label=colour", []),
     ):
         assert (await tab.show(f"/jobs?{query}")).keys("job") == found, query
     moved = await tab.ask(f"/jobs?{'q=' + quote('etl queue:etl owner:ada colour:red')}&sort=worst")
@@ -88,7 +94,7 @@ async def test_pages_of_jobs_lead_through_all(world: World, tab: Tab, monkeypatc
 
 
 async def test_jobs_are_sorted_and_grouped(world: World, tab: Tab) -> None:
-    """By prefix, queue or owner, with what hurts in each group; or worst first, by next, slowest first."""
+    """By prefix, queue, owner or label, with what hurts in each group; or worst first, by next, slowest first."""
     await add(world, "a-late", schedule="@yearly", owner="ada")
     await add(world, "a-soon", schedule="@hourly", owner="bob")
     await add(world, "b-bad", owner="ada")
@@ -97,6 +103,10 @@ async def test_jobs_are_sorted_and_grouped(world: World, tab: Tab) -> None:
     assert "a 2 " in (await tab.show("/jobs")).text
     assert "b 1 · 1 failing" in (await tab.show("/jobs")).text
     assert "ada 2 · 1 failing" in (await tab.show("/jobs?group=owner")).text
+    await add(world, "c-far", labels={"region": "eu"})
+    page = await tab.show("/jobs?group=label")
+    assert "region=eu 1" in page.text and "no label 3 · 1 failing" in page.text
+    await world.service.jobs.delete("c-far")
     assert (await tab.show("/jobs?sort=worst")).keys("job") == ["b-bad", "a-late", "a-soon"]
     assert (await tab.show("/jobs?sort=next")).keys("job") == ["a-soon", "a-late", "b-bad"]
 

@@ -54,6 +54,13 @@ async def test_counters_lead_to_what_they_count(world: World, tab: Tab) -> None:
         assert len((await tab.show(link)).keys(kind)) == number, link
 
 
+async def test_addresses_of_before_lead_to_the_things(world: World, tab: Tab) -> None:
+    """The page was one list: links to its jobs and runs stand in old mails."""
+    for noun, name in (("job", "hello"), ("run", "0197a1b2")):
+        answer = await tab.ask(f"/?{noun}={name}")
+        assert (answer.status, answer.headers["location"]) == (303, f"/{noun}s/{name}")
+
+
 async def test_who_is_asked_has_a_counter_of_its_own(world: World, tab: Tab) -> None:
     """A run that waits for an approval is not counted among those that somebody holds."""
     await add(world, "gate", approval=True)

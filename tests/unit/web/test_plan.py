@@ -1,5 +1,6 @@
 import re
 from datetime import UTC, datetime
+from itertools import pairwise
 
 from tests.unit.service.world import World
 from tests.unit.web.conftest import Tab, add
@@ -34,6 +35,17 @@ def test_long_firings_at_once_are_found() -> None:
     lengths = [(Moment(a), Moment(b)) for a, b in ((0, 10), (10, 20), (15, 30), (18, 19), (40, 50))]
     assert collisions(lengths) == [(15, 20, 3)]
     assert collisions([]) == []
+
+
+def test_labels_that_would_cover_each_other_leave_narrow_windows() -> None:
+    """Those at both ends, and of a month all but every sixth day's."""
+    for length, least in ((DAY, 8.0), (7 * DAY, 14.0), (31 * DAY, 16.0)):
+        labels = re.findall(
+            r'<text class="([^"]*)" x="([\d.]+)%" y="14">', drawn([], window("2030-01-01T00:00", length))
+        )
+        kept = [float(x) for classes, x in labels if "w4" not in classes.split()]
+        assert kept and min(kept) > 2 and max(kept) < 98
+        assert all(after - before > least for before, after in pairwise(kept)), kept
 
 
 def test_the_busiest_minute_is_the_first_of_the_busiest() -> None:

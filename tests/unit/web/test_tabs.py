@@ -15,6 +15,7 @@ from tokimori.model.job import JobState
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Kind
+from tokimori.web.tabs.runs import Bar, chart
 
 
 async def test_the_runs_of_a_span_are_bars(world: World, tab: Tab) -> None:
@@ -34,6 +35,16 @@ async def test_the_runs_of_a_span_are_bars(world: World, tab: Tab) -> None:
     world.pass_seconds(2 * 24 * 3600)
     assert says not in (await tab.show("/jobs/hello")).text
     assert says in (await tab.show("/jobs/hello?span=7d")).text
+
+
+def test_no_length_of_a_long_run_covers_another() -> None:
+    """Of long bars that stand beside each other the longest one says its length, of two alike the newest."""
+    bars = [Bar(place, length, 1, 1, "") for place, length in ((3, 500), (93, 300), (94, 400), (95, 400))]
+    drawn = chart([bar._replace(length=bar.length * SECOND) for bar in bars if bar.length], (SECOND, SECOND), (), "")
+    assert re.findall(r'<text class="e?" x="([\d.]+)%" y="14">([^<]+)', drawn) == [
+        ("4.17", "8 min 20 s"),
+        ("100.00", "6 min 40 s"),
+    ]
 
 
 async def test_each_occurrence_says_what_became_of_it(world: World, tab: Tab) -> None:

@@ -7,10 +7,11 @@ from tokimori.errors import NotFound
 from tokimori.model.attempt_notes import check_json
 from tokimori.model.cause import cause_id, cause_in
 from tokimori.model.ids import JobId
-from tokimori.model.job import Job, JobState
+from tokimori.model.job import Job, JobState, set_of
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.service.definitions.arguments import JobFilters
+from tokimori.service.search.jobs import Traits
 from tokimori.service.service import Service
 from tokimori.service.validation import MOST_LISTED
 from tokimori.web.addresses import path
@@ -30,9 +31,9 @@ MOST_OPEN: Final = 5
 """So many of the newest runs of a job are looked at for its last end."""
 MOST_SORTED: Final = 200
 """So many jobs are put in another order than that of their ids."""
-NAMES: Final = ("state", "queue", "owner", "label")
+NAMES: Final = ("state", "queue", "owner", "label", "set")
 SORTS: Final = {"": "by name", "worst": "worst first", "next": "by next", "slowest": "slowest first"}
-GROUPS: Final = {"": "by prefix", "queue": "by queue", "owner": "by owner", "none": "no groups"}
+GROUPS: Final = {"": "by prefix", "queue": "by queue", "owner": "by owner", "label": "by label", "none": "no groups"}
 _STORED: Final = frozenset(map(str, JobState))
 _RUNS: Final = frozenset({"running", "ready", "blocked", "held"})
 
@@ -71,7 +72,7 @@ async def show(visit: Visit) -> Shown:
 async def meant(visit: Visit) -> Mapping[str, Any]:
     """Return the jobs that the filters of the list find, as the bulk order takes them: at most 1,000 by their ids."""
     state, names = visit.one("state"), ("queue", "owner")
-    if words(visit) or not (state is None or state in _STORED):
+    if words(visit) or visit.one("set") or not (state is None or state in _STORED):
         return {"ids": [job.id for job in (await _found(visit, MOST_LISTED)).jobs]}
     given = {"state": state, "label": visit.all("label"), **{name: visit.one(name) for name in names}}
     return {"limit": MOST_LISTED, **given} if any(given.values()) else {"limit": MOST_LISTED, "everything": True}
@@ -82,13 +83,13 @@ async def _found(visit: Visit, limit: int) -> Some:
     state = visit.one("state")
     if state is not None and state not in _STORED:
         return await _in_state(visit, state, limit)
-    looked, found, after = words(visit), list[Job](), visit.one("after")
+    is_narrow, found, after = bool(words(visit) or visit.one("set")), list[Job](), visit.one("after")
     filters = JobFilters(state=state, queue=visit.one("queue"), owner=visit.one("owner"), label=visit.all("label"))
-    filters["limit"] = MOST_LISTED if looked else limit
-    for _ in range(MOST_ASKED if looked else 1):
+    filters["limit"] = MOST_LISTED if is_narrow else limit
+    for _ in range(MOST_ASKED if is_narrow else 1):
         filters["after"] = after
         page = await visit.service.jobs.list(**filters)
-        found += [job for job in page.jobs if _has(job, looked)]
+        found += [job for job in page.jobs if _has(visit, job)]
         if page.next is None or len(found) >= limit:
             return Some(found[:limit], found[limit - 1].id if len(found) > limit else page.next)
         after = page.next
@@ -97,7 +98,7 @@ async def _found(visit: Visit, limit: int) -> Some:
 
 async def _in_state(visit: Visit, state: str, limit: int) -> Some:
     """Return the jobs of which a word is true that the store does not keep: their runs or alarms say it."""
-    service, looked = visit.service, words(visit)
+    service = visit.service
     if state == "overdue":
         ids = {alarm.name for alarm in await service.expectations.alarms(limit=MOST_LISTED) if alarm.of_job}
     elif state in _RUNS:
@@ -107,7 +108,7 @@ async def _in_state(visit: Visit, state: str, limit: int) -> Some:
     else:
         ids = set()
     after, found = visit.one("after") or "", list[Job]()
-    queue, owner = visit.one("queue"), visit.one("owner")
+    traits = Traits(queue=visit.one("queue"), owner=visit.one("owner"), label=tuple(visit.all("label")))
     for job_id in sorted(each for each in ids if each > after):
         if len(found) == limit:
             return Some(found, found[-1].id)
@@ -116,8 +117,7 @@ async def _in_state(visit: Visit, state: str, limit: int) -> Some:
         except NotFound:
             continue
         is_there = job.state is not JobState.DELETED
-        is_of = queue in (None, job.definition.queue) and owner in (None, job.definition.owner)
-        found += [job] if is_there and is_of and _has(job, looked) else []
+        found += [job] if is_there and traits.are_of(job) and _has(visit, job) else []
     return Some(found, None)
 
 
@@ -151,12 +151,13 @@ async def _last_ends(service: Service, job_ids: Sequence[JobId]) -> Mapping[JobI
     return ends
 
 
-def _has(job: Job, looked: Sequence[str]) -> bool:
+def _has(visit: Visit, job: Job) -> bool:
+    """Return if the job has the words, and is of the set, that are looked for: no store finds them."""
     definition = job.definition
     text = " ".join(
         filter(None, (job.id, definition.name, definition.description, definition.owner, definition.queue))
     ).casefold()
-    return all(word in text for word in looked)
+    return visit.one("set") in (None, set_of(definition)) and all(word in text for word in words(visit))
 
 
 def _sorted(rows: Sequence[JobRow], sort: str) -> Sequence[JobRow]:
@@ -177,6 +178,8 @@ def _group(job: Job, kind: str) -> str:
             return job.definition.queue
         case "owner":
             return job.definition.owner or "nobody's"
+        case "label":
+            return ", ".join(f"{key}={value}" for key, value in sorted(job.definition.labels.items())) or "no label"
         case _:
             return prefix_of(job.id)
 

@@ -23,7 +23,7 @@ from tokimori.web.cache import SELDOM
 from tokimori.web.job_rows import WORST_FIRST, in_words
 from tokimori.web.pictures import Minute, progress, strip, usual_of
 from tokimori.web.run_rows import LONGEST_SAID, RunRow, cause, run_rows, whole_cause
-from tokimori.web.screen import Screen, Shown
+from tokimori.web.screen import Moved, Screen, Shown
 from tokimori.web.screens.jobs import failing, runs_in
 from tokimori.web.screens.run import acts_of, own_request
 from tokimori.web.visit import Visit
@@ -111,7 +111,10 @@ class Standing(NamedTuple):
 
 
 async def show(visit: Visit) -> Shown:
-    """Return the first screen."""
+    """Return the first screen. An address of before, with the id of a job or a run, leads to its page."""
+    for noun in ("job", "run"):
+        if (named := visit.one(noun)) is not None:
+            return Moved(path(f"{noun}s", named))
     service = visit.service
     standing = await _read_standing(visit)
     needs = await _needs(visit, standing)

@@ -1,6 +1,6 @@
 """Tab with the runs of a job: as bars over a span, drawn here, and as a list."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -19,6 +19,8 @@ from tokimori.web.words import clock_time, duration, offset_at, written
 _BASE, _HIGH, _WIDE = 116, 92, 0.72
 _BARS: Final = 96
 _MOST_NAMED: Final = 3
+_LABEL: Final = 16
+"""So many places a label takes on a phone."""
 
 
 class Bar(NamedTuple):
@@ -48,16 +50,22 @@ def chart(bars: Sequence[Bar], usual: tuple[int, int] | None, marks: Sequence[Ma
         drawn += [f'<line class="s faint" x1="0" x2="100%" y1="{_y(v, top)}" y2="{_y(v, top)}"/>' for v in usual]
     for bar in bars:
         drawn.append(_drawn(bar, top))
-    long = sorted(
-        (bar for bar in bars if bar.length is not None and bar.length > top), key=lambda bar: -(bar.length or 0)
-    )
-    drawn += [_label(bar) for bar in long[:_MOST_NAMED]]
+    drawn += [_label(bar) for bar in _named(bar for bar in bars if bar.length is not None and bar.length > top)]
     for number, mark in enumerate(marks):
         if 2 < mark.percent < 98:
             odd = " odd" if number % 2 else ""
             drawn.append(f'<text class="m{odd}" x="{mark.percent:.2f}%" y="134">{written(mark.says)}</text>')
     picture = f'<svg width="100%" height="138" role="img" aria-label="{written(says)}">{"".join(drawn)}</svg>'
     return Markup(f'<div class="chart">{picture}{_gutter(usual, top)}</div>')  # noqa: S704  numbers, texts escaped
+
+
+def _named(long: Iterable[Bar]) -> Sequence[Bar]:
+    """Return the longest of these bars, none so near to another that one label covers the other."""
+    named = list[Bar]()
+    for bar in sorted(long, key=lambda bar: (-(bar.length or 0), -bar.place)):
+        if len(named) < _MOST_NAMED and all(abs(bar.place - other.place) >= _LABEL for other in named):
+            named.append(bar)
+    return named
 
 
 def _y(length: int, top: int) -> float:
