@@ -161,7 +161,7 @@ class SecretGuard:
             query = parse_qsl(request.url.query, keep_blank_values=True)
             rest = urlencode([(name, value) for name, value in query if name not in (PARAMETER, AS)])
             author = _author_in(dict(query).get(AS, ""))
-            return owner(author), self._begun(request, None, f"/?{rest}" if rest else "/", author)
+            return owner(author), await self._begun(request, None, f"/?{rest}" if rest else "/", author)
         if path == LOGIN and request.method == "GET" and (known := await self._known(request)) is not None:
             return known, RedirectResponse(wanted_by(request), 303)
         if request.method != "POST" or path not in (LOGIN, LOGOUT):
@@ -172,15 +172,18 @@ class SecretGuard:
         text, name, where = await presented(request.scope, receive)
         if _has([text], *self._secrets()):
             author = _author_in(name)
-            return owner(author), self._begun(request, None, where, author)
+            return owner(author), await self._begun(request, None, where, author)
         token = None if self._holders is None else await self._holders.bearer(text)
         if token is None:
             self._wrong.note(request)
             return None, self._refusal(request, wanted=where)
-        return await self._holder(token), self._begun(request, token, where)
+        return await self._holder(token), await self._begun(request, token, where)
 
-    def _begun(self, request: Request, token: AccessToken | None, where: str, author: str | None = None) -> Response:
-        session = NO_SESSION if self._sessions is None else self._sessions.new()
+    async def _begun(
+        self, request: Request, token: AccessToken | None, where: str, author: str | None = None
+    ) -> Response:
+        name = OWNER if token is None else token.name
+        session = NO_SESSION if self._sessions is None else await self._sessions.new(name)
         return _with_cookie(request, session_value(self._secrets()[0], token, session, author), where)
 
     async def _log_out(self, request: Request) -> None:

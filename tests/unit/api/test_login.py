@@ -132,6 +132,25 @@ async def test_many_sessions_that_logged_out_are_over(world: World, tab: Tab) ->
     assert len(kept.text) < 10_000
 
 
+async def test_sessions_of_a_clock_that_was_ahead_keep_nobody_out(world: World, tab: Tab) -> None:
+    """However many were logged out then: who logs in later is in, and a log-out of his ends his session alone."""
+    text = await token_of(world)
+    world.pass_seconds(2 * 86_400)
+    for _ in range(MOST_ENDED + 3):
+        await tab.log_in(text)
+        await tab.ask("/logout", "POST")
+    world.pass_seconds(-2 * 86_400)
+    for each in (tab := Tab(world), other := Tab(world)):
+        await each.log_in(text)
+        assert (await each.ask("/")).status == 200
+    copied = tab.cookie
+    await tab.ask("/logout", "POST")
+    world.pass_seconds(2)
+    assert (await other.ask("/")).status == 200
+    tab.cookie = copied
+    assert (await tab.ask("/")).status == 401
+
+
 async def test_a_session_ends_with_its_token(world: World, tab: Tab) -> None:
     """Where it is revoked, and where its time is over."""
     await tab.log_in(await token_of(world, expires=60))

@@ -1,9 +1,11 @@
 """Sessions that were logged out: a copy of their cookie opens nothing any more, at no node."""
 
+from contextlib import suppress
+
 from msgspec import Struct
 
 from tokimori.clock import Clock
-from tokimori.errors import AlreadyExists, NotFound
+from tokimori.errors import AlreadyExists, NotFound, StoreError
 from tokimori.model.document import texts_of
 from tokimori.model.ids import RandomBytes
 from tokimori.ports.documents import Documents as DocumentStore
@@ -40,11 +42,6 @@ class Ended(Struct, frozen=True, kw_only=True):
 ENDED = DocumentKind("session", *texts_of(Ended))
 
 
-def new_session(clock: Clock, random: RandomBytes) -> str:
-    """Return the id of a session that begins now: later ones are greater."""
-    return f"{max(0, clock.now()):016x}{random(8).hex()}"
-
-
 class Sessions:
     """Sessions that have ended. Every method may raise `StoreError`."""
 
@@ -54,9 +51,16 @@ class Sessions:
         self._random = random
         self._known: dict[str, tuple[float, Ended]] = {}
 
-    def new(self) -> str:
-        """Return the id of a session that begins now."""
-        return new_session(self._clock, self._random)
+    async def new(self, name: str) -> str:
+        """Return the id of a session that begins now: later ones are greater.
+
+        It is greater than all that have ended, too: sessions of a clock that was ahead end none that begins later.
+        """
+        ended = Ended()
+        with suppress(StoreError):  # the owner may look at a node whose store is away
+            ended = await self._read(name)
+        newest = max(ended.through, *ended.sessions, "0")
+        return f"{max(self._clock.now(), int(newest[:16], 16) + 1):016x}{self._random(8).hex()}"
 
     async def has_ended(self, name: str, session: str) -> bool:
         """Check if a session of the token of that name was logged out."""
