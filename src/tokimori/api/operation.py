@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import JSON, read_body
-from tokimori.api.queries import read_query
+from tokimori.api.queries import NoQuery, read_query
 from tokimori.api.turns import line_of
 
 Handler = Callable[..., Awaitable[Response]]
@@ -82,6 +82,10 @@ class Operation:
             given: dict[str, Any] = {name: request.path_params.get(name) for name in in_path}
             if query is not None:
                 given["query"] = read_query(request, query)
+            elif self.path.startswith(
+                "/api/"
+            ):  # what a field of the body should have said, `dry_run` for one, must not be ignored
+                read_query(request, NoQuery)
             if body is not None:
                 given["body"] = await read_body(request, body)
             if not waits:

@@ -64,6 +64,10 @@ async def read_whole(scope: Scope, receive: Receive) -> bytes | None:
             return bytes(body)
 
 
+class NoQuery(Struct, frozen=True, kw_only=True):
+    """The query of an operation that has none."""
+
+
 _Query = TypeVar("_Query", bound=Struct)
 
 

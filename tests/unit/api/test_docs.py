@@ -134,7 +134,7 @@ async def _asked(each: Operation, world: World, door: Asker) -> Answer:
         await world.service.jobs.delete("nightly-report")
         await world.service.calendars.delete("holidays")
     names = {"job_id": "nightly-report", "queue": "mail", "name": "holidays", "run_id": run}
-    names |= {"node_id": node, "topic": "orders", "cause": "exit 1: no luck"}
+    names |= {"node_id": node, "topic": "orders", "cause": "exit 1: no luck", "attempt": "1"}
     if each.id.startswith("task_"):
         names |= {"name": "ping_google", "number": "0", "digest": await built(world)}
     path = path_of(each).format(**names) + ("?" + urlencode(each.asked, doseq=True) if each.asked else "")
@@ -198,6 +198,14 @@ def test_every_parameter_is_taken(each: Operation, parameter: Mapping[str, Any])
         if answers[-1].status in fine:
             return
     assert not answers, [answer.body for answer in answers]
+
+
+@pytest.mark.parametrize("each", [each for each in ALL if each.path.startswith("/api/")], ids=lambda each: each.id)
+async def test_no_parameter_is_ignored(world: World, door: Asker, each: Operation) -> None:
+    """What a body says, `dry_run` for one, is refused in an address, and nothing is done."""
+    asked = {**(each.asked or {}), "dry_run_": "true"}
+    answer = await _asked(replace(each, asked=asked), world, door)
+    assert (answer.status, answer.error["field"]) == (422, "dry_run_")
 
 
 def test_the_document_has_parameters() -> None:
