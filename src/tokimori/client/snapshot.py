@@ -279,6 +279,7 @@ _FORMS = {
     "labels": _Form(msgspec.json.Decoder(dict[str, str]).decode, "a JSON object of texts"),
     "names": _Form(msgspec.json.Decoder(list[str]).decode, "a JSON array of texts"),
     "semaphores": _Form(msgspec.json.Decoder(list[tuple[str, int]]).decode, "JSON: [[name, weight], …]"),
+    "rate": _like("[1-9][0-9]{0,4}/[1-9][0-9]{3,13}(/smooth)?", "UNITS/MICROSECONDS, and perhaps /smooth"),
 }
 """Forms of columns, by name or by table and name."""
 _MOST_SHOWN = 200

@@ -134,22 +134,26 @@ def test_a_schema_that_is_not_ours_is_refused(program: Program, tmp_path: Path, 
     assert not other.database.exists()
 
 
-@pytest.mark.parametrize("table", ["jobs", "runs"])
-def test_a_row_that_cannot_be_read_is_refused(program: Program, tmp_path: Path, table: str) -> None:
+@pytest.mark.parametrize(
+    ("column", "allowed"), [("jobs.state", "one of "), ("runs.state", "one of "), ("semaphores.rate", "UNITS/")]
+)
+def test_a_row_that_cannot_be_read_is_refused(program: Program, tmp_path: Path, column: str, allowed: str) -> None:
     """In words, before anything is written, whatever kind of store it is to go into."""
     program("job", "add", "j", "--noop")
     program("job", "trigger", "j")
+    program("lock", "set", "s", "--limit", "2", "--rate", "5/1m")
     program("backup", "b.db")
+    table, _, name = column.partition(".")
     with closing(sqlite3.connect(program.home / "b.db")) as db:
-        db.execute(f"UPDATE tokimori_{table} SET state = 'nothing'")
+        db.execute(f"UPDATE tokimori_{table} SET {name} = 'nothing'")
         db.commit()
     other = Program(tmp_path / "other")
     other.home.mkdir()
     try:
         for url in (redis.loans.url_of(tmp_path), f"sqlite://{other.database}"):
             refused = other.error("restore", str(program.home / "b.db"), "--store", url)
-            assert (refused["field"], refused["value"]) == (f"tokimori_{table}.state", "'nothing'")
-            assert f"tokimori_{table}, row " in refused["message"] and "one of " in refused["allowed"]
+            assert (refused["field"], refused["value"]) == (f"tokimori_{column}", "'nothing'")
+            assert f"tokimori_{table}, row " in refused["message"] and allowed in refused["allowed"]
         assert not other.database.exists()
         assert other.json("db", "status", "--store", redis.loans.url_of(tmp_path))["version"] is None
     finally:
