@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.integration.apps.conftest import AppProgram, until
-from tests.integration.cli.conftest import stop
+from tests.integration.cli.conftest import lent, stop
 from tests.integration.executors.workshop import keeper_of
 from tests.programs.forked import Started
-from tests.servers import postgres
 
 APP = """
 import os, time
@@ -42,16 +41,13 @@ def pair() -> None:
 """
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def program(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AppProgram]:
     """One with this app, on a store of its own."""
     program = AppProgram(tmp_path)
     program.app.write_text(APP)
-    if request.param == "postgresql":
-        program.environment["TOKIMORI_STORE"] = postgres.server().make("dead_keepers")
-    yield program
-    if request.param == "postgresql":
-        postgres.server().drop("dead_keepers")
+    with lent(program, request.param):
+        yield program
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.apps.conftest import AppProgram
-from tests.integration.cli.conftest import stop
+from tests.integration.cli.conftest import lent, stop
 from tests.laws import one_in
 
 APP = """
@@ -68,16 +68,17 @@ def where() -> int:
 """
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppProgram]:
-    """One with this app, in one process."""
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppProgram]:
+    """One with this app, in one process, on each store."""
     program = AppProgram(tmp_path_factory.mktemp("forks"))
     program.app.write_text(APP)
-    node = program.work("--processes", "1")
-    try:
-        yield program
-    finally:
-        assert stop(node) == 0
+    with lent(program, request.param):
+        node = program.work("--processes", "1")
+        try:
+            yield program
+        finally:
+            assert stop(node) == 0
 
 
 @pytest.mark.parametrize("how", one_in(2, ["returns", "raises", "exits", "awaits", "lives"]))

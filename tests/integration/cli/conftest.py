@@ -4,7 +4,8 @@ import json
 import signal
 import sqlite3
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from tests.programs import forked
 from tests.programs.forked import Started
+from tests.servers import mariadb, postgres, redis
 
 
 class Program:
@@ -82,6 +84,20 @@ def stop(node: "Started | subprocess.Popen[str]") -> int:
         node.kill()
         code = node.wait()
     return code
+
+
+LOANS: Mapping[str, Any] = {"postgres": postgres.loans, "mariadb": mariadb.loans, "redis": redis.loans}
+
+
+@contextmanager
+def lent(program: Program, store: str) -> Iterator[None]:
+    """The program uses a store of this kind meanwhile: SQLite is its own, others are lent to it."""
+    if store == "sqlite":
+        yield
+        return
+    program.environment["TOKIMORI_STORE"] = LOANS[store].url_of(program.home)
+    yield
+    LOANS[store].give_back(program.home)
 
 
 @pytest.fixture

@@ -3,37 +3,32 @@
 import json
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import pytest
 
 import tokimori
-from tests.integration.cli.conftest import Program
+from tests.integration.cli.conftest import Program, lent
 from tests.programs.forked import Started
-from tests.servers import mariadb, postgres, redis
 from tokimori.clock import SECOND
 from tokimori.service.sets.turns import TURN_LASTS
 
 JOBS = 150
 
 
-LOANS: Mapping[str, Any] = {"postgres": postgres.loans, "mariadb": mariadb.loans, "redis": redis.loans}
-
-
-@pytest.fixture(params=["sqlite", *(pytest.param(name, marks=pytest.mark.prove) for name in LOANS)])
+@pytest.fixture(
+    params=["sqlite", *(pytest.param(name, marks=pytest.mark.prove) for name in ("postgres", "mariadb", "redis"))]
+)
 def apart(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Program]:
     """The program on that store, with a file for each of two people."""
     program = Program(tmp_path)
-    if (loans := LOANS.get(request.param)) is not None:
-        program.environment["TOKIMORI_STORE"] = loans.url_of(tmp_path)
     for who in "ab":
         jobs = [{"id": each, "schedule": "@daily", "noop": True} for each in ids(who)]
         (tmp_path / f"{who}.json").write_text(json.dumps({"set": "prod", "jobs": jobs}))
-    yield program
-    if loans is not None:
-        loans.give_back(tmp_path)
+    with lent(program, request.param):
+        yield program
 
 
 def ids(who: str) -> list[str]:

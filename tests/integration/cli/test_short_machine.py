@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import tokimori
 from tests.integration.apps.conftest import AppProgram, until
-from tests.integration.cli.conftest import Program
+from tests.integration.cli.conftest import Program, lent
 from tests.programs.forked import PROGRAM
 
 SOMEBODY = "54321"
@@ -40,15 +41,27 @@ def succeeded(run: dict[str, object]) -> bool:
     return run["state"] == "succeeded"
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request: pytest.FixtureRequest) -> str:
+    """A kind of store."""
+    return str(request.param)
+
+
 @pytest.mark.parametrize("limit", ["--nproc=14:14", pytest.param("--nofile=40:40", marks=pytest.mark.prove)])
-def test_commands_that_could_not_be_started_begin_later(program: Program, limit: str) -> None:
+def test_commands_that_could_not_be_started_begin_later(program: Program, store: str, limit: str) -> None:
     """Nothing counts against them; `why` and the log say what was missing."""
     if "nproc" in limit and (os.geteuid() != 0 or shutil.which("setpriv") is None):
         pytest.skip("only root may start a node as somebody who has no other processes")
+    with lent(program, store):
+        _starts_all(program, limit)
+
+
+def _starts_all(program: Program, limit: str) -> None:
     log = program.home / "node.log"
     program.environment |= {"TOKIMORI_LOG_FILE": str(log)}
     program("job", "add", "naps", "--command", "exec sleep 1.5", "--max-running", "0")
-    runs = [program.json("job", "trigger", "naps")["id"] for _ in range(20)]
+    with tokimori.open(program.environment["TOKIMORI_STORE"]) as client:
+        runs = [client.jobs.trigger("naps").id for _ in range(20)]
     if "nproc" in limit:
         for path in (program.home, *program.home.rglob("*")):
             os.chown(path, int(SOMEBODY), int(SOMEBODY))
@@ -81,10 +94,15 @@ async def lifts() -> None:
 """
 
 
-def test_a_function_without_a_thread_begins_later(tmp_path: Path) -> None:
+def test_a_function_without_a_thread_begins_later(tmp_path: Path, store: str) -> None:
     """Its worker process gives it back, and its node claims nothing for a while."""
     program = AppProgram(tmp_path)
     program.app.write_text(APP)
+    with lent(program, store):
+        _starts_in_the_end(program)
+
+
+def _starts_in_the_end(program: AppProgram) -> None:
     node = begin(program, "--nofile=1024", "worker", "jobs:app", "--processes", "1")
     try:
         run = program.json("job", "trigger", "waits")["id"]

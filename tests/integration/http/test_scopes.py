@@ -5,8 +5,10 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -14,6 +16,7 @@ from tests.integration.cli.conftest import Program
 from tests.integration.http.site import site_of
 from tests.servers import mariadb, postgres, redis
 from tokimori.model.build import MAIN, Manifest, digest_of, frozen, pieces_of
+from tokimori.service.doors.sessions import KNOWN_FOR
 
 STORES = [
     pytest.param(lambda _: None, id="sqlite"),
@@ -149,3 +152,59 @@ def test_secrets_builds_and_keys(shop: Shop) -> None:
     runs = [who.ask("POST", "/jobs/new/trigger", {}, **key)[1]["id"] for who in (ops, ops, shop.qa)]
     assert runs[0] == runs[1] != runs[2]
     assert ops.ask("POST", "/jobs/new/trigger", {"payload": "1"}, **key)[0] == 422
+
+
+def test_sets_within_a_scope(shop: Shop) -> None:
+    """A token of some ids or of a queue applies what lies wholly within it; a dry run needs `read`."""
+    ci = Holder(shop.url, shop.program("token", "create", "ci", "--role", "operate", "--jobs", "ci-").strip())
+    reader = Holder(shop.url, shop.program("token", "create", "reader", "--role", "read", "--queues", "qa").strip())
+    mine, theirs = {"id": "ci-a", "noop": True, "queue": "qa"}, {"id": "other", "noop": True, "queue": "qb"}
+
+    def put(who: Holder, *jobs: object, **how: bool) -> int:
+        return who.ask("PUT", "/sets/prod", {"jobs": jobs, **how})[0]
+
+    assert (put(reader, mine, dry_run=True), put(reader, mine)) == (200, 403)
+    assert [put(who, mine) for who in (ci, shop.qa)] == [200, 200]
+    for dry_run in (True, False):
+        for who in (ci, shop.qa):
+            assert [put(who, *jobs, dry_run=dry_run) for jobs in ((theirs,), (mine, theirs))] == [403, 403]
+    assert [job["id"] for job in shop.owner.ask("GET", "/jobs")[1]] == ["ci-a"]
+    assert put(shop.owner, mine, theirs) == 200
+    assert put(ci, prune=True) == 403
+    assert [job["id"] for job in shop.owner.ask("GET", "/jobs")[1]] == ["ci-a", "other"]
+
+
+def test_a_session_that_logged_out_is_dead_at_every_node(shop: Shop, tmp_path: Path) -> None:
+    """A copy of its cookie opens neither the node where it was, nor another one."""
+    other = Program(tmp_path / "other")
+    other.home.mkdir()
+    other.environment = {**shop.program.environment, "HOME": str(other.home)}
+    with site_of(other) as site:
+        cookie = _logged_in(shop.url, shop.program("token", "create", "ada", "--role", "read").strip())
+        port = site.url.rstrip("/").rpartition(":")[2]
+        there = f"tokimori-{port}={cookie.partition('=')[2]}"
+        assert [_page(shop.url, cookie), _page(site.url, there)] == [200, 200]
+        assert _page(shop.url, cookie, "logout") == 303
+        time.sleep(KNOWN_FOR)
+        assert [_page(shop.url, cookie), _page(site.url, there)] == [401, 401]
+
+
+def _logged_in(url: str, token: str) -> str:
+    """The cookie that a browser gets at the form."""
+    connection = HTTPConnection(url.split("/")[2])
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    connection.request("POST", "/login", urlencode({"token": token}), form)
+    return (connection.getresponse().headers["Set-Cookie"] or "").partition(";")[0]
+
+
+def _page(url: str, cookie: str, logout: str = "") -> int:
+    """The status of the page, or of logging out."""
+    connection = HTTPConnection(url.split("/")[2])
+    connection.request("POST" if logout else "GET", f"/{logout}", headers={"Cookie": cookie, "Accept": "text/html"})
+    return connection.getresponse().status
+
+
+def test_every_promised_parameter_is_known(shop: Shop) -> None:
+    """`from` of the ledger is one."""
+    shop.owner.ask("POST", "/jobs", {"id": "j", "noop": True, "schedule": "* * * * *"})
+    assert shop.owner.ask("GET", "/jobs/j/ledger?from=2030-01-01T00:00:00Z&to=2030-01-02T00:00:00Z")[0] == 200

@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 
-from tests.integration.cli.conftest import Program
+import tokimori
+from tests.integration.cli.conftest import Program, lent
 from tests.integration.http.site import Site, site_of
+from tokimori.model.settle import NEVER_AGAIN
 
 PATIENCE = 60.0
 
@@ -146,11 +148,12 @@ def test_a_failure_is_retried_as_the_job_says(program: Program, service: Service
             assert tokens == [str(token) for token in range(1, attempts + 1)]
 
 
-def test_private_addresses_are_for_nodes_that_are_told_so(program: Program, service: Service) -> None:
+@pytest.mark.parametrize("store", ["sqlite", pytest.param("postgres", marks=pytest.mark.prove)])
+def test_private_addresses_are_for_nodes_that_are_told_so(program: Program, service: Service, store: str) -> None:
     """Without the setting nothing of this machine is asked, and the run says which setting it is."""
     del program.environment["TOKIMORI_TARGETS_PRIVATE_ADDRESSES"]
-    program("job", "add", "j", "--url", f"{service.url}/200", "--attempts", "3")
-    with site_of(program):
+    with lent(program, store), site_of(program):
+        program("job", "add", "j", "--url", f"{service.url}/200", "--attempts", "3")
         run = program.json("job", "trigger", "j", "--wait", "--timeout", "60", code=1)
     assert (run["state"], run["attempt"]) == ("failed", 1)
     assert "targets.private_addresses" in run["error"]
@@ -177,6 +180,31 @@ def test_the_run_of_a_node_that_is_killed_goes_on_elsewhere(program: Program, se
     finally:
         node.node.kill()
         node.node.communicate()
+
+
+@pytest.mark.parametrize("status", ["202", "200"])
+@pytest.mark.parametrize("store", ["sqlite", pytest.param("postgres", marks=pytest.mark.prove)])
+def test_what_must_not_happen_twice_is_asked_for_once(
+    program: Program, service: Service, store: str, status: str
+) -> None:
+    """A request of a killed node is not sent again where no attempt may be lost: before its answer, nor after a 202."""
+    if status == "200":
+        service.is_slow.set()
+    with lent(program, store):
+        program("job", "add", "j", "--url", f"{service.url}/{status}", "--lost-attempts", "0", "--attempts", "3")
+        node = Site(program)
+        try:
+            run = program.json("job", "trigger", "j")["id"]
+            service.asked.get(timeout=PATIENCE)
+        finally:
+            node.node.send_signal(signal.SIGKILL)
+            node.node.communicate()
+        with site_of(program):
+            with tokimori.open(program.environment["TOKIMORI_STORE"]) as client:
+                ended = client.runs.wait(run, PATIENCE)
+            assert (ended.state, ended.attempt, ended.lost) == ("failed", 1, 1)
+            assert ended.error is not None and NEVER_AGAIN in ended.error
+        assert service.asked.empty()
 
 
 def test_secrets_in_headers_are_not_shown_by_the_way(program: Program) -> None:
