@@ -24,7 +24,6 @@ from tokimori.service.views.runs import Run
 
 _T = TypeVar("_T")
 _U = TypeVar("_U")
-_NONE: Mapping[str, Any] = MappingProxyType({})
 MOST_RUNS = 500
 """Runs of a family: those that begin at once are made in one transaction."""
 

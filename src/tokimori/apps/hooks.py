@@ -15,7 +15,6 @@ from tokimori.errors import InvalidInput
 
 Act = Callable[[Task], Any]
 """Does the work of a task: what it returns may have to be awaited. Raises what the function raises."""
-Round = Callable[[Task, Callable[[], Any]], Any]
 _ROUNDS = (
     "def it(task, call) for functions, async def it(task, call) for coroutine functions, "
     "or a generator def it(task) with one yield for both"

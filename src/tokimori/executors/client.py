@@ -1,16 +1,16 @@
 """Commands that may ask their node: each attempt gets its address and a token of its own, which dies as it ends."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from tokimori.clock import Clock, Moment
+from tokimori.clock import Clock
 from tokimori.model.access_token import AccessToken, Role, Scope, digest_of, is_text_of, new_text
 from tokimori.model.ids import RandomBytes, RunId, Token
 from tokimori.model.outcome import Failed
-from tokimori.ports.executor import AttemptTask, Ended, Executor, Report, StopReason
+from tokimori.ports.executor import AttemptTask, Ended, Executor, ExecutorAround, Report
 
 _NO_DOOR: Final = "client: this node does not answer over HTTP, and the job asks for it: start it without --no-http"
 
@@ -49,17 +49,12 @@ class RunTokens:
         return found[0] if found is not None and is_text_of(found[0], text) else None
 
 
-class ClientExecutor:
+class ClientExecutor(ExecutorAround):
     """Executor that adds the address and a token to attempts of jobs with `client`, before another one runs them."""
 
     def __init__(self, executor: Executor, tokens: RunTokens, clock: Clock) -> None:
-        self._executor, self._tokens, self._clock = executor, tokens, clock
-        self._report: Callable[[Report], None] = lambda _: None
-
-    async def open(self, report: Callable[[Report], None]) -> None:
-        """See `Executor.open`."""
-        self._report = report
-        await self._executor.open(self._receive_report)
+        super().__init__(executor)
+        self._tokens, self._clock = tokens, clock
 
     def start(self, tasks: Sequence[AttemptTask]) -> None:
         """See `Executor.start`."""
@@ -81,19 +76,3 @@ class ClientExecutor:
         if isinstance(report, Ended):
             self._tokens.forget(report.run_id, report.token)
         self._report(report)
-
-    def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
-        """See `Executor.stop`."""
-        self._executor.stop(run_id, token, reason, grace=grace)
-
-    def renew(self, sent: float) -> None:
-        """See `Executor.renew`."""
-        self._executor.renew(sent)
-
-    def forget(self, before: Moment) -> None:
-        """See `Executor.forget`."""
-        self._executor.forget(before)
-
-    async def close(self) -> None:
-        """See `Executor.close`."""
-        await self._executor.close()

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from tokimori.clock import Clock, Moment
+from tokimori.clock import Clock
 from tokimori.errors import Refused, StoreError, TokimoriError
 from tokimori.executors.keeper.redaction import MASK, redacted
 from tokimori.executors.reported import stopped
@@ -33,7 +33,7 @@ from tokimori.model.parents import ParentRun, text_of
 from tokimori.model.secret import SHORTEST
 from tokimori.model.target import Build, Command
 from tokimori.model.templates import names_parents, secrets_in
-from tokimori.ports.executor import AttemptTask, Ended, Executor, ReadParents, Report, StopReason
+from tokimori.ports.executor import AttemptTask, Ended, Executor, ExecutorAround, ReadParents, Report, StopReason
 from tokimori.ports.secrets import OpenSecret, Vault
 
 
@@ -132,26 +132,20 @@ _Key = tuple[RunId, Token]
 _Found = Mapping[str, OpenSecret | TokimoriError]
 
 
-class SecretExecutor:
+class SecretExecutor(ExecutorAround):
     """Stands between a node and its executor: tasks whose targets name secrets begin when the vault gave their values.
 
     One that can't have them ends as failed, and nothing of it starts. So do those that get results of their parents.
     """
 
     def __init__(self, executor: Executor, vault: Vault, parents: ReadParents, clock: Clock, hide: Hide) -> None:
-        self._executor = executor
+        super().__init__(executor)
         self._vault, self._parents = vault, parents
         self._clock = clock
         self._hide = hide
-        self._report: Callable[[Report], None] = _nobody
         self._waiting: dict[_Key, AttemptTask] = {}
         self._hidden: dict[_Key, tuple[str, ...]] = {}
         self._opening: set[asyncio.Task[None]] = set()
-
-    async def open(self, report: Callable[[Report], None]) -> None:
-        """See `Executor.open`."""
-        self._report = report
-        await self._executor.open(self._receive_report)
 
     def start(self, tasks: Sequence[AttemptTask]) -> None:
         """See `Executor.start`. Each secret is asked for once, however many of these tasks name it."""
@@ -232,14 +226,6 @@ class SecretExecutor:
             report = replace(report, outcome=hidden_in_outcome(report.outcome, hidden)) if hidden else report
         self._report(report)
 
-    def renew(self, sent: float) -> None:
-        """See `Executor.renew`."""
-        self._executor.renew(sent)
-
-    def forget(self, before: Moment) -> None:
-        """See `Executor.forget`."""
-        self._executor.forget(before)
-
     async def close(self) -> None:
         """See `Executor.close`."""
         for opening in self._opening:
@@ -293,7 +279,3 @@ def _fault_of(task: AttemptTask, found: OpenSecret | TokimoriError) -> str | Tok
         f"secret: {found.name!r} is for jobs {prefixes}, and not for {task.job_id!r}: "
         f"`tokimori secret set {found.name} --jobs PREFIX` sets it anew, for others"
     )
-
-
-def _nobody(_report: Report) -> None:
-    """Do nothing: before `open`, nobody wants reports."""

@@ -19,7 +19,7 @@ from tokimori.model.outcome import Released
 from tokimori.model.run import Output, Run
 from tokimori.model.semaphores import wanted
 from tokimori.node.units import Stock
-from tokimori.ports.executor import AttemptTask, Ended, Executor, Report, StopReason
+from tokimori.ports.executor import AttemptTask, Ended, Executor, ExecutorAround, Report, StopReason
 from tokimori.ports.nodes import Beat, NodeRecord, Pulse, Survey
 from tokimori.ports.work_source import WorkSource
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
@@ -156,19 +156,17 @@ class ApartSource:
             self._moving.discard(job_id)
 
 
-class ApartExecutor:
+class ApartExecutor(ExecutorAround):
     """Executor before the node's own: an attempt that may have lost its units does not begin."""
 
     def __init__(self, executor: Executor, stock: Stock, clock: Clock) -> None:
-        self._executor = executor
+        super().__init__(executor)
         self._stock = stock
         self._clock = clock
-        self._report: Callable[[Report], None] = _nobody
 
     async def open(self, report: Callable[[Report], None]) -> None:
         """See `Executor.open`."""
-        self._report = report
-        await self._executor.open(self._receive_report)
+        await super().open(report)
         self._stock.open()
 
     def start(self, tasks: Sequence[AttemptTask]) -> None:
@@ -210,15 +208,7 @@ class ApartExecutor:
         """See `Executor.renew`."""
         self._stock.renew(sent)
 
-    def forget(self, before: Moment) -> None:
-        """See `Executor.forget`."""
-        self._executor.forget(before)
-
     async def close(self) -> None:
         """See `Executor.close`."""
         await self._executor.close()
         await self._stock.close()
-
-
-def _nobody(_report: Report) -> None:
-    """Ignore the report: before `open` there is no listener."""

@@ -180,3 +180,39 @@ class Executor(Protocol):
     async def close(self) -> None:
         """End all running attempts at once, and free all resources."""
         ...
+
+
+class ExecutorAround:
+    """Executor around another one, to which all passes that a subclass does not change: orders, and reports back."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._report: Callable[[Report], None] = lambda _: None
+
+    async def open(self, report: Callable[[Report], None]) -> None:
+        """See `Executor.open`."""
+        self._report = report
+        await self._executor.open(self._receive_report)
+
+    def _receive_report(self, report: Report) -> None:
+        self._report(report)
+
+    def start(self, tasks: Sequence[AttemptTask]) -> None:
+        """See `Executor.start`."""
+        self._executor.start(tasks)
+
+    def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
+        """See `Executor.stop`."""
+        self._executor.stop(run_id, token, reason, grace=grace)
+
+    def renew(self, sent: float) -> None:
+        """See `Executor.renew`."""
+        self._executor.renew(sent)
+
+    def forget(self, before: Moment) -> None:
+        """See `Executor.forget`."""
+        self._executor.forget(before)
+
+    async def close(self) -> None:
+        """See `Executor.close`."""
+        await self._executor.close()

@@ -1,17 +1,16 @@
 """Spans of attempts, if OpenTelemetry is installed (`tokimori[otel]`) and the program has set it up."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from tokimori.clock import Moment
 from tokimori.model.cause import HEADER
 from tokimori.model.ids import RunId, Token
 from tokimori.model.outcome import Failed, Lost, Outcome, Succeeded, TimedOut
-from tokimori.ports.executor import AttemptTask, Ended, Executor, Report, StopReason
+from tokimori.ports.executor import AttemptTask, Ended, Executor, ExecutorAround, Report
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -42,39 +41,21 @@ def span_of(tracer: "Tracer", name: str, traceparent: str | None, attributes: At
         yield
 
 
-class TracedExecutor:
+class TracedExecutor(ExecutorAround):
     """Begins a span with each attempt and ends it with the attempt, which gets to know where its span stands."""
 
-    def __init__(self, inner: Executor, tracer: "Tracer") -> None:
-        self._inner = inner
+    def __init__(self, executor: Executor, tracer: "Tracer") -> None:
+        super().__init__(executor)
         self._tracer = tracer
-        self._report: Callable[[Report], None] | None = None
         self._spans: dict[tuple[RunId, Token], Span] = {}
-
-    async def open(self, report: Callable[[Report], None]) -> None:
-        """See `Executor.open`."""
-        self._report = report
-        await self._inner.open(self._receive_report)
 
     def start(self, tasks: Sequence[AttemptTask]) -> None:
         """See `Executor.start`."""
-        self._inner.start([self._begun(task) for task in tasks])
-
-    def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
-        """See `Executor.stop`."""
-        self._inner.stop(run_id, token, reason, grace=grace)
-
-    def renew(self, sent: float) -> None:
-        """See `Executor.renew`."""
-        self._inner.renew(sent)
-
-    def forget(self, before: Moment) -> None:
-        """See `Executor.forget`."""
-        self._inner.forget(before)
+        self._executor.start([self._begun(task) for task in tasks])
 
     async def close(self) -> None:
         """See `Executor.close`. A span that nobody has ended ends here."""
-        await self._inner.close()
+        await self._executor.close()
         for span in self._spans.values():
             span.end()
         self._spans.clear()
@@ -93,8 +74,7 @@ class TracedExecutor:
     def _receive_report(self, report: Report) -> None:
         if isinstance(report, Ended):
             self._finish(report)
-        if self._report is not None:
-            self._report(report)
+        self._report(report)
 
     def _finish(self, ended: Ended) -> None:
         span = self._spans.pop((ended.run_id, ended.token), None)
