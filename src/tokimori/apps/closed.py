@@ -125,7 +125,8 @@ def _keeps_keys(kind: Any, value: object) -> bool:
     keys = [key for key in value if not isinstance(key, str)]
     with suppress(TypeError, ValueError):  # what can't be written, or does not fit, is refused elsewhere
         plain = msgspec.to_builtins(dict.fromkeys(keys), str_keys=True)
-        return msgspec.convert(plain, GenericAlias(dict, (parts[0], None)), str_keys=True).keys() == {*keys}
+        back: dict[object, None] = msgspec.convert(plain, GenericAlias(dict, (parts[0], None)), str_keys=True)
+        return back.keys() == {*keys}
     return True
 
 
