@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from benchmarks.bare_starlette import Announced
 from tokimori.clock import SystemClock
-from tokimori.model.audit import KIND, Entry, encode_entry, name_of
+from tokimori.model.audit import KIND, AuditEntry, encode_entry, name_of
 from tokimori.model.document import Document, new_version
 from tokimori.model.ids import JobId, RunId, new_incarnation, uuid7
 from tokimori.model.job import Job
@@ -74,7 +74,7 @@ def _run_id() -> RunId:
 
 
 def _entry(what: str, after: object) -> str:
-    return encode_entry(Entry(at=CLOCK.now(), who="http", what=what, of="job j", after=after))
+    return encode_entry(AuditEntry(at=CLOCK.now(), who="http", what=what, of="job j", after=after))
 
 
 def _document(entry: str) -> Document:
