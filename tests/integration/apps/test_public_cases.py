@@ -1,16 +1,4 @@
-"""Sixteen cases that users of other libraries have made public, each with what must happen here.
-
-| case | shown by |
-|---|---|
-| saq#269 a deploy cuts short what is not idempotent | `test_never_begun_again.py` |
-| django-tasks-db#22 stale connections | `test_django.py` |
-| cookiecutter-django#5616 the logging of the app | `test_streams.py` |
-| hatchet#4803, apscheduler#1116 exhausted threads, a blocked loop | `test_running.py`, `test_hard_cases.py` |
-| arq#508, dramatiq#653 time-outs and hung threads | `test_functions.py`, `test_drained.py` |
-| django-celery-beat#768 #757 a schedule that was removed or changed | `tests/unit/service/sets/test_app_jobs.py` |
-| dbos#139 an outage of the database | `test_web_servers.py`, `tests/cluster` |
-| the others | here |
-"""
+"""Sixteen cases that users of other libraries have made public, and what they asked for most: each with its test."""
 
 import asyncio
 import signal
@@ -26,6 +14,75 @@ import tokimori
 from tests.integration.apps.conftest import AppProgram, until
 from tests.integration.cli.conftest import stop
 from tokimori.testing import Rehearsal
+
+HERE = "integration/apps/test_public_cases.py::"
+CASES = {
+    "saq#269: a deploy cuts short what is not idempotent": (
+        "integration/apps/test_never_begun_again.py::test_processes_that_die_and_new_code_begin_nothing_again",
+        "integration/apps/test_never_begun_again.py::test_a_node_that_dies_begins_nothing_again",
+    ),
+    "django-tasks-db#22: stale connections": (
+        "integration/apps/test_django.py::test_a_restarted_server_is_connected_to_again",
+    ),
+    "cookiecutter-django#5616: the logging of the app": (
+        "integration/apps/test_streams.py::test_logging_that_was_configured_at_import_reaches_the_run",
+    ),
+    "django-tasks#48: a bare decorator": (f"{HERE}test_a_bare_decorator_declares",),
+    "trigger.dev#1019: asked for before the deploy": (f"{HERE}test_what_is_asked_before_the_deploy_waits",),
+    "hatchet#4803, apscheduler#1116: exhausted threads, a blocked loop": (
+        "integration/apps/test_running.py::test_an_asynchronous_program_may_hold_its_loop",
+        "integration/apps/test_hard_cases.py::test_who_lets_nobody_else_run_keeps_its_run",
+    ),
+    "dramatiq#791: a TimeoutError of a coroutine": (f"{HERE}test_a_timeout_error_of_a_coroutine_is_an_error",),
+    "arq#508, dramatiq#653: time-outs and hung threads": (
+        "integration/apps/test_functions.py::test_who_ignores_its_time_out_is_killed_with_its_children",
+        "integration/apps/test_drained.py::test_the_neighbours_of_a_stuck_function_go_on_to_their_ends",
+    ),
+    "procrastinate#1598: no abort while a worker stops": (f"{HERE}test_a_run_is_cancelled_while_its_worker_stops",),
+    "fastapi#12010: five web workers, five runs": (f"{HERE}test_five_processes_are_one_run",),
+    "taskiq#558, celery#2703: types": (f"{HERE}test_types_survive",),
+    "django-celery-beat#768 #757: a removed or changed schedule": (
+        "unit/service/sets/test_app_jobs.py::test_vanished_jobs",
+        "unit/service/sets/test_app_jobs.py::test_changed_ones_are_updated",
+    ),
+    "dbos#139: an outage of the database": (
+        "integration/apps/test_web_servers.py::test_a_restart_of_the_database_loses_nothing",
+    ),
+    "flyte-sdk#780: do not retry this": (f"{HERE}test_what_must_not_be_tried_again_is_not",),
+    "huey#815: a queued task whose code is gone": (f"{HERE}test_what_is_asked_before_the_deploy_waits",),
+}
+ASKED_FOR = {
+    "rate limits": ("cluster/test_rates.py::test_no_window_has_more_claims_than_its_rate",),
+    "jobs that vanished from code are paused": ("unit/service/sets/test_app_jobs.py::test_vanished_jobs",),
+    "Django: connection care": ("integration/apps/test_django.py::test_a_restarted_server_is_connected_to_again",),
+    "Django: TASKS backend, management command": (
+        "integration/apps/test_django_project.py::test_it_does_what_a_backend_of_tasks_does",
+        "integration/apps/test_django_project.py::test_the_command_line_is_that_of_the_project",
+    ),
+    "retry by exception type, permanent failure": (
+        "unit/apps/test_failures.py::test_the_class_of_an_error_decides_about_a_retry",
+    ),
+    "typed result, wait for a run, awaitable": (
+        "integration/apps/test_handles.py::test_each_blocking_call_has_one_that_is_awaited",
+        "integration/apps/test_typing.py::test_mypy_checks_what_a_user_writes",
+    ),
+    "unique while pending or running": (
+        "integration/apps/test_uniqueness.py::test_a_second_request_gets_the_same_handle",
+    ),
+    "bare decorator": (f"{HERE}test_a_bare_decorator_declares",),
+    "chains and chords of single runs": (
+        "integration/apps/test_families.py::test_a_chain_hands_its_results_on",
+        "integration/apps/test_families.py::test_a_join_gets_all_results_in_order",
+    ),
+    "hooks, middleware, resources of a worker process": (
+        "unit/apps/test_hooks.py::test_starts_and_stops_are_called_in_order",
+        "unit/apps/test_hooks.py::test_a_middleware_returns_the_result",
+    ),
+    "async enqueue": ("integration/apps/test_handles.py::test_a_frozen_store_holds_up_no_loop",),
+    "relative delay": (f"{HERE}test_a_delay_is_said_as_it_is_spoken",),
+    "test of retries, time travel": ("unit/testing/test_rehearsal.py::test_what_is_enqueued_runs_when_it_is_due",),
+}
+"""What shows that it is had: of each case, and of each row of what users asked for."""
 
 app = tokimori.App("cases")
 tries: list[int] = []
@@ -69,6 +126,14 @@ def bill(number: int, days: dict[date, int], wait: timedelta) -> Bill:
     return Bill(number, datetime(2026, 1, 2, 3), {7: Decimal("1.10")})
 
 
+def test_each_case_is_shown() -> None:
+    """What shows it is a test that there is."""
+    tests = Path(__file__).parents[2]
+    for place in (each for shown in (*CASES.values(), *ASKED_FOR.values()) for each in shown):
+        file, _, name = place.partition("::")
+        assert f"def {name}(" in (tests / file).read_text(), place
+
+
 def test_a_bare_decorator_declares() -> None:  # django-tasks#48
     """A function stays a function, and is a job."""
     with Rehearsal(app):
@@ -101,6 +166,18 @@ def test_types_survive() -> None:  # taskiq#558, celery#2703
     with Rehearsal(app):
         found = bill.enqueue(3, {date(2026, 1, 1): 4}, timedelta(hours=2)).result()
     assert found == Bill(3, datetime(2026, 1, 2, 3), {7: Decimal("1.10")})
+
+
+@pytest.mark.parametrize("delay", ["1h30m", "PT1H30M", 5400, timedelta(minutes=90)])
+def test_a_delay_is_said_as_it_is_spoken(delay: str | int | timedelta) -> None:  # celery#20
+    """As a text, in seconds, or as a length of time; the run begins then, and not before."""
+    with Rehearsal(app) as rehearsal:
+        handle = bare.after(delay).enqueue(3)
+        assert handle.due - handle.run.created == timedelta(minutes=90)
+        rehearsal.pass_time(minutes=89)
+        assert handle.refresh().state == "waiting"
+        rehearsal.pass_time(minutes=1)
+        assert handle.refresh().state == "succeeded"
 
 
 @pytest.mark.prove
