@@ -355,7 +355,17 @@ def _terms(row: Mapping[str, Any]) -> dict[str, object]:
     fields["queue"] = row.get("queue") or None
     fields["priority"] = row.get("priority")
     fields["description"] = row.get("description") or None
-    return fields
+    return fields | _limits(row)
+
+
+def _limits(row: Mapping[str, Any]) -> dict[str, object]:
+    """Return the time-out: a soft limit tells the task, and the hard one, which is later, kills it."""
+    limits = {name: row[name] for name in ("soft_time_limit", "time_limit") if row.get(name)}
+    for name, value in limits.items():
+        if not isinstance(value, int | float) or value < 0:
+            raise refusal(name, value, "a number of seconds")
+    grace = {"timeout_grace": max(limits.values()) - min(limits.values())} if len(limits) > 1 else {}
+    return {"timeout": min(limits.values(), default=None), **grace}
 
 
 def _rate(warnings: Warnings, row: Mapping[str, Any]) -> str | None:
@@ -375,7 +385,7 @@ def _rate(warnings: Warnings, row: Mapping[str, Any]) -> str | None:
 
 _TRANSLATED = frozenset(
     {
-        "rate_limit",
+        *("rate_limit", "time_limit", "soft_time_limit"),
         *("id", "name", "task", "args", "kwargs", "queue", "priority", "expires", "expire_seconds", "enabled"),
         *("description", "one_off", "start_time", *OTHERS, *(f"{kind}_id" for kind in OTHERS)),
         *("last_run_at", "total_run_count", "date_changed"),  # what beat itself notes, and not what a person says

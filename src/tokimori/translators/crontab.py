@@ -79,6 +79,10 @@ class CrontabDialect(StrEnum):
     SUPERCRONIC = "supercronic"
 
 
+_ONE_ZONE = (CrontabDialect.DEBIAN, CrontabDialect.BUSYBOX)
+"""Programs that read `CRON_TZ` as any other variable of the commands."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crontab:
     """Facts of a crontab beside its text.
@@ -134,7 +138,7 @@ def _entries(line: str, place: str, settings: dict[str, str], crontab: Crontab, 
             definition = _definition(entry, entry.user or crontab.owner, settings, crontab, place)
             shell, _ = _translated(entry.command, crontab.dialect)
             job_id = _job_id(crontab.prefix + program_of(shell), taken)
-            warnings = tuple(_warnings(entry, crontab.dialect))
+            warnings = (*_warnings(entry, crontab.dialect), *_zone_warnings(settings, crontab))
             yield checked(Moved(place=place, job_id=job_id, definition=definition, warnings=warnings))
         case None:
             pass
@@ -310,7 +314,7 @@ def _definition(entry: _Entry, user: str, settings: Mapping[str, str], crontab: 
     shell, stdin = _translated(entry.command, crontab.dialect)
     return Definition(
         schedule=entry.schedule,
-        time_zone=settings.get(_ZONE) or crontab.zone,
+        time_zone=_zone_named(settings, crontab) or crontab.zone,
         description=place,
         owner=user,
         misfire=Misfire.SKIP,
@@ -321,19 +325,31 @@ def _definition(entry: _Entry, user: str, settings: Mapping[str, str], crontab: 
         target=Command(
             shell=shell,
             shell_path=settings.get("SHELL") or _DEFAULTS["SHELL"],
-            env=_environment(settings, user, crontab.zone),
+            env=_environment(settings, user, crontab),
             user=entry.user or crontab.run_as,
             stdin=stdin,
         ),
     )
 
 
-def _environment(settings: Mapping[str, str], user: str, zone: str) -> dict[str, str]:
+def _zone_named(settings: Mapping[str, str], crontab: Crontab) -> str:
+    """Return the zone that the lines name; empty if they name none, or their cron keeps to the machine's."""
+    return "" if crontab.dialect in _ONE_ZONE else settings.get(_ZONE, "")
+
+
+def _zone_warnings(settings: Mapping[str, str], crontab: Crontab) -> Iterator[str]:
+    if crontab.dialect in _ONE_ZONE and (zone := settings.get(_ZONE, "")) not in ("", crontab.zone):
+        found = Warnings()
+        found.add(_ZONE, zone, f"{crontab.dialect}'s cron does not know it: the schedule is in {crontab.zone}")
+        yield from found.all()
+
+
+def _environment(settings: Mapping[str, str], user: str, crontab: Crontab) -> dict[str, str]:
     """Return cron's defaults, then the settings, then LOGNAME, which no setting can change.
 
     `CRON_TZ` is for the schedule only: the command's own TZ stays the machine's.
     """
-    clock = {"TZ": zone} if settings.get(_ZONE) else {}
+    clock = {"TZ": crontab.zone} if _zone_named(settings, crontab) else {}
     return {**_DEFAULTS, **clock, **settings, "LOGNAME": user}
 
 

@@ -7,7 +7,7 @@ A job that a crontab can't express becomes a comment with the reason. Every othe
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from tokimori.model.job import Definition, Job, JobState, schedule_of
@@ -235,13 +235,18 @@ def _reads_back(lines: Sequence[str], entry: _Entry, shell: str, zone: str, syst
     )
     command = entry.command
     found = list(read_crontab("\n".join(lines), crontab))
-    read_back = [(each.definition.time_zone, each.definition.target) for each in found if isinstance(each, Moved)]
-    return len(read_back) == len(found) == 1 and all(
-        isinstance(target, Command)
-        and (target.shell, target.stdin or None) == (shell, command.stdin or None)
-        and (target.shell_path, target.user) == (command.shell_path, command.user)
-        and time_zone == entry.job.definition.time_zone
-        for time_zone, target in read_back
+    of_cronie = read_crontab("\n".join(lines), replace(crontab, dialect=CrontabDialect.CRONIE))  # Debian's has one zone
+    zones = [each.definition.time_zone for each in of_cronie if isinstance(each, Moved)]
+    read_back = [each.definition.target for each in found if isinstance(each, Moved)]
+    return (
+        len(read_back) == len(found) == 1
+        and zones == [entry.job.definition.time_zone]
+        and all(
+            isinstance(target, Command)
+            and (target.shell, target.stdin or None) == (shell, command.stdin or None)
+            and (target.shell_path, target.user) == (command.shell_path, command.user)
+            for target in read_back
+        )
     )
 
 

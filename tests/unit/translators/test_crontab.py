@@ -267,13 +267,27 @@ def test_mailto_is_kept(line: str, mailto: str | None) -> None:
 
 def test_a_zone_moves_the_schedule_and_not_the_clock_of_the_job() -> None:
     """CRON_TZ is the zone of the lines below it; the job's own TZ stays the machine's, or the crontab's."""
-    first, second, third, last = definitions(
-        "@daily a\nCRON_TZ=Asia/Tokyo\n@daily b\nTZ=UTC\n@daily c\nCRON_TZ=\n@daily d"
-    )
+    text = "@daily a\nCRON_TZ=Asia/Tokyo\n@daily b\nTZ=UTC\n@daily c\nCRON_TZ=\n@daily d"
+    first, second, third, last = definitions(text, replace(OF_ALICE, dialect=CrontabDialect.CRONIE))
     zones = [each.time_zone for each in (first, second, third, last)]
     assert zones == ["Europe/Paris", "Asia/Tokyo", "Asia/Tokyo", "Europe/Paris"]
     clocks = [each.target.env.get("TZ") for each in (first, second, third, last) if isinstance(each.target, Command)]
     assert clocks == [None, "Europe/Paris", "UTC", "UTC"]
+
+
+@pytest.mark.parametrize("dialect", [CrontabDialect.DEBIAN, CrontabDialect.BUSYBOX])
+def test_a_zone_that_the_cron_does_not_know_moves_no_schedule(dialect: CrontabDialect) -> None:
+    """To Debian's cron and busybox's CRON_TZ is a variable of the commands as any other: that is told."""
+    crontab = replace(OF_ALICE, dialect=dialect)
+    plain, named, same = jobs("@daily a\nCRON_TZ=Asia/Tokyo\n@daily b\nCRON_TZ=Europe/Paris\n@daily c", crontab)
+    assert {each.definition.time_zone for each in (plain, named, same)} == {"Europe/Paris"}
+    assert isinstance(named.definition.target, Command)
+    assert named.definition.target.env["CRON_TZ"] == "Asia/Tokyo"
+    assert "TZ" not in named.definition.target.env
+    assert named.warnings == (
+        f"CRON_TZ: 'Asia/Tokyo': {dialect}'s cron does not know it: the schedule is in Europe/Paris",
+    )
+    assert plain.warnings == same.warnings == ()
 
 
 # Percent signs
