@@ -136,9 +136,8 @@ def _entries(line: str, place: str, settings: dict[str, str], crontab: Crontab, 
             settings[name] = value
         case _Entry() as entry:
             definition = _definition(entry, entry.user or crontab.owner, settings, crontab, place)
-            shell, _ = _translated(entry.command, crontab.dialect)
-            job_id = _job_id(crontab.prefix + program_of(shell), taken)
-            warnings = (*_warnings(entry, crontab.dialect), *_zone_warnings(settings, crontab))
+            job_id = _job_id(crontab.prefix + program_of(_translated(entry.command, crontab.dialect)[0]), taken)
+            warnings = tuple(_warnings(entry, settings, crontab))
             yield checked(Moved(place=place, job_id=job_id, definition=definition, warnings=warnings))
         case None:
             pass
@@ -337,13 +336,6 @@ def _zone_named(settings: Mapping[str, str], crontab: Crontab) -> str:
     return "" if crontab.dialect in _ONE_ZONE else settings.get(_ZONE, "")
 
 
-def _zone_warnings(settings: Mapping[str, str], crontab: Crontab) -> Iterator[str]:
-    if crontab.dialect in _ONE_ZONE and (zone := settings.get(_ZONE, "")) not in ("", crontab.zone):
-        found = Warnings()
-        found.add(_ZONE, zone, f"{crontab.dialect}'s cron does not know it: the schedule is in {crontab.zone}")
-        yield from found.all()
-
-
 def _environment(settings: Mapping[str, str], user: str, crontab: Crontab) -> dict[str, str]:
     """Return cron's defaults, then the settings, then LOGNAME, which no setting can change.
 
@@ -353,18 +345,19 @@ def _environment(settings: Mapping[str, str], user: str, crontab: Crontab) -> di
     return {**_DEFAULTS, **clock, **settings, "LOGNAME": user}
 
 
-def _warnings(entry: _Entry, dialect: CrontabDialect) -> Iterator[str]:
+def _warnings(entry: _Entry, settings: Mapping[str, str], crontab: Crontab) -> Iterator[str]:
     """Return warnings for parts of a line that other crons read in another way, and for percent signs."""
-    shell, stdin = _translated(entry.command, dialect)
-    found = Warnings()
+    (shell, stdin), found = _translated(entry.command, crontab.dialect), Warnings()
     if stdin is not None:
         found.add("command", shell, f"a bare % ends it, the rest is its input: {shown(stdin)}; \\% is a percent sign")
-    if dialect is not CrontabDialect.DEBIAN and "\\\\" in shell:
+    if crontab.dialect is not CrontabDialect.DEBIAN and "\\\\" in shell:
         found.add("command", shell, "\\\\ stays two backslashes; Debian's cron makes it one: --dialect debian")
     if _BEHIND.search(shell):
         found.add("command", shell, "a run ends with its line, and what & left behind then ends, too: leave out the &")
     if "H(" in entry.schedule:
         found.add("schedule", entry.schedule, "cronie chooses by chance each time it reads the line, here the id does")
+    if crontab.dialect in _ONE_ZONE and (zone := settings.get(_ZONE, "")) not in ("", crontab.zone):
+        found.add(_ZONE, zone, f"{crontab.dialect}'s cron does not know it: the schedule is in {crontab.zone}")
     return iter(found.all())
 
 
