@@ -95,8 +95,8 @@ DOOR_GUARDS = (
         NOBODY_IN,
         "who holds what a run waits for is told within the scope of a token",
         "service/access.py",
-        "return holder.run_id is not None and await self.sees_run_id(holder.run_id)",
-        "return True",
+        "if each.run_id is not None and await self.sees_run_id(each.run_id)]",
+        "]",
         "tests/unit/service/doors/test_authorization.py::test_who_holds_units_is_told_within_the_scope",
     ),
     Guard(

@@ -7,7 +7,9 @@ from math import inf
 from types import TracebackType
 from typing import Protocol
 
-from tokimori.clock import Clock, Moment
+from msgspec.structs import replace
+
+from tokimori.clock import MINUTE, Clock, Moment
 from tokimori.errors import NotFound, NotGranted, PermitLost, Refused, StoreUnavailable
 from tokimori.locks.holdings import POLL, Held, Holdings, Owner, Wanted, check_weight, lost, pauses
 from tokimori.locks.membership import Membership, MemberStore, Program, nap
@@ -18,6 +20,8 @@ log = logging.getLogger(__name__)
 
 LATE_REPLY = 6.0
 """Seconds after which an abandoned request may still reach the store: until then it is released again."""
+AHEAD = MINUTE
+"""A place in line that is so far ahead of now comes from a clock that was: it is given up for one of now."""
 
 
 async def _nothing() -> None:
@@ -120,8 +124,7 @@ class Session:
     async def _stand_in_line(self, wanted: Wanted) -> Held:
         began = self._clock.monotonic()
         await self._membership.join()
-        rank = self.now if wanted.rank is None else wanted.rank
-        wish = self._wish(wanted, rank)
+        wish = self._wish(wanted)
         bell = asyncio.Event()
         self._bells.add(bell)
         try:
@@ -132,9 +135,12 @@ class Session:
                 if isinstance(answer, NodeGone):
                     self._membership.gone(wish.node)
                     await self._membership.join()
-                    wish = self._wish(wanted, rank)  # its place in line is the same
-                else:
-                    await self._wait(wanted, answer, bell, began)
+                    wish = replace(wish, id=self._new_id(), node=self.id)  # its place in line is the same
+                    continue
+                await self._wait(wanted, answer, bell, began)
+                if wanted.rank is None and wish.rank > self.now + AHEAD:
+                    self._release_later(wish.id, wish.node, LATE_REPLY)
+                    wish = self._wish(wanted)
         except BaseException:
             self._release_later(wish.id, wish.node, LATE_REPLY)
             raise
@@ -152,15 +158,18 @@ class Session:
         least, most = pauses(answer.ahead) if isinstance(answer, InLine) else (0.0, POLL)
         await nap(bell, min(least, left), min(most, left))
 
-    def _wish(self, wanted: Wanted, rank: int) -> UnitWish:
+    def _wish(self, wanted: Wanted) -> UnitWish:
         return UnitWish(
-            id=PermitId(uuid7(self.now, self._random)),
+            id=self._new_id(),
             node=self.id,
             semaphore=wanted.name,
             weight=wanted.weight,
             limit=wanted.limit,
-            rank=rank,
+            rank=self.now if wanted.rank is None else wanted.rank,
         )
+
+    def _new_id(self) -> PermitId:
+        return PermitId(uuid7(self.now, self._random))
 
     async def _ask(self, wish: UnitWish) -> Grant | InLine | NodeGone | None:
         """Return the store's answer to the wish; None if there was none."""

@@ -7,7 +7,7 @@ from functools import wraps
 
 import pytest
 
-from tests.simulation.virtual_time import let_pass, run_virtually
+from tests.simulation.virtual_time import LoopClock, let_pass, run_virtually
 from tests.unit.locks.world import Member, a_store
 from tokimori.clock import Moment
 from tokimori.errors import NotGranted, PermitLost, Refused, StoreUnavailable
@@ -399,6 +399,26 @@ async def test_the_line_goes_by_the_stores_clock(store: MemoryStore) -> None:
     await asyncio.wait([first, second], return_when=asyncio.FIRST_COMPLETED)
     assert (first.done(), second.done()) == (True, False)
     second.cancel()
+
+
+@virtually
+async def test_a_place_by_a_clock_that_was_ahead_is_not_behind_all_who_come_later(_: MemoryStore) -> None:
+    """The store's clock is two days ahead while a program comes into the line, then right: it is served in its turn."""
+    clock = LoopClock(2 * 86_400)
+    store = MemoryStore(clock)
+    a, early, late = Member(store), Member(store), Member(store)
+    await a.acquire()
+    first = asyncio.ensure_future(early.acquire())
+    await let_pass(1)
+    clock.offset = 0
+    await let_pass(10)
+    second = asyncio.ensure_future(late.acquire())
+    await let_pass(1)
+    await a.release()
+    await asyncio.wait([first, second], return_when=asyncio.FIRST_COMPLETED)
+    assert (first.done(), second.done(), await used(store)) == (True, False, 1)
+    await early.release()
+    await second
 
 
 @virtually
