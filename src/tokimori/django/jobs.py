@@ -78,7 +78,10 @@ def store_of(connection: Any) -> str:
         return f"sqlite://{quote(name)}"
     if vendor not in ("postgresql", "mysql") or not name:
         fault = f"TOKIMORI: the database {connection.alias!r} ({vendor} {name}) can't hold the store"
-        raise InvalidConfig([f"{fault}; allowed: PostgreSQL, MariaDB, MySQL, a file, or {{'store': URL}}"])
+        allowed = (
+            "PostgreSQL, MariaDB, MySQL, a file, or {'store': URL}; in a test, with tokimori.testing.Rehearsal(app)"
+        )
+        raise InvalidConfig([f"{fault}; allowed: {allowed}"])
     who = quote(user, safe="") + (f":{quote(password, safe='')}" if password else "")
     place = "" if host.startswith("/") else quote(host or ("localhost" if vendor == "mysql" else ""))
     query = urlencode(dict(_connecting(vendor, host, port, database.get("OPTIONS") or {})))

@@ -244,3 +244,37 @@ def test_a_project_is_rehearsed(project: Project) -> None:
     known = project.environment | {"DJANGO_SETTINGS_MODULE": "project.settings"}
     ended = subprocess.run(command, cwd=project.folder, env=known, capture_output=True, check=False, text=True)
     assert "1 passed" in ended.stdout, ended.stdout
+
+
+TESTED = """
+from django.test import TestCase
+from shop.tasks import deliver
+from tokimori.django.worker import app
+from tokimori.errors import InvalidConfig
+from tokimori.testing import Rehearsal
+
+class Deliveries(TestCase):
+    def test_rehearsed(self):
+        with Rehearsal(app):
+            self.assertEqual(deliver.enqueue(7).result(), "order 7 is delivered")
+
+    def test_without(self):
+        with self.assertRaisesRegex(InvalidConfig, "in a test, with tokimori.testing.Rehearsal"):
+            deliver.enqueue(7)
+"""
+IN_MEMORY = """
+from project.settings import *
+DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": BASE_DIR / "db.sqlite3"}}
+"""
+
+
+def test_djangos_own_tests_rehearse_a_project(tmp_path: Path) -> None:
+    """In the transaction of a TestCase, with the database in memory that Django makes; without, the error says how."""
+    found = Project(tmp_path, postgres.server().url("unused"))
+    (found.folder / "project/in_memory.py").write_text(IN_MEMORY)
+    (found.folder / "shop/tests.py").write_text(TESTED)
+    command = [PYTHON, "manage.py", "test", "--settings", "project.in_memory"]
+    ended = subprocess.run(
+        command, cwd=found.folder, env=found.environment, capture_output=True, check=False, text=True
+    )
+    assert "Ran 2 tests" in ended.stderr and "OK" in ended.stderr, ended.stderr
