@@ -106,7 +106,7 @@ class Spawned(Struct, frozen=True, omit_defaults=True):
         """Return ids of these runs, in the order in which they were spawned; their last digits differ, too."""
         last = self.count if many is None else min(first + many, self.count)
         drawn = (sha256(f"{parent} {place}".encode()).digest() for place in range(first, last))
-        return [child_id(self.at, int.from_bytes(each[:6]), int.from_bytes(each[6:9])) for each in drawn]
+        return [child_id(self.at, int.from_bytes(each[3:9]), int.from_bytes(each[:3])) for each in drawn]
 
 
 class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):

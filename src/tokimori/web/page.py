@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from tokimori.clock import Clock
 from tokimori.errors import Bug, InvalidInput, NotFound, TokimoriError
+from tokimori.model.ledger import FAULTS
 from tokimori.model.words import own_address
 from tokimori.schedules.zones import check_zone
 from tokimori.service.access import Access, owner
@@ -55,7 +56,7 @@ takes the same tab to ask again."""
 ZONE: Final = "tokimori-zone"
 """The cookie with the zone in which somebody wants times to be shown."""
 TONES: Final = {
-    **dict.fromkeys(("failed", "failing", "lost", "overdue", "parked"), "bad"),
+    **dict.fromkeys(("failed", "failing", "lost", "overdue", "parked", *FAULTS), "bad"),
     **dict.fromkeys(("blocked", "paused", "draining", "doubt"), "amber"),
     **dict.fromkeys(("held", "approval"), "violet"),
     "running": "busy",

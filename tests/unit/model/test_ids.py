@@ -1,13 +1,14 @@
 """Names of things."""
 
 import string
+from functools import partial
 from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokimori.clock import MILLISECOND, Moment
+from tokimori.clock import DAY, MILLISECOND, Moment
 from tokimori.errors import InvalidInput
 from tokimori.model.ids import (
     RunId,
@@ -18,6 +19,7 @@ from tokimori.model.ids import (
     new_incarnation,
     uuid7,
 )
+from tokimori.model.run import short_id
 from tokimori.model.words import DOTS
 
 ALPHABET = string.ascii_letters + string.digits + "._:@+-"
@@ -96,6 +98,12 @@ def test_children_of_one_moment_have_ids_of_their_own(births: list[tuple[UUID, i
         assert check_uuid(each, field="run") == each
         assert UUID(each).int >> 80 == due // 1000
         assert (UUID(each).version, each[19]) == (7, "8")
+
+
+def test_a_child_is_named_by_its_last_digits() -> None:
+    """Of a job that follows another one day after day no two runs end alike: people name them by these digits."""
+    parents = [RunId(uuid7(Moment(day * DAY), partial(int.to_bytes, day))) for day in range(1_000)]
+    assert len({short_id(child_id(Moment(0), births_of(parent), 0)) for parent in parents}) == 1_000
 
 
 @given(st.uuids(), MOMENTS, st.integers(0, (1 << 24) - 2))
