@@ -6,7 +6,7 @@ node, finds there what it has missed, or else reads it from the store: one clien
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, Protocol
 
 from msgspec import Struct
@@ -205,16 +205,8 @@ class Feed(Generic[Told]):
             except Exception:
                 log.exception("events are delayed")
             if self.end != before:
-                await self._wake()
-        await self._wake()
-
-    async def _wake(self) -> None:
-        waiting = list(self._waiting)
-        for first in range(0, len(waiting), WOKEN_AT_ONCE):
-            for news in waiting[first : first + WOKEN_AT_ONCE]:
-                if not news.done():
-                    news.set_result(None)
-            await asyncio.sleep(0)
+                await wake_all(self._waiting)
+        await wake_all(self._waiting)
 
     async def _read_store(self) -> None:
         at, last = self._clock.monotonic(), self._looked
@@ -278,3 +270,13 @@ class Feed(Generic[Told]):
         except StoreError:
             self._jobs.pop(job_id, None)
             raise
+
+
+async def wake_all(listeners: Iterable[asyncio.Future[None]]) -> None:
+    """Let these listeners go on, some at a time."""
+    waiting = list(listeners)
+    for first in range(0, len(waiting), WOKEN_AT_ONCE):
+        for news in waiting[first : first + WOKEN_AT_ONCE]:
+            if not news.done():
+                news.set_result(None)
+        await asyncio.sleep(0)

@@ -27,7 +27,7 @@ from tokimori.ports.documents import Documents
 from tokimori.ports.ends import EndedRun, Endings, EndPlace
 from tokimori.ports.nodes import NodeRecord
 from tokimori.ports.store import RunFilter
-from tokimori.service.events.feed import Stops
+from tokimori.service.events.feed import Stops, wake_all
 from tokimori.service.events.trail import Trail
 from tokimori.service.store_calls import Now
 from tokimori.service.validation import few
@@ -49,7 +49,6 @@ KEPT = 20_000
 """So many changed things are remembered: a reader who was away for longer reads everything again."""
 _OVERLAP = SECOND
 """Ends and changes may appear so late (microseconds) behind others that were written after them."""
-_WOKEN_AT_ONCE = 200
 _POSITION = re.compile(r"([0-9a-f]{8})\.(\d{1,15})\Z", re.ASCII)
 _NOUNS = frozenset(
     "calendar channel expectation job node notifier queue run secret semaphore set task token".split()  # noqa: SIM905
@@ -188,18 +187,10 @@ class NoticeBoard:
             except Exception:
                 log.exception("notices are delayed")
             if self._end != before:
-                await self._wake()
+                await wake_all(self._waiting)
             is_quiet = self._end == before and self._mark is None
             pause = max(IDLE if is_quiet else EVERY, _COST * (_time() - began))
-        await self._wake()
-
-    async def _wake(self) -> None:
-        waiting = list(self._waiting)
-        for first in range(0, len(waiting), _WOKEN_AT_ONCE):
-            for news in waiting[first : first + _WOKEN_AT_ONCE]:
-                if not news.done():
-                    news.set_result(None)
-            await asyncio.sleep(0)
+        await wake_all(self._waiting)
 
     async def _compare(self) -> None:
         """Compare the store with the last reading. The first reading has nothing to compare with."""
