@@ -8,7 +8,6 @@ from tokimori.clock import DAY, HOUR, SECOND, Clock, Moment
 from tokimori.model.ids import NodeId
 from tokimori.model.retention import first_id_at
 from tokimori.ports.meter import Meter
-from tokimori.ports.nodes import Pulse
 from tokimori.ports.store import OCCURRENCES, RunFilter, Runs
 
 
@@ -18,10 +17,6 @@ class Duty(Protocol):
     @property
     def next_at(self) -> float:
         """Return when the next step is due, in seconds of the monotonic clock; `inf`: not before something happens."""
-        ...
-
-    def hear(self, pulse: Pulse) -> None:
-        """Receive the store's answer to the node's beat."""
         ...
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
@@ -52,10 +47,6 @@ class SureTime(Duty):
     def next_at(self) -> float:
         """See `Duty`."""
         return max(self._duty.next_at, self._not_before)
-
-    def hear(self, pulse: Pulse) -> None:
-        """See `Duty`."""
-        self._duty.hear(pulse)
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
         """See `Duty`."""

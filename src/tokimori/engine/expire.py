@@ -21,7 +21,6 @@ from tokimori.model.rewind import MARGIN, at_once, by_the_right_time, lasting_fr
 from tokimori.model.run import Run, expired
 from tokimori.model.transitions import RunState
 from tokimori.ports.documents import Documents
-from tokimori.ports.nodes import Pulse
 from tokimori.ports.planning import Planning
 from tokimori.ports.store import Runs
 
@@ -51,9 +50,6 @@ class Expirer:
         self._store = store
         self._ahead = ahead
         self.next_at = at
-
-    def hear(self, pulse: Pulse) -> None:
-        """See `Duty`. Nothing concerns it."""
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
         """See `Duty`. The first runs whose moment has come, and the time of the next one."""

@@ -30,7 +30,6 @@ from tokimori.model.parents import parents_in, text_of
 from tokimori.model.request import expiry_at
 from tokimori.model.run import NEVER, Run, Spawned
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.ports.nodes import Pulse
 from tokimori.ports.store import Runs
 from tokimori.ports.working import Change, Claimed, Verdict
 
@@ -97,9 +96,6 @@ class Families:
             await self.look(family, by, now)
         except StoreError as fault:
             log.warning("if run %s can end is looked at again, as the store did not answer: %s", family, fault)
-
-    def hear(self, pulse: Pulse) -> None:
-        """See `Duty`. Nothing concerns it."""
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
         """See `Duty`. The families whose look is due, and the time of the next one."""

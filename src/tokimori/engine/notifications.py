@@ -39,7 +39,7 @@ from tokimori.model.run import Run, manual_origin
 from tokimori.model.transitions import RunState
 from tokimori.ports.documents import Documents
 from tokimori.ports.ends import Endings
-from tokimori.ports.nodes import NodeRecord, Pulse
+from tokimori.ports.nodes import NodeRecord
 from tokimori.ports.store import Jobs, RunFilter, Runs
 
 _ROW = 100
@@ -158,9 +158,6 @@ class Messenger:
         """Note that the store has changed: a notifier may be new."""
         if self._is_idle:
             self._is_idle, self.next_at = False, min(self.next_at, at + SOON)
-
-    def hear(self, pulse: Pulse) -> None:
-        """See `Duty`. Nothing concerns it."""
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
         """See `Duty`. A failure hinders nothing else, and is retried from the document."""

@@ -36,7 +36,6 @@ from tokimori.model.retention import first_id_at
 from tokimori.model.target import Unreadable
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.documents import Documents
-from tokimori.ports.nodes import Pulse
 from tokimori.ports.store import Jobs, RunFilter, Runs
 from tokimori.schedules.schedule import Schedule
 
@@ -71,9 +70,6 @@ class Overdue:
         self._after = ""
         self._is_idle = False
         self.next_at = at
-
-    def hear(self, pulse: Pulse) -> None:
-        """See `Duty`. Nothing concerns it."""
 
     def wake(self, at: float) -> None:
         """Note that the store has changed: an expectation may be new."""

@@ -16,7 +16,6 @@ from tokimori.model.retention import KEYS_KEPT, NODES_KEPT, Expiry, expiry_of, e
 from tokimori.model.rewind import without_passed
 from tokimori.model.semaphores import RATE_OF_JOB, ledger_of
 from tokimori.ports.documents import Documents
-from tokimori.ports.nodes import Pulse
 from tokimori.ports.pruning import Pruning
 from tokimori.ports.semaphores import SemaphoreTable
 from tokimori.ports.store import Jobs
@@ -37,9 +36,6 @@ class AuditPruner:
         self._chance = chance
         self._keep = keep
         self.next_at = at + AUDIT_EVERY * chance() if keep else float("inf")
-
-    def hear(self, pulse: Pulse) -> None:
-        """See `Duty`. Nothing concerns it."""
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
         """See `Duty`."""
@@ -92,9 +88,6 @@ class Pruner:
         self._forget = forget
         self._walk: AsyncGenerator[bool] | None = None
         self.next_at = at + EVERY * chance()
-
-    def hear(self, pulse: Pulse) -> None:
-        """See `Duty`. Nothing concerns it."""
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
         """See `Duty`. A failure is retried with the next walk, and hinders nothing else."""

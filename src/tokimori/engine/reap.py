@@ -47,7 +47,7 @@ class Reaper:
         return -inf if self._orphans else inf
 
     def hear(self, pulse: Pulse) -> None:
-        """See `Duty`."""
+        """Receive the store's answer to the node's beat."""
         self._orphans = pulse.orphans
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:

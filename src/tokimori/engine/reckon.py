@@ -12,7 +12,6 @@ from tokimori.engine.refusals import LONGEST_PAUSE, PAUSE, blames_the_asked, tel
 from tokimori.model.decide import Plan, reckoned, unchanged
 from tokimori.model.ids import JobId, NodeId
 from tokimori.model.job import Job
-from tokimori.ports.nodes import Pulse
 from tokimori.schedules.schedule import Schedule
 from tokimori.schedules.zones import tzdata_version
 
@@ -30,9 +29,6 @@ class Reckoner:
         self._limit, self._appetite = BATCH, Appetite(BATCH)
         self._refused: set[JobId] = set()
         self.next_at = -inf
-
-    def hear(self, pulse: Pulse) -> None:
-        """See `Duty`. Nothing concerns it."""
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
         """See `Duty`. A refused batch is retried later, in smaller ones; a single refused job is skipped."""

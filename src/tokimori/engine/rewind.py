@@ -31,7 +31,6 @@ from tokimori.model.run import Run
 from tokimori.model.target import Unreadable
 from tokimori.model.transitions import RunState
 from tokimori.ports.documents import Documents
-from tokimori.ports.nodes import Pulse
 from tokimori.ports.planning import Planning
 from tokimori.ports.pruning import Pruning
 from tokimori.ports.store import OCCURRENCES, Jobs, RunFilter, Runs
@@ -263,9 +262,6 @@ class Rewinder:
         self._none_ahead = -inf
         self._has_rest = False
         self.next_at = at
-
-    def hear(self, pulse: Pulse) -> None:
-        """See `Duty`. Nothing concerns it."""
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
         """See `Duty`. Begin a walk over the jobs if the time has leapt or runs are ahead, else take its next step."""

@@ -9,7 +9,6 @@ from tokimori.engine.refusals import refuses_for_good, tell_refused
 from tokimori.engine.work import Work
 from tokimori.model.ids import NodeId
 from tokimori.model.run import Output
-from tokimori.ports.nodes import Pulse
 from tokimori.ports.work_source import WorkSource
 
 log = logging.getLogger(__name__)
@@ -29,9 +28,6 @@ class Saver:
     def next_at(self) -> float:
         """See `Duty`."""
         return -inf if self._work.has_outputs else inf
-
-    def hear(self, pulse: Pulse) -> None:
-        """See `Duty`. Nothing concerns it."""
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
         """See `Duty`."""

@@ -18,7 +18,6 @@ from tokimori.model.document import Document, new_version
 from tokimori.model.ids import NodeId, RandomBytes
 from tokimori.model.stream import OPENING, behind_topic, entry_name, moment_in, prefix_of, split_name
 from tokimori.ports.documents import Documents
-from tokimori.ports.nodes import Pulse
 
 EVERY = 900.0
 """Seconds from one round to the next, give or take a half by chance: nodes do not trim at the same time."""
@@ -66,9 +65,6 @@ class Trimmer:
         self._place: tuple[int, str] = (0, "")
         """The next kind, and the name behind which it continues."""
         self.next_at = at + EVERY
-
-    def hear(self, pulse: Pulse) -> None:
-        """See `Duty`. Nothing concerns it."""
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
         """See `Duty`. Some topics, up to one that is trimmed, or a page of subscribers."""

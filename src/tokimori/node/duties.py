@@ -1,20 +1,17 @@
 """The duties of a node that need nothing but its store."""
 
 from collections.abc import Callable
-from random import Random
 
 from tokimori.clock import Moment
 from tokimori.engine.duty import Duty, SureTime
 from tokimori.engine.expire import Expirer
 from tokimori.engine.fire import Schedules
 from tokimori.engine.prune import AuditPruner, Pruner
-from tokimori.engine.reap import Reaper
 from tokimori.engine.reckon import Reckoner
 from tokimori.engine.rewind import Rewinder
 from tokimori.engine.trim import Trimmer
 from tokimori.model.ids import RandomBytes
 from tokimori.node.membership import Membership
-from tokimori.ports.meter import Meter
 from tokimori.ports.store import Store
 
 
@@ -26,18 +23,16 @@ def duties_of(
     *,
     forget: Callable[[Moment], None],
     random: RandomBytes,
-    meter: Meter,
+    chance: Callable[[], float],
 ) -> tuple[Duty, ...]:
     """Return the duties of one life of a node that begins at this second. Some wait for a sure time."""
     identity, steady = membership.identity, membership.steady
-    chance = Random(int.from_bytes(random(8))).random  # noqa: S311  jitter, no secret
     deleting: tuple[Duty, ...] = (
         Pruner(store, at, chance, forget),
         AuditPruner(store, at, chance, identity.audit_kept),
         Trimmer(store, at, chance, random, identity.messages),
     )
     return (
-        Reaper(store, chance, meter),
         Reckoner(store, schedules),
         Rewinder(store, at, schedules, steady, random),
         *(SureTime(duty, store, steady) for duty in (Expirer(store, at, lambda: membership.ahead), *deleting)),

@@ -144,9 +144,6 @@ class Membership:
         self.serves = lru_cache(maxsize=MOST_LANES)(identity.serves)  # each claim asks it of all
         self.next_at = self._clock.monotonic()
 
-    def hear(self, pulse: Pulse) -> None:
-        """See `Duty`."""
-
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
         """Report the node's new identity to the store. Until then others see the old one."""
         self.next_at = inf

@@ -17,6 +17,7 @@ from tokimori.engine.look import WHENEVER_DUE, Lookout, Rhythm
 from tokimori.engine.notifications import Messenger
 from tokimori.engine.orders import OrderFeed
 from tokimori.engine.overdue import Overdue
+from tokimori.engine.reap import Reaper
 from tokimori.engine.refusals import raise_first
 from tokimori.engine.save import Saver
 from tokimori.engine.unfinished import refuse_unfinished
@@ -33,7 +34,6 @@ from tokimori.node.stopping import Phase, Stopping
 from tokimori.node.worker import LoadCap, Worker, load_average
 from tokimori.ports.executor import Executor, Report, Signalling, StopReason, unheard
 from tokimori.ports.meter import UNMETERED, Meter
-from tokimori.ports.nodes import Pulse
 from tokimori.ports.store import Store
 from tokimori.ports.work_source import WorkSource
 from tokimori.service.nodes import tell_drained
@@ -125,12 +125,15 @@ class Node:
         self._saver = Saver(source, self._worker.work)
         self._overdue = Overdue(self._store, at, self._schedules)
         self._messenger = Messenger(self._store, at, self._random, lambda: self.address)
+        chance = Random(int.from_bytes(self._random(8))).random  # noqa: S311  jitter, no secret
+        self._reaper = Reaper(self._store, chance, self._meter)
         self._duties: tuple[Duty, ...] = (
             self._saver,
             self._overdue,
             self._membership,
             self._messenger,
             self._families,
+            self._reaper,
             *duties_of(
                 self._store,
                 at,
@@ -138,7 +141,7 @@ class Node:
                 self._schedules,
                 forget=self._executor.forget,
                 random=self._random,
-                meter=self._meter,
+                chance=chance,
             ),
         )
 
@@ -326,7 +329,7 @@ class Node:
             return
         self._executor.renew(heard.sent)
         self._lookout.hear(heard.pulse.survey, heard.sent)
-        self._tell_duties(heard.pulse)
+        self._reaper.hear(heard.pulse)
         done = await asyncio.gather(self._follow_answer(heard), return_exceptions=True)
         if await obey_heard(self._orders, heard, self._hearer()):  # whatever failed: the next beat may not tell of it
             self._membership.tick_at = self._clock.monotonic()
@@ -336,15 +339,11 @@ class Node:
         for peer, beat in heard.overdue:
             if await self._store.bury(peer, beat, self.id, self.now):
                 log.warning("node %s has fallen silent; its runs are taken over", peer)
-                self._tell_duties(replace(heard.pulse, orphans=True))
+                self._reaper.hear(replace(heard.pulse, orphans=True))
         await self._worker.compare(heard.pulse)
 
     def _hearer(self) -> Hearer:
         return Hearer(self.id, self._worker, self._lookout, self._stopping, self.signalling, self.stop)
-
-    def _tell_duties(self, pulse: Pulse) -> None:
-        for duty in self._duties:
-            duty.hear(pulse)
 
     async def _reborn(self) -> None:
         """Join anew after this node was declared dead. Its runs end here; orders for its old id, a drain too, hold."""

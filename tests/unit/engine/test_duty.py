@@ -7,7 +7,6 @@ from tokimori.clock import DAY, HOUR, MINUTE, Moment
 from tokimori.engine.duty import BELIEVED, STEADY, SureTime
 from tokimori.model.ids import NodeId, RunId, uuid7
 from tokimori.model.transitions import RunState
-from tokimori.ports.nodes import Pulse
 from tokimori.stores.memory.store import MemoryStore
 from tokimori.testing.manual import VirtualClock
 
@@ -19,9 +18,6 @@ class Counted:
 
     def __init__(self) -> None:
         self.steps, self.next_at = 0, 0.0
-
-    def hear(self, pulse: Pulse) -> None:
-        """See `Duty`."""
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
         """See `Duty`."""

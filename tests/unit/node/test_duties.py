@@ -1,7 +1,5 @@
 """What a node does again and again: each duty is asked when it wants its next step, and gets it."""
 
-from math import inf
-
 import pytest
 
 from tests.unit.node.world import Member, World
@@ -19,13 +17,8 @@ class Every:
         self._period = period
         self.next_at = at + period
         self.steps: list[tuple[NodeId, Moment]] = []
-        self.heard: list[Pulse] = []
         self.fails = False
         self.finds_work = False
-
-    def hear(self, pulse: Pulse) -> None:
-        """See `Duty`."""
-        self.heard.append(pulse)
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
         """See `Duty`."""
@@ -60,13 +53,13 @@ async def test_a_node_wakes_for_each_step(world: World) -> None:
     assert {by for by, _ in duty.steps} == {member.node.id}
 
 
-async def test_a_duty_hears_of_every_beat(world: World) -> None:
-    """What the store says to the node's beats is told to each duty, as long as the node lives."""
-    member, duty = await joined(world, inf)
+async def test_the_reaper_hears_of_every_beat(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the store says to the node's beats is told to the duty that takes over, as long as the node lives."""
+    member, heard = await world.join(), list[Pulse]()
+    monkeypatch.setattr(member.node._reaper, "hear", heard.append)
     member.link.calls.clear()
     await world.pass_time(10)
-    assert len(duty.heard) == member.link.calls["tick"] >= 5
-    assert duty.steps == []
+    assert len(heard) == member.link.calls["tick"] >= 5
 
 
 async def test_a_duty_that_fails_hinders_no_other(world: World) -> None:
