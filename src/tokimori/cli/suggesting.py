@@ -22,7 +22,7 @@ _OTHER_WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "set": ("add", "create", "new"),
         "show": ("get", "describe", "info", "view"),
         "update": ("change", "modify"),
-        "edit": ("modify",),
+        "edit": ("modify", "set"),
         "cancel": ("kill", "abort"),
         "trigger": ("run", "start"),
         "resume": ("unpause", "continue"),
@@ -30,9 +30,14 @@ _OTHER_WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "lock": ("semaphore", "mutex"),
         "serve": ("start", "server"),
         "logs": ("log", "output"),
+        "crontab": ("cron",),
+        "cronstable": ("yacron",),
+        "kubernetes": ("k8s", "cronjob", "cronjobs"),
     }
 )
 """What other programs call a command."""
+_OF_OPTIONS: Mapping[str, str] = MappingProxyType({"help": "--help", "version": "tokimori --version"})
+"""What other programs have as a command, and this one as an option."""
 _MOST_LOOKED_AT = 1_000
 """So many ids are compared that begin as the wrong one does."""
 
@@ -44,7 +49,7 @@ class _Named(Protocol):
 
 def command_hint(given: str, known: Sequence[str]) -> str:
     """Return `; did you mean COMMAND?` if one is near, or called so elsewhere."""
-    named = next((name for name in known if given.casefold() in _OTHER_WORDS.get(name, ())), None)
+    named = next((name for name in known if given.casefold() in _OTHER_WORDS.get(name, ())), _OF_OPTIONS.get(given))
     return hint(given, known) if named is None else f"; did you mean {named}?"
 
 
@@ -53,13 +58,22 @@ def usage_message(error: click.UsageError) -> str:
     match error:
         case click.NoSuchOption(ctx=click.Context() as context):
             options = [name for each in context.command.params for name in (*each.opts, *each.secondary_opts)]
-            return f"No such option {error.option_name!r}{hint(error.option_name, [*options, '--help'])}"
+            return f"No such option {error.option_name!r}{_option_hint(error.option_name, [*options, '--help'])}"
         case click.BadParameter(param=click.Parameter(type=click.Choice(choices=choices)), ctx=click.Context()):
             message = error.format_message()
             given = message.partition(": '")[2].partition("' is not one of")[0]
             return message.rstrip(".") + hint(given, [str(choice) for choice in choices])
         case _:
             return error.format_message()
+
+
+def _option_hint(given: str, known: Sequence[str]) -> str:
+    """Return `; did you mean OPTION?` if one says what this word says to another scheduler, or is near."""
+    from tokimori.service.definitions.arguments import ELSEWHERE
+
+    word = ELSEWHERE.get(given.lstrip("-").replace("-", "_"), "")
+    option = {"": "", "at": "--schedule", "parents": "--after"}.get(word, f"--{word.replace('_', '-')}")
+    return hint(option, known) or hint(given, known)
 
 
 async def with_suggestion(service: "Service", fault: "NotFound") -> "NotFound":

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from msgspec import structs
@@ -45,6 +46,11 @@ def open_store(url: str, clock: Clock, again: Again | None = None) -> Store:
             return MemoryStore(clock)
         case known if known in SCHEMES and colon:
             return _redis(url, clock, again)
+        case _ if not colon and ("/" in url or Path(url).suffix in (".db", ".sqlite", ".sqlite3")):
+            what = (
+                f"store: {url!r} is a file, and not the URL of a store; did you mean sqlite://{Path(url).absolute()}?"
+            )
+            raise InvalidInput(what, field="store", value=url, allowed=ALLOWED)
         case _:
             raise _invalid(url, "not the URL of a store")
 

@@ -29,6 +29,14 @@ def test_an_sqlite_url_names_an_absolute_path(url: str, path: str) -> None:
     assert isinstance(open_store(url, SystemClock()), SqliteStore)
 
 
+def test_the_path_of_a_file_is_answered_with_its_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no secret, and the first thing that people try."""
+    monkeypatch.chdir(tmp_path)
+    for path, url in (("jobs.db", f"sqlite://{tmp_path}/jobs.db"), ("/srv/jobs", "sqlite:///srv/jobs")):
+        with pytest.raises(InvalidInput, match=f"is a file, and not the URL of a store; did you mean {url}\\?"):
+            open_store(path, SystemClock())
+
+
 def test_memory_needs_no_more_words() -> None:
     """`memory:` names a store of this process."""
     assert isinstance(open_store("memory:", SystemClock()), MemoryStore)
