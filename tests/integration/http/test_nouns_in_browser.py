@@ -69,6 +69,21 @@ def test_the_wall_says_when_nothing_comes(page: Page, site: Site, client: Client
 
 
 @pytest.mark.prove
+def test_a_link_and_a_command_are_copied(page: Page, site: Site, client: Client) -> None:
+    """The whole address, with the line that is lit, and what asks for the same once more: over plain HTTP too."""
+    client.jobs.add("hello", command="echo one; echo two")
+    run = client.jobs.trigger("hello", payload='{"to": "a b"}')
+    client.runs.wait(run.id)
+    page.goto(f"{site.url}runs/{run.id}?line=2#L2")
+    page.evaluate("document.addEventListener('copy', () => (window.copied = document.activeElement.value))")
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_focused()
+    assert page.evaluate("copied") == f"{site.url}runs/{run.id}?line=2#L2"
+    page.get_by_role("button", name="Copy as command").press("Enter")
+    assert page.evaluate("copied") == """tokimori job trigger hello --payload '{"to": "a b"}'"""
+
+
+@pytest.mark.prove
 def test_trends_are_drawn_and_stay_when_the_page_is_refreshed(page: Page, site: Site, client: Client) -> None:
     """Curves within the policy of the page, from the table below them; another span draws them anew."""
     client.jobs.add("slower", command="true")
