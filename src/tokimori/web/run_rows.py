@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tokimori.model.approval import awaits_approval
 from tokimori.model.cause import cause_in
 from tokimori.model.run import LONG, NEVER, Run, asked_by, asked_in_words, first_begin, never_begun
 from tokimori.model.transitions import BEFORE_START, ENDS, RunState
@@ -55,7 +56,7 @@ def run_row(visit: Visit, summary: RunSummary, node: str = "") -> RunRow:
         short=short(run.id),
         job_id=run.job_id,
         is_job_deleted=summary.is_job_deleted,
-        state=run.state.value,
+        state="approval" if awaits_approval(run) else run.state.value,
         origin=_origin(visit, run, zone),
         nominal=visit.time(run.nominal, zone),
         began=visit.time(began, zone),
