@@ -48,7 +48,7 @@ from tokimori.ports.store import Outside
 from tokimori.service.definitions.arguments import JobArguments
 from tokimori.service.definitions.definitions import definition_from, fields_of, no_such_term, term_meant
 from tokimori.service.definitions.differences import AppVersion, app_version
-from tokimori.service.sets.app_jobs import check_newest, check_vanished
+from tokimori.service.sets.app_jobs import check_newest, check_vanished, named_in
 from tokimori.service.validation import Ahead, Span, job_fields
 from tokimori.service.views.runs import Run
 
@@ -366,8 +366,8 @@ class App(AppFunctions):
         if known is None or job_id in below:
             return {}
         found: dict[str, Declared] = {}
-        for each in (*known.fields.get("parents", ()), {"job": known.fields.get("on_failure_job") or ""}):
-            found |= self._with_named(each["job"], (*below, job_id))
+        for each in named_in(known.fields):
+            found |= self._with_named(each, (*below, job_id))
         return found | {job_id: known}
 
 

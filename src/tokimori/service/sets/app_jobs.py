@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from graphlib import CycleError, TopologicalSorter
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple, cast
 
@@ -87,8 +88,8 @@ async def _declare(at: _At, documents: Documents[DeclaredDigests], declared: Dec
         await documents.at(await at.turn.store()).put(f"{declared.app}/version", its)
     lines: list[str] = []
     now_known = dict(known)
-    for job_id, fields in declared.jobs.items():
-        terms = {"owner": declared.app, **fields}
+    for job_id in _in_order(declared.jobs):
+        terms = {"owner": declared.app, **declared.jobs[job_id]}
         wanted = digest_of(definition_from(without_count(terms), time_zone=at.jobs._caller.time_zone))
         line = await _put(at, job_id, terms, wanted, known.get(job_id))
         if line is None:
@@ -102,6 +103,21 @@ async def _declare(at: _At, documents: Documents[DeclaredDigests], declared: Dec
         guarded = documents.at(await at.turn.store())
         await _remember(guarded, declared.app, {job_id: now_known.get(job_id) for job_id in sorted(changed)})
     return lines
+
+
+def named_in(fields: Mapping[str, Any]) -> Sequence[str]:
+    """Return the jobs that must exist before one with these fields: those that it follows, and that of its failures."""
+    failing = fields.get("on_failure_job")
+    return [*(each["job"] for each in fields.get("parents", ())), *([failing] if failing else [])]
+
+
+def _in_order(jobs: Mapping[str, Mapping[str, Any]]) -> Sequence[str]:
+    """Return the ids, each behind those that it names: code declares them in any order. A circle is refused later."""
+    named = {job_id: [each for each in named_in(fields) if each in jobs] for job_id, fields in jobs.items()}
+    try:
+        return [*TopologicalSorter(named).static_order()]
+    except CycleError:
+        return [*jobs]
 
 
 def _newest(parts: Sequence[DeclaredDigests]) -> str:

@@ -36,6 +36,21 @@ async def test_new_jobs_are_added_and_belong_to_the_app(world: World) -> None:
     assert await world.service.jobs.get("nightly") == job
 
 
+async def test_code_may_declare_them_in_any_order(world: World) -> None:
+    """A job that runs after another one, or for its failure, may stand before it; a circle is refused by its name."""
+    jobs: dict[str, dict[str, Any]] = {
+        "last": {"function": "app.last", "parents": [{"job": "first"}], "on_failure_job": "alarm"},
+        "first": {"function": "app.first", "on_failure_job": "alarm"},
+        "alarm": {"function": "app.alarm"},
+    }
+    assert await declared(world, jobs) == []
+    assert (await world.service.jobs.get("last")).definition.on_failure_job == "alarm"
+    turned = {**jobs, "first": {**jobs["first"], "parents": [{"job": "last"}]}, "last": {"function": "app.last"}}
+    assert await declared(world, turned) == []
+    with pytest.raises(InvalidInput):
+        await declare(world.service.jobs, Declared(app="app", jobs={**turned, "last": jobs["last"]}))
+
+
 async def test_changed_ones_are_updated(world: World) -> None:
     """What is said anew is changed, and what is not said any more gets its default back."""
     await declared(world, {"nightly": {**NIGHTLY, "priority": 3, "retry": {"attempts": 3, "delay": 5}}})
