@@ -38,15 +38,13 @@ _PREFIX: Final = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+")
 class HttpSettings(Struct, frozen=True, kw_only=True):
     """The HTTP door of a node."""
 
-    enabled: Annotated[bool, Meta(description="Whether the node answers over HTTP.")] = True
+    enabled: Annotated[bool, Meta(description="Answer over HTTP.")] = True
     interface: Annotated[str, Meta(min_length=1, description="The address that it listens on.")] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535, description="The port that it listens on; 0: any free one.")] = 8000
-    port_fixed: Annotated[
-        bool, Meta(description="Whether a taken port is an error; otherwise the next free one is used.")
-    ] = False
-    insecure: Annotated[
-        bool, Meta(description="Whether it may listen without TLS on an address that other machines reach.")
-    ] = False
+    port_fixed: Annotated[bool, Meta(description="Refuse a taken port; otherwise the next free one is used.")] = False
+    insecure: Annotated[bool, Meta(description="Listen without TLS also on an address that other machines reach.")] = (
+        False
+    )
     secret: Annotated[
         Annotated[str, Meta(min_length=43, max_length=512, pattern="^[A-Za-z0-9_-]+$")] | None,
         Meta(
@@ -81,7 +79,7 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
         ),
     ] = None
     access_log: Annotated[
-        bool, Meta(description="Whether each request is logged: method, path, status, size and time, no secrets.")
+        bool, Meta(description="Log each request: method, path, status, size and time, no secrets.")
     ] = False
     drain: Annotated[
         Seconds,
@@ -123,7 +121,7 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
     ] = ()
     v1_open: Annotated[
         bool,
-        Meta(description="Whether Kala's API is open to all users of this machine, without the secret; never as root."),
+        Meta(description="Open Kala's API to all users of this machine, without the secret; never as root."),
     ] = False
     v1_default_owner: Annotated[
         str | None, Meta(description="The owner of jobs that name none and come by Kala's API.")

@@ -18,9 +18,7 @@ class AppSettings(Struct, frozen=True, kw_only=True):
     """The app whose functions a node runs, and its worker processes."""
 
     load: Annotated[str | None, Meta(description="The app, as MODULE:NAME or FILE.py:NAME; none: no functions.")] = None
-    only: Annotated[bool, Meta(description="Whether the node runs functions of the app alone, and no commands.")] = (
-        False
-    )
+    only: Annotated[bool, Meta(description="Run functions of the app alone, and no commands.")] = False
     include: Annotated[tuple[str, ...], Meta(description="Folders where modules of the app are looked for first.")] = ()
     require: Annotated[tuple[str, ...], Meta(description="Modules that are imported before the app.")] = ()
     stored: Annotated[
@@ -32,7 +30,7 @@ class AppSettings(Struct, frozen=True, kw_only=True):
     ] = ()
     attached: Annotated[str | None, Meta(description="The socket of a program that runs the functions itself.")] = None
     reload: Annotated[
-        bool, Meta(description="Whether new worker processes take over when a Python file changes: for development.")
+        bool, Meta(description="Let new worker processes take over when a Python file changes: for development.")
     ] = False
     processes: Annotated[int, Meta(ge=1, le=1000, description="Worker processes; by default one for each core.")]
     concurrency: Annotated[int, Meta(ge=1, le=10_000, description="Runs at a time in each worker process.")] = 16
@@ -136,13 +134,11 @@ class LogSettings(Struct, frozen=True, kw_only=True):
     ] = "info"
     format: Annotated[Literal["text", "json"], Meta(description="Lines for people, or JSON for programs.")] = "text"
     file: Annotated[Path | None, Meta(description="A file to which messages are written too.")] = None
-    stderr: Annotated[bool, Meta(description="Whether messages are written to standard error.")] = True
-    stdout: Annotated[
-        bool, Meta(description="Whether they are written to standard output instead, and nothing else is.")
-    ] = False
-    rotate: Annotated[
-        bool, Meta(description="Whether a new file is begun where log.file is full or old (Keiji: ROTATE_LOGS).")
-    ] = False
+    stderr: Annotated[bool, Meta(description="Write messages to standard error.")] = True
+    stdout: Annotated[bool, Meta(description="Write them to standard output instead, and nothing else.")] = False
+    rotate: Annotated[bool, Meta(description="Begin a new file when log.file is full or old (Keiji: ROTATE_LOGS).")] = (
+        False
+    )
     max_size: Annotated[
         int,
         Meta(ge=1024, description="Bytes that a log file may have before a new one is begun (Keiji: LOG_MAX_SIZE)."),
@@ -155,7 +151,7 @@ class LogSettings(Struct, frozen=True, kw_only=True):
         ),
     ] = 0
     keep: Annotated[int, Meta(ge=0, le=10_000, description="Old log files that are kept; 0: all of them.")] = 10
-    compress: Annotated[bool, Meta(description="Whether old log files are compressed with gzip.")] = True
+    compress: Annotated[bool, Meta(description="Compress old log files with gzip.")] = True
 
 
 def log_faults(log: LogSettings) -> Iterator[str]:
