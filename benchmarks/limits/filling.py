@@ -13,7 +13,7 @@ from tokimori.model.ids import JobId, NodeId, RunId, Token, new_incarnation, uui
 from tokimori.model.job import Definition, Job
 from tokimori.model.lanes import lane_of, rank_of
 from tokimori.model.policies import OnExhausted
-from tokimori.model.run import Attempt, Run, manual_origin
+from tokimori.model.run import Attempt, Details, Run, manual_origin
 from tokimori.model.target import Noop
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Kind
@@ -104,7 +104,10 @@ def _ended(job: Job, now: Moment, number: int, payload: str | None = None) -> It
         made = Moment(now - (number - n) * HISTORY_DAYS * DAY // number)
         run = replace(_run(job, made, payload), attempt=1, token=Token(1), node_id=node, started=made)
         if n % 100 == 0:
-            yield replace(run, state=RunState.FAILED, ended=Moment(made + SECOND), failures=1, error="broken")
+            why = Details(cause="failed: broken")
+            yield replace(
+                run, state=RunState.FAILED, ended=Moment(made + SECOND), failures=1, error="broken", details=why
+            )
         else:
             yield replace(run, state=RunState.SUCCEEDED, ended=Moment(made + SECOND), exit_code=0)
 
