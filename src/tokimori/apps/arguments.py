@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Unpack, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from tokimori.apps.closed import CONVERTED, changed_by_json, check_closed, has_closed, unknown_in
+from tokimori.apps.closed import changed_by_json, check_closed, has_closed, read_as, unknown_in
 from tokimori.apps.json_text import TEXTS, WORDS, clean, repr_of, text_of, value_of
 from tokimori.apps.task import Task
 from tokimori.errors import InvalidInput
@@ -379,17 +379,15 @@ def _field(parameter: inspect.Parameter, kind: Any) -> tuple[str, Any] | tuple[s
 
 
 def _from_json(kind: Any, value: Any) -> Any:
-    """Return a value of a type that msgspec does not know: one of `TEXTS` or `CONVERTED`, or a model of pydantic,
-    which reads itself.
+    """Return a value of a type that msgspec does not know: one that is `read_as` another, one of `TEXTS`, or a model of
+    pydantic, which reads itself.
     """
     if kind is object:
         return value
-    if (known := CONVERTED.get(get_origin(kind) or kind)) is not None:
-        (plain, made), of = known, get_args(kind)
+    if (known := read_as(kind)) is not None:
+        plain, made = known
         try:
-            return made(
-                msgspec.convert(value, GenericAlias(plain, of) if of else plain, dec_hook=_from_json, str_keys=True)
-            )
+            return made(msgspec.convert(value, plain, dec_hook=_from_json, str_keys=True))
         except msgspec.ValidationError as fault:  # msgspec puts its own place before this one
             raise ValueError(str(fault)) from fault.__cause__
     if isinstance(kind, type) and issubclass(kind, TEXTS) and isinstance(value, str):

@@ -1,6 +1,6 @@
 """Closed types of arguments: unknown keys, and values that JSON would change."""
 
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import (
     Callable,
     Collection,
@@ -35,7 +35,7 @@ Found = tuple[Any, object, str]
 CONVERTED: Final[Mapping[Any, tuple[type, Callable[[Any], object]]]] = MappingProxyType(
     {
         **dict.fromkeys((Iterable, Reversible, Container), (list, list)),
-        **{deque: (list, deque), OrderedDict: (dict, OrderedDict)},
+        **{deque: (list, deque), OrderedDict: (dict, OrderedDict), Counter: (dict, Counter)},
     }
 )
 """Types that msgspec does not know: as which other one they are read, and by what that becomes theirs."""
@@ -70,6 +70,15 @@ def check_closed(kinds: Mapping[str, Any], given: Mapping[str, object], root: st
 def has_closed(kind: Any) -> bool:
     """Return whether a TypedDict or dataclass is a part of this type."""
     return _keys_of(kind) is not None or any(map(has_closed, _parts_of(kind)))
+
+
+def read_as(kind: Any) -> tuple[Any, Callable[[Any], object]] | None:
+    """Return the type as which one of `CONVERTED` is read, and by what that becomes it; None for another type."""
+    if (known := CONVERTED.get(get_origin(kind) or kind)) is None:
+        return None
+    (plain, made), of = known, get_args(kind)
+    of = (*of, int) if made is Counter and of else of  # it names its keys alone
+    return GenericAlias(plain, of) if of else plain, made
 
 
 def unknown_in(kind: Any) -> str | None:

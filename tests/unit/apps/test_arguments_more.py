@@ -1,6 +1,6 @@
 """Arguments of types that JSON does not have, and what is refused because it would change or vanish."""
 
-from collections import ChainMap, Counter, OrderedDict, UserDict, defaultdict, deque
+from collections import ChainMap, OrderedDict, UserDict, defaultdict, deque
 from collections.abc import (
     Callable,
     Collection,
@@ -319,13 +319,13 @@ def test_types_that_no_payload_fits_are_refused_where_they_are_declared(kind: An
 class Holder:
     """It needs what no JSON is."""
 
-    of: Counter[str]
+    of: defaultdict[str, int]
 
 
 @pytest.mark.parametrize(
     "kind",
     [
-        *(Iterator[int], Generator[int, None, None], Counter[str], defaultdict[str, int], ChainMap[str, int], UserDict),
+        *(Iterator[int], Generator[int, None, None], defaultdict[str, int], ChainMap[str, int], UserDict),
         *(complex, range, Callable[[], int], type[int], IO[str], Exception, App, App | None, list[App], dict[str, App]),
         *(tuple[int, App], Annotated[App, 1], Holder, list[Holder]),
         *(dict[Path, int], dict[bool, int], dict[tuple[int, int], int], list[dict[Place, int]]),

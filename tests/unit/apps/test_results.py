@@ -1,6 +1,7 @@
 """Results as they are kept and come back, and arguments that no JSON can hold."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
@@ -56,6 +57,9 @@ class Mixed(Enum):
         (Cat, Cat("Infinity", float("inf"))),
         (Cat | Dog, Cat("NaN", float("-inf"))),
         (dict[str, float], {"null": float("inf")}),
+        (Counter, Counter("deed")),
+        (Counter[str], Counter("deed")),
+        (dict[str, Counter[int]], {"a": Counter((3, 3, 4))}),
     ],
 )
 def test_a_result_comes_back_as_it_was(kind: Any, value: Any) -> None:
