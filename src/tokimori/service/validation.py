@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, timedelta
 from enum import Enum, StrEnum
+from math import inf
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
@@ -166,6 +167,13 @@ def job_fields(fields: Mapping[str, object]) -> dict[str, object]:
     return {name: _plain(name, value) for name, value in fields.items()}
 
 
+def _retention(value: timedelta | float) -> object:
+    """Return a length in ISO 8601; what is none stays, and is refused."""
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    is_length = not isinstance(value, bool) and 0 <= seconds < inf
+    return iso_text(seconds) if is_length else str(value) if isinstance(value, timedelta) else value
+
+
 def _plain(name: str, value: object) -> object:
     match value:
         case _ if name == "payload":
@@ -173,8 +181,8 @@ def _plain(name: str, value: object) -> object:
         case Phrase() if value.said:
             message = f"{name}: {', '.join(value.said)} beside a schedule are read in schedule.py of a task alone"
             raise InvalidInput(message, field=name, value=str(value), allowed="these terms as arguments of their own")
-        case timedelta() if name == "retention":
-            return str(value) if value < timedelta() else iso_text(value.total_seconds())
+        case timedelta() | int() | float() if name == "retention":
+            return _retention(value)
         case timedelta():
             return value.total_seconds()
         case datetime() if name in ("starts_at", "ends_at") and value.utcoffset() is not None:

@@ -59,7 +59,8 @@ def _connect(path: Path) -> sqlite3.Connection:
     """
     if not path.is_file():
         why = "is no file" if path.exists() else "does not exist"
-        raise StoreError(f"source {path} {why}", field="source", value=str(path), allowed="an SQLite database")
+        allowed = "an SQLite database, or another source that `--help` names"
+        raise StoreError(f"source {path} {why}", field="source", value=str(path), allowed=allowed)
     with path.open("rb") as file:
         is_logged = file.read(20)[18:20] == _WAL
     alone = is_logged and not path.with_name(f"{path.name}-wal").exists()

@@ -5,7 +5,7 @@ finds a misspelt one. None always stands for the default.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from os import PathLike
 from types import MappingProxyType
 from typing import Any, Literal, NotRequired, TypedDict
@@ -207,7 +207,7 @@ class JobArguments(TypedDict, total=False):
     client: bool | None
     parents: Sequence[ParentArguments] | None
     join: str | None
-    retention: str | timedelta | None
+    retention: Span | None
     keep_runs: int | None
     expect_within: Span | None
     mailto: str | None
