@@ -422,6 +422,22 @@ def test_a_large_process_is_replaced_once_it_has_worked(tmp_path: Path, monkeypa
     run_virtually(scenario())
 
 
+def test_a_process_is_replaced_after_so_many_runs(tmp_path: Path) -> None:
+    """With the end of the last one it is given no more, and another process is started and takes its place."""
+
+    async def scenario() -> None:
+        pool = Pool(tmp_path, max_runs_per_process=2)
+        process = pool.pool._processes[pool.says_hello()]
+        for ended, phase in ((1, Phase.READY), (2, Phase.LEAVING)):
+            process.ended = ended
+            pool.pool.look_at(process)
+            assert process.phase is phase
+        assert pool.newest != process.number
+        assert pool.says_hello() == pool.given() != process.number
+
+    run_virtually(scenario())
+
+
 def test_a_run_with_a_process_of_its_own_is_given_one_that_nobody_had(tmp_path: Path) -> None:
     """As many are started as runs wait for one, within the bound; what nobody needs any more leaves."""
 
