@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from tokimori.errors import TokimoriError
 from tokimori.model.access_token import Role
@@ -72,9 +71,15 @@ async def record(
     try:
         at = await audit._now()
         entry = AuditEntry(
-            at=at, who=audit._author, what=what, of=of, before=shown(before), after=shown(after), event=event
+            at=at,
+            who=audit._author,
+            what=what,
+            of=of,
+            before=shown(before),
+            after=shown(after),
+            event=event,
+            queues={job_id: tuple(dict.fromkeys(names)) for job_id, names in queues.items()},
         )
-        entry = replace(entry, queues={job_id: tuple(dict.fromkeys(names)) for job_id, names in queues.items()})
         await _write(audit, entry)
     except TokimoriError as fault:
         log.warning("the audit log lacks that %r did %s to %s: %s", audit._author, what, of, fault)

@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment, format_moment
 from tokimori.errors import InvalidInput, InvalidSchedule, Outdated
-from tokimori.model.checks import check_definition
 from tokimori.model.decide import Due, decidable, has_ended, look_at, next_look, reckoned, skip_all
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Definition, Job, JobState, schedule_of
@@ -58,8 +57,10 @@ def new_job(
     days_off: str | None = None,
     since: Moment | None = None,
 ) -> Job:
-    """Return a new job. Raises `InvalidInput`, also if its schedule has no moment after now, or from `since` on."""
-    check_definition(definition)
+    """Return a new job of a checked definition.
+
+    Raises `InvalidInput`, also if its schedule has no moment after now, or from `since` on.
+    """
     check_notifier(job_id, definition.notifier, definition.notify)
     check_sizes(definition)
     schedule = schedule_of(definition, now, job_id, days_off)
@@ -109,7 +110,6 @@ def edited(
     job = due.job
     moved = job.definition.moved if definition.queue == job.definition.queue else now
     definition = replace(definition, moved=moved)
-    check_definition(definition)
     check_notifier(job.id, definition.notifier, definition.notify)
     check_sizes(definition)
     anew = _times(definition) != _times(job.definition)

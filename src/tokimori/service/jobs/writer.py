@@ -15,6 +15,7 @@ from tokimori.engine.fire import LONGEST as STEP
 from tokimori.engine.fire import decide_and_apply
 from tokimori.errors import AlreadyExists, Conflict, FamilyChanged, InvalidInput, NotFound, Refused, StoreUnavailable
 from tokimori.model.calendar import Calendar
+from tokimori.model.checks import check_definition
 from tokimori.model.decide import MOST_OCCURRENCES, Due
 from tokimori.model.ids import JobId, RandomBytes, check_job_id, new_incarnation, uuid7
 from tokimori.model.job import Definition, Job, JobState, schedule_of
@@ -159,6 +160,7 @@ class JobWriter(Struct, frozen=True, kw_only=True):
             await asyncio.sleep(0)  # on the loop of a node, runs have their turn
             try:
                 start = begun.get(job_id, Start())
+                check_definition(definition)  # a program may have made it, not `definition_from`
                 job, days[job_id] = await together.new(job_id, definition, now, limits.get(job_id), start.since)
             except InvalidInput as fault:
                 raise fault.below(f"jobs[{place}]") from None

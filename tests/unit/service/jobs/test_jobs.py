@@ -104,9 +104,18 @@ async def test_importing_twice_changes_nothing(world: World) -> None:
     assert await world.service.jobs.list() == before
 
 
-@pytest.mark.parametrize("bad", [("-", ON_DEMAND), ("a", ON_DEMAND), ("c", Definition(target=Noop(), schedule="x"))])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        ("-", ON_DEMAND),
+        ("a", ON_DEMAND),
+        ("c", Definition(target=Noop(), schedule="x")),
+        ("c", Definition(target=Noop(), priority=1_000)),
+        ("c", Definition(target=Noop(), queue="a b")),
+    ],
+)
 async def test_one_bad_job_stops_the_whole_import(world: World, bad: tuple[str, Definition]) -> None:
-    """A bad id, the same id twice, a bad schedule: nothing is added."""
+    """A bad id, the same id twice, a bad schedule or term: nothing is added."""
     with pytest.raises((InvalidInput, AlreadyExists)):
         await world.service.jobs.import_all([("a", ON_DEMAND), bad])
     assert (await world.service.jobs.list()).jobs == []
