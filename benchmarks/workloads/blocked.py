@@ -22,7 +22,7 @@ from tokimori.model.target import Noop
 from tokimori.node.membership import Identity
 from tokimori.node.node import Node
 from tokimori.ports.nodes import Beat, NodeRecord, NodeState
-from tokimori.ports.semaphores import Grant, UnitWish
+from tokimori.ports.semaphores import Grant, UnitRequest
 from tokimori.ports.store import Store
 from tokimori.ports.working import Change, Verdict
 from tokimori.service.definitions.definitions import fields_of
@@ -106,7 +106,7 @@ async def behind_a_mutex(store: Store, folder: Path, runs: int) -> Beating:
         state=NodeState.ALIVE,
     )
     await store.register(program)
-    wish = UnitWish(id=PermitId(uuid7(clock.now(), os.urandom)), node=program.id, semaphore="mutex", rank=0)
+    wish = UnitRequest(id=PermitId(uuid7(clock.now(), os.urandom)), node=program.id, semaphore="mutex", rank=0)
     assert isinstance(await store.acquire(wish, clock.now()), Grant)
     beating = asyncio.create_task(beat(store, program.id))
     await ask_for(store, "waits", Definition(target=Noop(), semaphores=("mutex",)), runs)

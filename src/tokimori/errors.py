@@ -116,7 +116,7 @@ class Refused(TokimoriError):
 
 
 class Outdated(Refused):
-    """A change of something that has been changed since its caller looked at it: nothing was changed."""
+    """A change of something that somebody changed since the caller read it: nothing was changed."""
 
     code = "outdated"
     exit_code = 4
@@ -124,7 +124,7 @@ class Outdated(Refused):
 
 
 class Duplicate(Refused):
-    """Another run holds the key of a request that was to be unique: nothing was requested. `value` is its id."""
+    """Another run holds the key of a unique request: nothing was requested. `value` is the id of that run."""
 
     code = "duplicate"
     exit_code = 4
@@ -151,7 +151,7 @@ class RunFailed(TokimoriError):
 
 
 class Unauthorized(TokimoriError):
-    """Error for a token that lets nobody in any more."""
+    """Error for a token that is no longer valid."""
 
     code = "token_expired"
     exit_code = 2
@@ -159,7 +159,7 @@ class Unauthorized(TokimoriError):
 
 
 class Forbidden(TokimoriError):
-    """Error for a caller without the right: `field` says whether his role, his scope or a setting is in the way."""
+    """Error for a caller without the right: `field` says if the role, the scope or a setting forbids it."""
 
     code = "forbidden"
     exit_code = 2
@@ -190,7 +190,7 @@ class AlreadyExists(Conflict):
 
 
 class FamilyChanged(Conflict):
-    """Somebody changed meanwhile which jobs run after which, so that what was checked has to be checked again."""
+    """The edges between jobs changed after they were checked, so that the check has to be repeated."""
 
     code = "family_changed"
 
@@ -208,7 +208,7 @@ class PermitLost(Conflict):
 
 
 class ClaimLost(Conflict):
-    """A run is no longer that of the code which works on it: what it says of the run changes nothing."""
+    """The run no longer belongs to the code that works on it: its reports change nothing."""
 
     code = "claim_lost"
 
@@ -220,7 +220,7 @@ class AlreadyFinished(Conflict):
 
 
 class Overtaken(TokimoriError):
-    """Somebody else has taken over what a change was made under: nothing was changed, and to ask again changes nothing.
+    """Somebody else has taken over since the change began: nothing was changed, and a repetition changes nothing.
 
     It is no `Conflict`: those are tried again.
     """
@@ -239,25 +239,25 @@ class StoreError(TokimoriError):
 
 
 class StoreUnavailable(StoreError):
-    """The store did not answer. What was asked may have happened; asking again is safe and can help."""
+    """The store did not answer. The request may have been carried out; it is safe to repeat it."""
 
     code = "store_unavailable"
 
 
 class StoreTooSlow(StoreUnavailable):
-    """The store broke off what it was asked, because it took too long. Asked for less, it may succeed."""
+    """The store cancelled a request that took too long. A smaller one may succeed."""
 
     code = "store_too_slow"
 
 
 class StoreReplaced(StoreUnavailable):
-    """Another file is where the store's was, or none: nothing is read or written until that one is back."""
+    """The store's file was moved, deleted or replaced: nothing is read or written until it is back."""
 
     code = "store_replaced"
 
 
 class StoreRefused(StoreError):
-    """The store refused what it was asked, and would again; other requests it takes."""
+    """The store refused this request, and would again. It accepts others."""
 
     code = "store_refused"
 

@@ -107,7 +107,7 @@ class Metrics:
             if change.memory is not None:
                 self._memory.add(change.memory)
 
-    def asked(self, call: str, seconds: float) -> None:
+    def count_call(self, call: str, seconds: float) -> None:
         """See `Meter`."""
         buckets = self._calls.get(call)
         if buckets is None:

@@ -34,8 +34,8 @@ SURVIVORS: tuple[Survivor, ...] = (
     ),
     Survivor(
         "stores/rules/settling.py",
-        'RunStanding("", standing.node_id, standing.token, by, change.token)',
-        'RunStanding("running", standing.node_id, standing.token, by, change.token)',
+        'SettleFacts("", standing.node_id, standing.token, by, change.token)',
+        'SettleFacts("running", standing.node_id, standing.token, by, change.token)',
         "a second change with that token was applied already, and one with another token is refused for it",
     ),
 )

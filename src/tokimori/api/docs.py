@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from tokimori.api.answers import written
-from tokimori.api.document import Schema, document, path_of, tag_of, told
+from tokimori.api.document import Schema, document, path_of, summary_of, tag_of
 from tokimori.api.operation import Operation
 
 OPENAPI, DOCS, STYLE = "/api/v2/openapi.json", "/api/docs", "/api/docs.css"
@@ -71,7 +71,7 @@ class Docs:
 
 def _shown(each: Operation) -> dict[str, object]:
     """Return an operation as the page shows it."""
-    summary, more = told(each)
+    summary, more = summary_of(each)
     return {
         "id": each.id,
         "method": each.method,

@@ -108,7 +108,7 @@ def tag_of(operation: Operation) -> str:
     return parts[3] if operation.path.startswith("/api/v2/") else "node"
 
 
-def told(operation: Operation) -> tuple[str, str]:
+def summary_of(operation: Operation) -> tuple[str, str]:
     """Return the operation's summary, and the rest of its description."""
     text = cleandoc(operation.handler.__doc__ or "")
     first, _, rest = text.partition("\n\n")
@@ -160,7 +160,7 @@ def _nullable(schema: Schema, components: Mapping[str, Schema], *, deep: bool) -
 
 
 def _operation(each: Operation, queries: Mapping[str, Schema]) -> Schema:
-    summary, more = told(each)
+    summary, more = summary_of(each)
     found: Schema = {
         "operationId": each.id,
         "tags": [tag_of(each)],

@@ -17,7 +17,7 @@ from tokimori.api.operation import Operation
 from tokimori.api.turns import in_steps
 from tokimori.errors import StoreError
 from tokimori.model.transitions import RunState
-from tokimori.service.events.events import AnyEvent, Event, EventKind, Filters, FoundEvents, FoundTold
+from tokimori.service.events.events import AnyEvent, Event, EventKind, Filters, FoundEvents, MixedEvents
 from tokimori.service.events.notice_board import FoundNotices
 from tokimori.service.events.notices import LONGEST_WAIT
 from tokimori.service.service import Service
@@ -167,7 +167,7 @@ class EventRoutes:
             self._streams -= 1
 
 
-async def _read(service: Service, query: EventQuery, after: str | None, wait: float = 0.0) -> FoundEvents | FoundTold:
+async def _read(service: Service, query: EventQuery, after: str | None, wait: float = 0.0) -> FoundEvents | MixedEvents:
     if query.kind is EventKind.RUNS:
         return await service.events.read(after, wait, **query.filters)
     return await service.events.read_all(query.kind, after, wait, **query.filters)

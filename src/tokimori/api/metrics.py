@@ -39,11 +39,11 @@ class MetricsPath:
 
     async def metrics(self, request: Request) -> Response:
         """Return the node's counters and the store's figures as Prometheus reads them, to any token that may read."""
-        standing = await standing_of(self._service(request))
+        standing = await store_figures(self._service(request))
         return Response(self._figures(standing), headers={"content-type": MEDIA})
 
 
-async def standing_of(service: Service) -> StoreFigures:
+async def store_figures(service: Service) -> StoreFigures:
     """Return the figures of the store, as far as the caller may know."""
     nodes, pauses, now = await service.nodes.list(), await service.queues.pauses(), await service.db.now()
     runs: dict[str, int] = {}

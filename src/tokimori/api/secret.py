@@ -197,7 +197,7 @@ class SecretGuard:
         """Return whether the request opens the printed login address."""
         if request.method not in ("GET", "HEAD"):
             return False
-        given = given_in(request.scope["query_string"].decode("latin-1"))
+        given = secrets_in(request.scope["query_string"].decode("latin-1"))
         if not given:
             return False
         return _has(given, *self._secrets()) or self._is_wrong(request)
@@ -347,8 +347,8 @@ def cookie_name(request: Request) -> str:
     return f"tokimori-{port or (443 if request.url.scheme == 'https' else 80)}"
 
 
-def given_in(query: str) -> list[str]:
-    """Return the secret in an address, of all the rest only so much as it takes to find that: it may be long."""
+def secrets_in(query: str) -> list[str]:
+    """Return the secrets in a query. The rest is not decoded, as it may be long."""
     begins = f"{PARAMETER}="
     if begins not in query:
         return []

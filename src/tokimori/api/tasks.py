@@ -37,8 +37,8 @@ class Piece(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     piece: str
 
 
-class PieceKept(Struct, frozen=True, kw_only=True):
-    """The piece that is kept."""
+class StoredPiece(Struct, frozen=True, kw_only=True):
+    """A piece of a build that is stored."""
 
     digest: str
     number: int
@@ -104,7 +104,12 @@ class TaskRoutes(Routes):
             Operation("task_builds", "GET", f"{one}/builds", self.builds, list[TaskBuild]),
             Operation("task_build", "POST", f"{one}/builds", self.build, TaskDetails, example=made),
             Operation(
-                "task_put_piece", "PUT", f"{one}/builds/{{digest}}/{{number}}", self.put_piece, PieceKept, example=piece
+                "task_put_piece",
+                "PUT",
+                f"{one}/builds/{{digest}}/{{number}}",
+                self.put_piece,
+                StoredPiece,
+                example=piece,
             ),
             Operation("task_rollback", "POST", f"{one}/rollback", self.rollback, TaskDetails, example={}),
             Operation("task_logs", "GET", f"{one}/log", self.logs, list[LogLine], asked={"lines": 20}),
@@ -131,7 +136,7 @@ class TaskRoutes(Routes):
         return answer(NamedDeleted(name=name, deleted=True))
 
     async def builds(self, request: Request, name: str) -> Response:
-        """Return the builds of a task that are kept, the newest first."""
+        """Return the stored builds of a task, the newest first."""
         return answer([TaskBuild.made(each) for each in await self._service(request).tasks.builds(name)])
 
     async def put_piece(self, request: Request, name: str, digest: str, number: str, body: Piece) -> Response:
@@ -140,7 +145,7 @@ class TaskRoutes(Routes):
             message = f"number: {number!r} is no number"
             raise InvalidInput(message, field="number", value=number, allowed=f"0..{MOST_PIECES - 1}")
         await self._service(request).tasks.put_piece(name, digest, int(number), body.piece)
-        return answer(PieceKept(digest=digest, number=int(number)))
+        return answer(StoredPiece(digest=digest, number=int(number)))
 
     async def build(self, request: Request, name: str, body: NewBuild) -> Response:
         """Let the task run this build from now on. A missing job is made; fields that the build does not set stay."""

@@ -113,7 +113,7 @@ class Declare(Protocol):
 
 
 class App(AppFunctions):
-    """Functions of a program, by the names under which runs ask for them. `name` owns the jobs that it declares.
+    """Functions of a program, by name. `name` is the owner of the jobs that it declares.
 
     An app that is not given one has that of its module.
 
@@ -162,7 +162,7 @@ class App(AppFunctions):
         self.ways.places = Places(number)
 
     def handle(self, run: str) -> Handle[Any]:
-        """Return a handle of the run of this id. Nothing is read before the handle is asked."""
+        """Return a handle of the run of this id. Nothing is read until the handle is used."""
         return Handle(self.ways, run, self._result_of)
 
     def _result_of(self, run: Run) -> Any:
@@ -193,7 +193,7 @@ class App(AppFunctions):
         id: str | None = None,
         **fields: Unpack[DeclaredArguments],
     ) -> Any:
-        """Declare that a function is a job; without a schedule it runs when it is asked to (`enqueue`).
+        """Declare a function as a job. Without a schedule it runs on request (`enqueue`).
 
         `id` is the job's, by default the name of the function; `fields` are those of `client.jobs.add`, and `attempts`,
         `retry_delay` and the like. Raises `InvalidInput`.
@@ -255,7 +255,7 @@ class App(AppFunctions):
     def handler(self, name: "str | re.Pattern[str]", route: None = None) -> Callable[[_F], _F]: ...
 
     def handler(self, name: "str | re.Pattern[str] | _F", route: str | None = None) -> Callable[[_F], _F] | _F | None:
-        """Declare what handles runs of jobs whose `function` is this name, or matches this pattern as a whole.
+        """Declare the handler of runs of jobs whose `function` is this name, or matches this pattern as a whole.
 
         A decorator for a function or a class, by default under its own name; with `route`, `package.module:Name`, that
         is imported when it is first needed. The first that fits is taken. Raises `InvalidInput`.
@@ -315,7 +315,7 @@ class App(AppFunctions):
         return hook
 
     def running(self, *, concurrency: int = 16) -> "Running":
-        """Return the app at work within this program, while the context lasts: `with app.running():`, or `async with`.
+        """Return a context in which this program runs the app: `with app.running():`, or `async with`.
 
         So many runs at a time; functions that wait share a loop of their own thread, others get a thread each.
         """
@@ -325,7 +325,7 @@ class App(AppFunctions):
         return Running(self, self.url, concurrency)
 
     def run(self, *options: str) -> None:
-        """Be a node for this app from now on: the last line of the program that declares it.
+        """Run a node for this app: the last line of the program that declares it.
 
         It does what `tokimori serve --app FILE.py:NAME` does with these options (`"--no-http"`), in this very process.
         If the file is imported it does nothing. Raises `Refused` if the program's own file has no name for it.

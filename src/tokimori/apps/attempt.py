@@ -319,7 +319,7 @@ class RunningAttempt:
         with self._lock:
             if (output := self._output) is None:
                 return wire.FunctionGrew(number=self.begin.number, size=0, tail=b"")
-            tail, times = output.recent(), output.times.told()
+            tail, times = output.recent(), output.times.encoded()
             return wire.FunctionGrew(number=self.begin.number, size=output.size, tail=tail, times=times)
 
     def exits(self, status: int) -> wire.FunctionEnded:
@@ -368,7 +368,7 @@ class RunningAttempt:
         )
         if output is None:
             return ended
-        return replace(ended, size=output.size, head=head, tail=tail, times=output.times.told())
+        return replace(ended, size=output.size, head=head, tail=tail, times=output.times.encoded())
 
 
 def _said_as(end: End) -> tuple[str, str | None, float]:

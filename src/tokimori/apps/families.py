@@ -259,7 +259,7 @@ class FunctionRequest(dict[str, Any], Member[_T]):
         return self.family().on_failure(following)
 
     def check_alone(self) -> None:
-        """Refuse terms that a run can't have which is made when others end. Raises `InvalidInput`."""
+        """Refuse terms that are not allowed for a run that follows others. Raises `InvalidInput`."""
         for name, value in self._how.items():
             message = f"{name}: a run that follows others begins when these have ended, with the terms of its job"
             raise InvalidInput(message, field=name, value=value, allowed="the arguments alone")
@@ -282,7 +282,7 @@ def _listed(requests: object) -> Iterable[object]:
 
 
 def all_of(requests: Iterable[Member[_T]]) -> RunFamily[list[_T]]:
-    """Return a family of requests that run beside each other: what is behind it waits for all of them.
+    """Return a family of requests that run beside each other: requests that follow it wait for all of them.
 
         tokimori.all([count.request(name) for name in names]).then(total.request()).enqueue()
 
@@ -301,7 +301,7 @@ def all_of(requests: Iterable[Member[_T]]) -> RunFamily[list[_T]]:
 
 
 def spawn(requests: Iterable[FunctionRequest[_T]]) -> list[_T]:
-    """Return what a function returns so that its run waits for these runs, and has the list of their results.
+    """Return a value for a function to return: its run waits for these runs, and has the list of their results.
 
         @app.job
         def pages(books: list[str]) -> list[int]:

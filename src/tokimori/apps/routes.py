@@ -111,7 +111,7 @@ class Routes:
 
 
 def act_of(target: Callable[..., object]) -> Act:
-    """Return the code of a function or class. Its arguments are typed by its signature. Raises `InvalidInput`."""
+    """Return a function that calls the target for a task. The signature types its arguments. Raises `InvalidInput`."""
     if inspect.isclass(target):
         return _act_of_class(target)
     arguments = Arguments(target)

@@ -122,12 +122,12 @@ class Task(OfParents):
 
     @property
     def scheduled_at(self) -> datetime:
-        """Return the moment that the schedule named, or for which the run was asked (UTC)."""
+        """Return the moment that the schedule named, or for which the run was requested (UTC)."""
         return to_datetime(self._facts.scheduled_at)
 
     @property
     def due_at(self) -> datetime:
-        """Return when it was due: the job's delay and jitter later (UTC)."""
+        """Return the moment at which it was due (UTC): `scheduled_at` with the job's delay and jitter."""
         return to_datetime(self._facts.due_at)
 
     @property
@@ -142,7 +142,7 @@ class Task(OfParents):
 
     @property
     def deadline(self) -> datetime | None:
-        """Return when its time is over (UTC)."""
+        """Return the moment of its time-out (UTC)."""
         deadline = self._facts.deadline
         return None if deadline is None else to_datetime(deadline)
 
@@ -153,7 +153,7 @@ class Task(OfParents):
 
     @property
     def parent_run_id(self) -> str | None:
-        """Return the run after which, or by which, this one was asked for."""
+        """Return the id of the run that this one follows, or that requested it."""
         return self._facts.parent_run_id
 
     @property
@@ -197,7 +197,7 @@ class Task(OfParents):
         self._decide(Hold(reason))
 
     def heartbeat(self) -> None:
-        """Learn whether the run is still this function's: raises `ClaimLost` if not. Its node keeps the lease alive."""
+        """Check that the run still belongs to this function, or raise `ClaimLost`. Its node keeps the lease alive."""
         self._check()
 
     def log(self, text: object) -> None:
@@ -253,7 +253,7 @@ class Task(OfParents):
         self._lost = self._lost or lost
 
     def end(self) -> End | None:
-        """Return the end that the function has asked for."""
+        """Return the end that the function has requested."""
         return self._end
 
     def write(self, text: str) -> None:
@@ -297,7 +297,7 @@ def _dropped(*_: object) -> None:
 
 
 def current_task() -> Task:
-    """Return the task in hand of the function or the command that calls this. Raises `Refused` if there is none."""
+    """Return the task on which the calling function or command works. Raises `Refused` if there is none."""
     task = task_in_hand() or task_of_command()
     if task is None:
         raise Refused(

@@ -197,7 +197,7 @@ class Threads(Generic[_T]):
         self._number = 0
         """How many things were given so far."""
         self._unseen = False
-        """One came while nothing waited: it gets a thread with the next `set_going`."""
+        """One came while nothing waited: it gets a thread with the next `ensure_thread`."""
         self._looked_at: int | None = None
         """How many had been given when the next look was asked for; None: none is asked for."""
         self._contention = Contention()
@@ -208,7 +208,7 @@ class Threads(Generic[_T]):
         self._closed = False
 
     def give(self, thing: _T) -> None:
-        """Add a thing with which a thread calls `act`. `set_going` is to be called after the last one of several.
+        """Add a thing with which a thread calls `act`. `ensure_thread` is to be called after the last one of several.
 
         Raises `RuntimeError` if the machine gives no thread, and none is there.
         """
@@ -222,7 +222,7 @@ class Threads(Generic[_T]):
                 raise
         self._number += 1
 
-    def set_going(self, in_hand: int) -> None:
+    def ensure_thread(self, in_hand: int) -> None:
         """Wake or begin a thread for the first item, if none waited before it.
 
         `in_hand` are the unfinished items. Further items of the same moment get more threads only if they still wait a
@@ -244,7 +244,7 @@ class Threads(Generic[_T]):
             pass
 
     def begin_missing(self) -> None:
-        """Wake or begin a thread for each thing that waits for one; until the next `set_going` none rests."""
+        """Wake or begin a thread for each thing that waits for one; until the next `ensure_thread` none rests."""
         self._unseen, self._none_rests = False, True
         for thread in self._begun:
             thread.rests = False

@@ -140,7 +140,7 @@ class WorkerProcess(asyncio.Protocol):
         if self._coroutines:  # one may hold the loop, and wait for a function that has no thread yet
             self._threads.begin_missing()
         else:
-            self._threads.set_going(len(self._attempts))
+            self._threads.ensure_thread(len(self._attempts))
         self._title.touch()
         self._leave_if_idle()
 

@@ -16,10 +16,10 @@ from tokimori.model.transitions import ENDS
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-    from tokimori.service.events.events import AnyEvent, Event, Filters, FoundEvents, FoundTold
+    from tokimori.service.events.events import AnyEvent, Event, Filters, FoundEvents, MixedEvents
     from tokimori.service.service import Service
 
-    Read = Callable[[str | None, float], Awaitable[FoundEvents | FoundTold]]
+    Read = Callable[[str | None, float], Awaitable[FoundEvents | MixedEvents]]
 
 _COLUMNS = ("TOLD", "STATE", "JOB", "RUN", "BY", "ATTEMPT", "EXIT", "REASON")
 _SPARE = ("ATTEMPT", "BY", "EXIT")
@@ -81,7 +81,7 @@ def events(*, follow: bool, kind: str, since: str | None, after: str | None, **f
 
 
 def _reader(service: "Service", kind: str, filters: "Filters") -> "Read":
-    async def read(after: str | None, wait: float) -> "FoundEvents | FoundTold":
+    async def read(after: str | None, wait: float) -> "FoundEvents | MixedEvents":
         if kind == "runs":
             return await service.events.read(after, wait, **filters)
         return await service.events.read_all(kind, after, wait, **filters)

@@ -15,7 +15,7 @@ from tokimori.clock import Moment, SystemClock
 from tokimori.errors import InvalidInput, InvalidSchedule, NotFound
 from tokimori.schedules.business_days import Shift
 from tokimori.schedules.schedule import Fold, Gap
-from tokimori.schedules.stamp import told_ahead
+from tokimori.schedules.stamp import future_moment_text
 from tokimori.schedules.zones import on_clocks
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def explain(
     """Explain a schedule: in English, with its next moments and warnings."""
     from tokimori.service.views.schedules import Explanation as ExplanationView
 
-    start = None if after is None else told_ahead("after", after, SystemClock().now())
+    start = None if after is None else future_moment_text("after", after, SystemClock().now())
     if calendars or options().server is not None or options().context is not None:
         explanation = in_service(
             lambda service: service.schedules.explain(
@@ -141,7 +141,7 @@ def next_moments(
         check_zone(time_zone)
 
     async def act(service: "Service") -> list[Row]:
-        start = None if after is None else told_ahead("after", after, await service.db.now())
+        start = None if after is None else future_moment_text("after", after, await service.db.now())
         if schedule is not None:
             return await _of_text(service, schedule, count, start, time_zone)
         if subject is not None:
@@ -161,7 +161,7 @@ async def _of_job_or_text(
 
     Raises `NotFound` for a text that could be an id, otherwise `InvalidInput`.
     """
-    from tokimori.service.reasons import told
+    from tokimori.service.reasons import reason_text
     from tokimori.service.why.stops import stopped
 
     try:
@@ -174,7 +174,7 @@ async def _of_job_or_text(
                 raise
             raise fault from None
     if (why := stopped(found)) is not None:
-        print_notice(f"none of these starts while {told(why)}")
+        print_notice(f"none of these starts while {reason_text(why)}")
     moments = await service.jobs.next(subject, count, after)
     return [(found.id, time_zone or found.definition.time_zone, moment) for moment in moments]
 

@@ -14,7 +14,7 @@ from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 from tokimori.model.job_fields import FIELDS, OF_RETRY, JobField
 from tokimori.model.job_fields import SECTIONS as BY_SECTION
-from tokimori.schedules.stamp import told_ahead
+from tokimori.schedules.stamp import future_moment_text
 
 _SPELT = {
     "time_zone": "timezone",
@@ -135,7 +135,7 @@ def fields_given(values: Mapping[str, Any]) -> dict[str, Any]:
 def with_moments(fields: Mapping[str, Any], now: Moment) -> dict[str, Any]:
     """Return the fields, with the bounds of the job's time as a definition has them. Raises `InvalidInput`."""
     bounds = {name: fields[name] for name in ("starts_at", "ends_at") if fields.get(name) is not None}
-    return {**fields, **{name: told_ahead(name, text, now) for name, text in bounds.items()}}
+    return {**fields, **{name: future_moment_text(name, text, now) for name, text in bounds.items()}}
 
 
 def _parent(text: str) -> dict[str, str]:

@@ -33,7 +33,7 @@ def print_shown(job_id: str) -> None:
     """Print a job with its moments, pauses and skips."""
     from tokimori.service.definitions.definitions import job_fields_of
     from tokimori.service.jobs.graph import direct, how
-    from tokimori.service.reasons import AT_REST, told
+    from tokimori.service.reasons import AT_REST, reason_text
     from tokimori.service.views.jobs import Job as JobView
     from tokimori.service.why.stops import stopped
 
@@ -62,7 +62,7 @@ def print_shown(job_id: str) -> None:
             *([("unreadable", shown.unreadable)] if shown.unreadable else []),
             *((name, value) for name, value in (("reason", found.reason), ("by", found.by)) if value),
             *([("set", declared.set)] if (declared := found.definition.declared) else []),
-            *(("why", told(reason)) for reason in why.reasons if reason.cause not in AT_REST),
+            *(("why", reason_text(reason)) for reason in why.reasons if reason.cause not in AT_REST),
             *((name, value) for name, value in defined if value not in ("", None)),
             *(("parent", f"{edge.parent} {how(edge)}") for edge in edges if edge.child == found.id),
             *(("child", f"{edge.child} {how(edge)}") for edge in edges if edge.parent == found.id),
@@ -84,9 +84,8 @@ def print_shown(job_id: str) -> None:
 @click.option("-n", "count", type=click.IntRange(1, 10_000), default=5, show_default=True, help="How many moments.")
 def explain(job_id: str, count: int) -> None:
     """Explain a job's schedule: in English, with its next moments and warnings."""
-
     from tokimori.cli.job_next import print_explanation
-    from tokimori.service.reasons import AT_REST, told
+    from tokimori.service.reasons import AT_REST, reason_text
     from tokimori.service.views.schedules import Explanation as ExplanationView
 
     async def act(service: "Service") -> "tuple[Explanation, Why]":
@@ -97,7 +96,7 @@ def explain(job_id: str, count: int) -> None:
         print_json(ExplanationView.made(explanation))
     else:
         print_explanation(explanation)
-        print_lines(*(f"why: {told(reason)}" for reason in why.reasons if reason.cause not in AT_REST))
+        print_lines(*(f"why: {reason_text(reason)}" for reason in why.reasons if reason.cause not in AT_REST))
 
 
 @click.command(cls=Command)

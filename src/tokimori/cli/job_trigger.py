@@ -15,7 +15,7 @@ from tokimori.cli.output import print_json, print_lines, print_notice
 from tokimori.cli.session import in_service
 from tokimori.errors import InvalidInput
 from tokimori.model.attempt_notes import check_json
-from tokimori.schedules.stamp import told_ahead
+from tokimori.schedules.stamp import future_moment_text
 
 if TYPE_CHECKING:
     from tokimori.model.run import Run
@@ -36,7 +36,7 @@ async def end_of(service: "Service", run_id: str, timeout: float | None) -> "Run
 
     A moment to come is said at the second look, as most waits are a short retry.
     """
-    from tokimori.service.reasons import Cause, told
+    from tokimori.service.reasons import Cause, reason_text
     from tokimori.service.why.run import SOON
 
     loop = asyncio.get_running_loop()
@@ -48,7 +48,7 @@ async def end_of(service: "Service", run_id: str, timeout: float | None) -> "Run
             for reason in await _hindrances(service, run_id, soon=loop.time() < began + SOON):
                 if reason.text not in printed and (reason.cause is not Cause.NOT_DUE or reason.text in seen):
                     printed.add(reason.text)
-                    print_notice(f"run {run_id}: {told(reason)}")
+                    print_notice(f"run {run_id}: {reason_text(reason)}")
                 seen.add(reason.text)
             await asyncio.wait({ending}, timeout=pause)
             pause = min(pause * _LATER, LONGEST_LOOK)
@@ -136,7 +136,7 @@ def _check_waiting(job_id: str, *, wait: bool, timeout: float | None) -> None:
 
 async def _ask(service: "Service", job_id: str, asked: Mapping[str, Any]) -> "RequestedRun":
     at = asked["at"]
-    moment = None if at is None else told_ahead("at", at, await service.db.now())
+    moment = None if at is None else future_moment_text("at", at, await service.db.now())
     return await service.jobs.request(job_id, **{**asked, "at": moment})
 
 

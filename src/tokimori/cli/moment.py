@@ -8,7 +8,7 @@ import click
 
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
-from tokimori.schedules.stamp import LENGTHS, seconds_in, told_ago
+from tokimori.schedules.stamp import LENGTHS, past_moment_text, seconds_in
 from tokimori.schedules.zones import check_zone
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def moment_ago(field: str, text: str, zone: str, now: Moment) -> Moment:
     """Return the moment that such a text means in the zone. Raises `InvalidInput`."""
     from tokimori.service.validation import moment_of
 
-    return moment_of(field, told_ago(field, text, now), zone)
+    return moment_of(field, past_moment_text(field, text, now), zone)
 
 
 async def past_or_none(service: "Service", field: str, text: str | None) -> Moment | None:

@@ -98,7 +98,7 @@ def pause(name: str | None, everything: bool, reason: str | None, now: bool) -> 
 def resume(name: str | None, everything: bool) -> None:
     """Resume a queue, or --all: its runs start again. --all does not resume queues that are paused by name."""
     from tokimori.model.lanes import EVERYTHING
-    from tokimori.service.reasons import told
+    from tokimori.service.reasons import reason_text
     from tokimori.service.why.stops import queue_paused
 
     chosen = _chosen(name, everything=everything)
@@ -115,7 +115,7 @@ def resume(name: str | None, everything: bool) -> None:
         return
     print_lines(f"resumed {what}" if was is not None else f"{what} was not paused")
     for pause in still:
-        print_notice(told(queue_paused(pause)))
+        print_notice(reason_text(queue_paused(pause)))
 
 
 def _chosen(name: str | None, *, everything: bool) -> str | None:

@@ -229,16 +229,16 @@ def _progress(found: "Run") -> str:
 
 def _asked(found: "Run", zone: str) -> list[tuple[str, str]]:
     """Return the field with the question if it may begin, if it has asked."""
-    from tokimori.model.approval import told_of
+    from tokimori.model.approval import approval_text
 
-    return [] if (asked := found.details.approval) is None else [("approval", told_of(asked, zone))]
+    return [] if (asked := found.details.approval) is None else [("approval", approval_text(asked, zone))]
 
 
 def _print_details(details: "RunDetails", reasons: "Sequence[Reason]") -> None:
     from tokimori.model.cause import cause_in
     from tokimori.model.run import shown_due
     from tokimori.model.statistics import cost
-    from tokimori.service.reasons import told
+    from tokimori.service.reasons import reason_text
 
     found, zone = details.run, details.time_zone
     print_fields(
@@ -260,7 +260,7 @@ def _print_details(details: "RunDetails", reasons: "Sequence[Reason]") -> None:
             *(("then", f"{step.job}{' if it fails' if step.on_failure else ''}") for step in found.details.then),
             *([("spawned", f"{spawned.count} runs")] if (spawned := found.details.spawned) is not None else []),
             *([("concurrency key", found.concurrency_key)] if found.concurrency_key is not None else []),
-            *(("why", told(reason)) for reason in reasons),
+            *(("why", reason_text(reason)) for reason in reasons),
             *([("cancel asked for", found.cancel)] if found.cancel else []),
             *([("error", found.error)] if found.error and not details.attempts else []),
             *([("cause", cause)] if (cause := cause_in(found)) is not None else []),

@@ -26,7 +26,7 @@ _COLUMNS = ("NAME", "JOBS", "SET", "BY")
 @click.option("--jobs", multiple=True, metavar="PREFIX", help="Only jobs whose ids begin so; may be repeated.")
 @click.option("--all-jobs", is_flag=True, help="All jobs, where it was for some only.")
 def set_secret(name: str, jobs: Sequence[str], all_jobs: bool) -> None:
-    """Keep a secret, or give it another value. Runs that start from now on get it.
+    """Store a secret, or replace its value. Runs that start from now on get it.
 
     The value is read from standard input, or asked for on a terminal: arguments are seen by everybody. The newline
     behind a single line is not a part of it. Without --jobs a secret that is there stays for the jobs that it is for.

@@ -199,7 +199,7 @@ def run_node(settings: "Settings", tell: Callable[[str], None], read: Callable[[
             def joined() -> None:
                 begin(TOO_LONG)
                 starter.tell_ready()
-                starter.keep_telling(runner.get_loop().call_later)
+                starter.report_alive(runner.get_loop().call_later)
 
             return runner.run(
                 serve_node(

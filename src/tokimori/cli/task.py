@@ -223,7 +223,7 @@ def delete(name: str, *, now: bool) -> None:
     left = in_service(act)
     print_answer({"name": name, "deleted": True}, f"deleted {name}; its source stays")
     if not now:
-        tell_outlived(name, left)
+        print_outlived(name, left)
 
 
 async def outlived(service: "Service", name: str) -> "Sequence[Run]":
@@ -236,7 +236,7 @@ async def outlived(service: "Service", name: str) -> "Sequence[Run]":
     return ()
 
 
-def tell_outlived(name: str, runs: "Sequence[Run]", then: str = "") -> None:
+def print_outlived(name: str, runs: "Sequence[Run]", then: str = "") -> None:
     """Print the runs of a deleted job that go on."""
     for run in runs:
         print_notice(f"run {run.id} of the deleted {name} still runs{then}: `tokimori run cancel {run.id}` ends it")
@@ -290,7 +290,7 @@ def build(names: Sequence[str], everything: bool, restart: bool) -> None:
             left = await outlived(service, name)
             print_done("built", await keep(service, name, frozen, restart=restart))
             if not restart:
-                tell_outlived(name, left, "; the new one may run beside it")
+                print_outlived(name, left, "; the new one may run beside it")
 
     in_service(act, Absent.MADE)
 

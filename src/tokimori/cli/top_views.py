@@ -126,8 +126,10 @@ def _why(run: "Run") -> str:
 
 
 async def _running(service: "Service", runs: "Sequence[Run]", hosts: "Mapping[NodeId, str]", now: Moment) -> Listing:
-    """Return what runs, with the bar of a run's elapsed time over that of half of its job's runs."""
-    detailed = [(await service.runs.get(run.id)).run for run in runs[:_NEEDS]]  # how far they are is noted beside them
+    """Return the running runs. The bar of each compares its elapsed time with the median of its job."""
+    detailed = [
+        (await service.runs.get(run.id)).run for run in runs[:_NEEDS]
+    ]  # lists have no progress of running attempts
     jobs = list(dict.fromkeys(run.job_id for run in runs))
     usual = await service.jobs.durations(jobs) if jobs else {}
     rows = []

@@ -28,11 +28,11 @@ def why_job(job_id: str) -> None:
 
 
 def _print(why: "Why") -> None:
-    from tokimori.service.reasons import told
+    from tokimori.service.reasons import reason_text
 
     if options().as_json:
         print_json(why)
         return
     what = f"job {why.job_id}" if why.run_id is None else f"run {why.run_id} of job {why.job_id}"
     print_lines(f"{what} is {why.state}")
-    print_lines(*([f"- {told(reason)}" for reason in why.reasons] or ["- nothing holds it"]))
+    print_lines(*([f"- {reason_text(reason)}" for reason in why.reasons] or ["- nothing holds it"]))

@@ -86,4 +86,4 @@ class Stopwatch:
         try:
             return await answer
         finally:
-            self._meter.asked(call, self._clock.monotonic() - began)
+            self._meter.count_call(call, self._clock.monotonic() - began)

@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tokimori.clock import SECOND, Moment
-from tokimori.engine.parkings import Parkings, tell_parked
+from tokimori.engine.parkings import Parkings, record_parked
 from tokimori.engine.settle import SPAWNED_TOGETHER, change_of, steps_of, storable
 from tokimori.errors import NotFound, StoreError
 from tokimori.model.approval import asked_until
@@ -84,7 +84,7 @@ class Families:
 
     async def settled(self, changes: Sequence[Change], verdicts: Sequence[Verdict], by: NodeId, now: Moment) -> None:
         """Tell of parked jobs, and end the runs whose spawned ones have all ended by these changes."""
-        await tell_parked(self._store, changes, verdicts)
+        await record_parked(self._store, changes, verdicts)
         some = [each for each in changes if each.then or each.family is not None]  # of most runs there are none
         over = {each.run_id if each.spawns else each.family for each in some}
         families = [family for family in over if family is not None]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tokimori.clock import SECOND, Moment, format_moment
 from tokimori.engine.pace import Appetite
 from tokimori.engine.parkings import Parkings, tell
-from tokimori.engine.refusals import RefusedRuns, blames_the_asked, raise_first, tell_refused
+from tokimori.engine.refusals import RefusedRuns, is_fault_of_request, log_refusal, raise_first
 from tokimori.errors import Conflict, NotFound
 from tokimori.model.decide import REPLACED, Due, Plan, decide
 from tokimori.model.ids import Incarnation, Lane, RandomBytes, RunId, uuid7
@@ -84,10 +84,10 @@ class Promoter:
         try:
             promoted = await self._store.promote(now, asked.limit, asked.skip)
         except Exception as fault:
-            if not blames_the_asked(fault):
+            if not is_fault_of_request(fault):
                 raise
             seems_ill = self._refused.all_refused
-            tell_refused(log, self._refused.refuse(asked, fault, at), fault)
+            log_refusal(log, self._refused.refuse(asked, fault, at), fault)
             if seems_ill:
                 raise
             return True
@@ -207,7 +207,7 @@ async def fire(
         try:
             return await decide_and_apply(store, dues, now, random, schedule_for, monotonic=monotonic)
         except Exception as fault:
-            if not dues or not blames_the_asked(fault):
+            if not dues or not is_fault_of_request(fault):
                 raise
             refused = Refusal([due.job for due in dues], fault)
             return Decided([], 0)

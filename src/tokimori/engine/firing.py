@@ -30,7 +30,7 @@ from tokimori.engine.fire import (
 )
 from tokimori.engine.look import Lookout, Rhythm, newest_tick, next_look
 from tokimori.engine.pace import Appetite
-from tokimori.engine.refusals import PATIENCE, blames_the_asked, pause_after, refuses_for_good, tell_refused
+from tokimori.engine.refusals import PATIENCE, is_fault_of_request, log_refusal, pause_after, refuses_for_good
 from tokimori.errors import StoreError, StoreTooSlow
 from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, NodeId, RandomBytes
@@ -206,7 +206,7 @@ class RefusedJobs:
             return
         self.limit = len(jobs) // 2
         message = f"the store refused what {len(jobs)} jobs bring; fewer are tried at once: {fault}"
-        tell_refused(log, message, fault)
+        log_refusal(log, message, fault)
         if isinstance(fault, StoreTooSlow) or not self._took:
             raise fault
 
@@ -227,7 +227,7 @@ class RefusedJobs:
             except StoreError as other:
                 fault = other
         message = f"the store refused what job {job.id} brings, which is tried again in {pause:g} s: {fault}"
-        tell_refused(log, message, fault)
+        log_refusal(log, message, fault)
 
 
 class Firing:
@@ -299,7 +299,7 @@ class Firing:
         try:
             fired = await self._fire_batch(by, peers, now)
         except Exception as fault:
-            if self._foreseen is NOTHING or not blames_the_asked(fault):
+            if self._foreseen is NOTHING or not is_fault_of_request(fault):
                 raise
             self._foreseen = NOTHING
             return Fired(frozenset(), full=True, contended=False)

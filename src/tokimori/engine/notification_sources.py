@@ -261,14 +261,14 @@ MOST = 500
 ELSEWHERE = "elsewhere"
 
 
-class StandingStore(Runs, Documents, Protocol):
+class TroubleStore(Runs, Documents, Protocol):
     """Questions to the store."""
 
 
 class LastingTrouble:
     """Walk through alarms and held runs. Its position is known only here: another node begins anew."""
 
-    def __init__(self, store: StandingStore, known: KnownJobs) -> None:
+    def __init__(self, store: TroubleStore, known: KnownJobs) -> None:
         self._store = store
         self._known = known
         self.forget()

@@ -36,7 +36,7 @@ class Parkings(Documents, Protocol):
         ...
 
 
-async def tell_parked(store: Parkings, changes: Sequence[Change], verdicts: Sequence[Verdict]) -> None:
+async def record_parked(store: Parkings, changes: Sequence[Change], verdicts: Sequence[Verdict]) -> None:
     """Write entries for the jobs that these changes have parked. A failure to write fails nothing, as they are
     parked."""
     pairs, failure = zip(changes, verdicts, strict=True), RunState.FAILED

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from tokimori.clock import DAY, Moment
 from tokimori.engine.pace import Appetite
-from tokimori.engine.refusals import PATIENCE, blames_the_asked, tell_refused
+from tokimori.engine.refusals import PATIENCE, is_fault_of_request, log_refusal
 from tokimori.errors import Conflict, NotFound, Refused, StoreError, StoreTooSlow
 from tokimori.model.audit import KIND, older_than
 from tokimori.model.ids import Incarnation, JobId, NodeId
@@ -167,10 +167,10 @@ async def _prune(store: PruningStore, expiries: Sequence[Expiry]) -> AsyncIterat
             rest = await store.prune(batch, BATCH)
         except Exception as fault:
             slow += not half and isinstance(fault, StoreTooSlow)
-            if slow >= PATIENCE or not blames_the_asked(fault):
+            if slow >= PATIENCE or not is_fault_of_request(fault):
                 raise
             if not half:
-                tell_refused(log, f"what is old of job {batch[0].job_id} stays until the next walk: {fault}", fault)
+                log_refusal(log, f"what is old of job {batch[0].job_id} stays until the next walk: {fault}", fault)
             else:
                 batches.append(batch[half:])
             rest = batch[:half]

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from tokimori.clock import Moment
 from tokimori.engine.families import Families, FamilyStore
-from tokimori.engine.refusals import blames_the_asked, tell_refused
+from tokimori.engine.refusals import is_fault_of_request, log_refusal
 from tokimori.engine.settle import change_of
 from tokimori.engine.unsettled import Unsettled
 from tokimori.model.attempt_notes import NUMBER, Notes, notes_in
@@ -82,9 +82,9 @@ class Reaper:
         try:
             verdicts = await self._store.settle(changes, by, now)
         except Exception as fault:
-            if not blames_the_asked(fault):
+            if not is_fault_of_request(fault):
                 raise
-            tell_refused(log, self._unsettled.refuse(changes, fault, at), fault)
+            log_refusal(log, self._unsettled.refuse(changes, fault, at), fault)
             if self._unsettled.ill(changes, fault):
                 raise
             return True

@@ -8,7 +8,7 @@ from math import inf
 from tokimori.clock import Moment
 from tokimori.engine.fire import FiringStore, Planned
 from tokimori.engine.pace import Appetite
-from tokimori.engine.refusals import LONGEST_PAUSE, PAUSE, blames_the_asked, tell_refused
+from tokimori.engine.refusals import LONGEST_PAUSE, PAUSE, is_fault_of_request, log_refusal
 from tokimori.model.decide import Plan, reckoned, unchanged
 from tokimori.model.ids import JobId, NodeId
 from tokimori.model.job import Job
@@ -38,7 +38,7 @@ class Reckoner:
             self._appetite.note(jobs)
             await reckon(self._store, jobs, now, self._schedule_for)
         except Exception as fault:
-            if not blames_the_asked(fault):
+            if not is_fault_of_request(fault):
                 raise
             self.next_at = at + self._refuse(jobs, fault)
             return False
@@ -52,13 +52,13 @@ class Reckoner:
         """Seconds until the next step."""
         if len(jobs) == 1:
             self._refused.add(jobs[0].id)
-            tell_refused(
+            log_refusal(
                 log,
                 f"the store refuses next moment of job {jobs[0].id}; it is tried again later: {fault}",
                 fault,
             )
             return PAUSE
-        tell_refused(log, f"the store refused next moments of jobs: {fault}", fault)
+        log_refusal(log, f"the store refused next moments of jobs: {fault}", fault)
         pause = LONGEST_PAUSE if self._limit == 1 else PAUSE
         self._limit = max(1, min(self._limit, len(jobs) or self._limit) // 2)
         return pause

@@ -17,7 +17,7 @@ MOST_WORDS = 2_000
 """Characters of the store's words that are kept."""
 
 
-def blames_the_asked(fault: Exception) -> bool:
+def is_fault_of_request(fault: Exception) -> bool:
     """Return if the request is at fault; the store may be, too.
 
     Not if the store is away, a person has to mend it, or this machine lacks something.
@@ -35,7 +35,7 @@ def pause_after(tries: int) -> float:
     return float(min(LONGEST_PAUSE, PAUSE * 2 ** (tries - 1)))
 
 
-def tell_refused(log: Logger, text: str, fault: Exception) -> None:
+def log_refusal(log: Logger, text: str, fault: Exception) -> None:
     """Log the effect of a refusal. An error of the store is logged by its text, a bug of ours with its traceback."""
     log.error(text, exc_info=None if isinstance(fault, StoreError) else fault)
 
@@ -51,7 +51,7 @@ MOST_AT_ONCE = 1000
 """A lane from which so many were claimed at once is well again."""
 
 
-class AskedClaim(NamedTuple):
+class PlannedClaim(NamedTuple):
     """Claim to request: at most `limit` runs of these lanes. `skip`: pass so many runs at the head of the one lane."""
 
     lanes: tuple[Lane, ...]
@@ -95,26 +95,26 @@ class RefusedRuns:
         """Return if the store has given nothing since it refused a single run: it may be ill as a whole."""
         return not self._took
 
-    def next(self, lanes: tuple[Lane, ...], limit: int, at: float) -> AskedClaim:
+    def next(self, lanes: tuple[Lane, ...], limit: int, at: float) -> PlannedClaim:
         """Return the claim to request of these lanes, at this moment (monotonic seconds). Ill lanes take turns with all
         others."""
         if not self._ill and not self._suspects:
-            return AskedClaim(lanes, limit)
+            return PlannedClaim(lanes, limit)
         suspects = tuple(lane for lane in self._suspects if lane in lanes)
         if suspects:
-            return AskedClaim(suspects[: max(1, len(suspects) // 2)], limit)
+            return PlannedClaim(suspects[: max(1, len(suspects) // 2)], limit)
         well = tuple(lane for lane in lanes if lane not in self._ill)
         lane = next((lane for lane in self._ill if lane in lanes), None)
         if lane is None or (well and not self._ill_next):
-            return AskedClaim(well, limit)
+            return PlannedClaim(well, limit)
         ill = self._ill[lane] = self._ill.pop(lane)  # the last one from now on
         if ill.moved:
-            return AskedClaim((lane,), 1)
+            return PlannedClaim((lane,), 1)
         if ill.skip and ill.at <= at and ill.looks:
-            return AskedClaim((lane,), 1, ill.looked)
-        return AskedClaim((lane,), min(limit, ill.many), ill.skip)
+            return PlannedClaim((lane,), 1, ill.looked)
+        return PlannedClaim((lane,), min(limit, ill.many), ill.skip)
 
-    def took(self, asked: AskedClaim) -> None:
+    def took(self, asked: PlannedClaim) -> None:
         """Note that the store has answered the claim."""
         self._took = True
         ill = self._note(asked)
@@ -127,7 +127,7 @@ class RefusedRuns:
         if not ill.skip and ill.many > MOST_AT_ONCE:
             del self._ill[asked.lanes[0]]
 
-    def refuse(self, asked: AskedClaim, fault: Exception, at: float) -> str:
+    def refuse(self, asked: PlannedClaim, fault: Exception, at: float) -> str:
         """Note that the store refused this, and would again; return the effect, for people."""
         if len(asked.lanes) > 1:
             self._suspects = asked.lanes
@@ -147,7 +147,7 @@ class RefusedRuns:
         message = f"the store refuses {self._what}: number {asked.skip + 1} of {lane}"
         return f"{message}; the others go on, and this one is tried again in {pause:.0f} s: {fault}"
 
-    def _note(self, asked: AskedClaim) -> _Ill | None:
+    def _note(self, asked: PlannedClaim) -> _Ill | None:
         ill = self._ill.get(asked.lanes[0]) if len(asked.lanes) == 1 else None
         self._ill_next = ill is None
         if ill is not None:

@@ -13,7 +13,7 @@ from tokimori.clock import SECOND, Moment, format_moment
 from tokimori.engine.expire import put_expiries_right
 from tokimori.engine.fire import Schedules
 from tokimori.engine.pace import Appetite
-from tokimori.engine.refusals import blames_the_asked, tell_refused
+from tokimori.engine.refusals import is_fault_of_request, log_refusal
 from tokimori.errors import Conflict, NotFound, StoreError
 from tokimori.model.access_token import KIND as TOKEN
 from tokimori.model.access_token import decode_token, encode_token
@@ -26,7 +26,7 @@ from tokimori.model.document import Document, new_version
 from tokimori.model.ids import JobId, NodeId, RandomBytes
 from tokimori.model.job import Job
 from tokimori.model.retention import day_of, first_id_at
-from tokimori.model.rewind import MARGIN, MOST_FIRED, Ahead, hastened, is_ahead, rewound
+from tokimori.model.rewind import MARGIN, MOST_FIRED, Ahead, brought_forward, is_ahead, rewound
 from tokimori.model.run import Run
 from tokimori.model.target import Unreadable
 from tokimori.model.transitions import RunState
@@ -172,7 +172,7 @@ async def hasten(store: HasteningStore, now: Moment, job_id: JobId | None = None
         page = await store.list_runs(asked)
         for run in page:
             ended = await _last_end(store, run) if run.started is not None and run.due > now + MARGIN else None
-            if (requests or run.started is not None) and (moments := hastened(run, now, ended)) is not None:
+            if (requests or run.started is not None) and (moments := brought_forward(run, now, ended)) is not None:
                 await store.hasten_run(run, *moments)
                 found += 1
         if len(page) < asked.limit:
@@ -358,9 +358,9 @@ class Rewinder:
         except (Conflict, NotFound):
             log.info("job %s was changed meanwhile", job.id)
         except Exception as fault:
-            if not blames_the_asked(fault):
+            if not is_fault_of_request(fault):
                 raise
-            tell_refused(log, f"job {job.id} is ahead of the time and can't be put back: {fault}", fault)
+            log_refusal(log, f"job {job.id} is ahead of the time and can't be put back: {fault}", fault)
 
 
 def _is_readable(job: Job) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from math import inf
 
 from tokimori.clock import Moment
-from tokimori.engine.refusals import refuses_for_good, tell_refused
+from tokimori.engine.refusals import log_refusal, refuses_for_good
 from tokimori.engine.work import Work
 from tokimori.model.ids import NodeId
 from tokimori.model.run import Output
@@ -47,7 +47,7 @@ class Saver:
             if not refuses_for_good(fault):
                 raise
             if len(outputs) == 1:
-                tell_refused(log, f"the store refused what run {outputs[0].run_id} has written so far: {fault}", fault)
+                log_refusal(log, f"the store refused what run {outputs[0].run_id} has written so far: {fault}", fault)
                 return
             half = len(outputs) // 2
             for some in (outputs[:half], outputs[half:]):

@@ -33,7 +33,7 @@ FORGOTTEN = 90
 """Days without an acknowledgement after which a subscriber is forgotten."""
 
 
-class KeptEntries(Struct, frozen=True, kw_only=True):
+class StreamRetention(Struct, frozen=True, kw_only=True):
     """For how many days entries of a kind are kept, and how many of one topic; by default those of messages."""
 
     kind: str = message.KIND
@@ -53,14 +53,14 @@ class Trimmer:
         at: float,
         chance: Callable[[], float],
         random: RandomBytes,
-        messages: KeptEntries,
+        messages: StreamRetention,
     ) -> None:
         self._store = store
         self._chance = chance
         self._random = random
         self._kinds = (
             messages,
-            KeptEntries(kind=order.KIND, days=ORDERS_KEPT, most=MOST_ORDERS),
+            StreamRetention(kind=order.KIND, days=ORDERS_KEPT, most=MOST_ORDERS),
         )
         self._place: tuple[int, str] = (0, "")
         """The next kind, and the name behind which it continues."""
@@ -85,7 +85,7 @@ class Trimmer:
             self.next_at = at + PAUSE
         return False
 
-    async def _trim_some(self, kept: KeptEntries, after: str, now: Moment) -> str | None:
+    async def _trim_some(self, kept: StreamRetention, after: str, now: Moment) -> str | None:
         """Trim one of the next topics. Return the name after which to go on, or None after the last topic."""
         for _ in range(TOPICS):
             first = await self._store.list_documents(kept.kind, after=after, limit=1)
@@ -97,7 +97,7 @@ class Trimmer:
             after = behind_topic(topic)
         return after
 
-    async def _trim(self, kept: KeptEntries, topic: str, now: Moment) -> bool:
+    async def _trim(self, kept: StreamRetention, topic: str, now: Moment) -> bool:
         """Trim the topic a little; return if there may be more to trim."""
         page = await self._store.list_documents(kept.kind, prefix=prefix_of(topic), limit=BATCH)
         opening = next((each for each in page if each.name == entry_name(topic, OPENING)), None)
@@ -110,7 +110,7 @@ class Trimmer:
         return await self._delete(gone)
 
     async def _expired(
-        self, kept: KeptEntries, topic: str, entries: Sequence[Document], now: Moment
+        self, kept: StreamRetention, topic: str, entries: Sequence[Document], now: Moment
     ) -> Sequence[Document]:
         """Return the first entries of a topic: those that are too old or unreadable, or beyond the number to keep."""
         before = Moment(now - kept.days * DAY)
@@ -119,7 +119,7 @@ class Trimmer:
         many = [each for each in entries if _number(each) <= newest - kept.most]
         return max(old, many, key=len)
 
-    async def _newest(self, kept: KeptEntries, topic: str, number: int) -> int:
+    async def _newest(self, kept: StreamRetention, topic: str, number: int) -> int:
         """Return the newest number of a topic with more entries than are kept, else that of the opening."""
         far = entry_name(topic, number + kept.most - 1)
         if not await self._store.list_documents(kept.kind, prefix=prefix_of(topic), after=far, limit=1):
@@ -152,7 +152,7 @@ class Trimmer:
         await self._delete([each for each in page if (moment_in(each.text) or 0) < now - request.KEPT])
         return page[-1].name if len(page) == BATCH else None
 
-    async def _open_behind(self, kept: KeptEntries, topic: str, opening: Document | None, number: int) -> bool:
+    async def _open_behind(self, kept: StreamRetention, topic: str, opening: Document | None, number: int) -> bool:
         """Store that the topic continues after that number, before older entries are deleted; return if it is stored.
 
         So a reader that is up to date misses no number, and a frozen writer puts no entry before it.

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.engine.refusals import MOST_WORDS, PATIENCE, blames_the_asked, pause_after, tell_refused
+from tokimori.engine.refusals import MOST_WORDS, PATIENCE, is_fault_of_request, log_refusal, pause_after
 from tokimori.engine.settle import change_of, storable
 from tokimori.errors import NotFound, StoreTooSlow, StoreUnavailable
 from tokimori.model.ids import NodeId, RunId, Token
@@ -236,9 +236,9 @@ async def _run(source: WorkSource, run_id: RunId) -> Run | None:
     except (NotFound, StoreUnavailable):
         return None  # the next tick tells of it again, if it is still there
     except Exception as fault:
-        if not blames_the_asked(fault):
+        if not is_fault_of_request(fault):
             raise
-        tell_refused(
+        log_refusal(
             log,
             f"run {run_id} can't be read; the others are handed back, and it is tried again: {fault}",
             fault,

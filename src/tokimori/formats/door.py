@@ -84,12 +84,12 @@ class ImportPaths:
     async def take(self, form: Format, request: Request, body: ImportRequest) -> Response:
         """Read the entries of a request, and add the jobs."""
         from tokimori.formats.importing import bring_in, check_refused
-        from tokimori.translators.entries import Refused, told_apart
+        from tokimori.translators.entries import Refused, without_duplicates
 
         check_zone(body.time_zone, field="time_zone")
         async with self._turn:
             await self._service(request).db.now()  # for callers who may read nothing, nothing is read
-            found = await asyncio.to_thread(lambda: list(told_apart(form.read(body, self._clock.now()), {})))
+            found = await asyncio.to_thread(lambda: list(without_duplicates(form.read(body, self._clock.now()), {})))
             check_refused([each for each in found if isinstance(each, Refused)], body, "skip_refused")
             done = await bring_in(self._service(request), at_once(lambda: found), body, lambda _job, _changes: None)
         return answer(

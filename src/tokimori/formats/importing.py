@@ -19,7 +19,7 @@ from tokimori.service.definitions.definitions import fields_of
 from tokimori.service.definitions.differences import FieldChange, differences
 from tokimori.service.service import Service
 from tokimori.service.validation import MOST_LISTED
-from tokimori.translators.entries import Entry, Inactive, Moved, Refused, Unread, told_apart
+from tokimori.translators.entries import Entry, Inactive, Moved, Refused, Unread, without_duplicates
 
 MOST_FAULTS = 20
 """Faults that HTTP shows; all others are counted."""
@@ -96,7 +96,7 @@ async def bring_in(
 
 def _jobs_of(page: Iterable[Entry], taken: dict[str, str], tally: ImportTally) -> Iterator[Moved]:
     """Return the jobs of a page, and count the rest. `taken` knows where each id was read."""
-    for entry in told_apart(page, taken):
+    for entry in without_duplicates(page, taken):
         tally.read += not isinstance(entry, Unread)
         if isinstance(entry, Moved):
             yield entry

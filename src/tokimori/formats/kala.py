@@ -8,13 +8,13 @@ from msgspec import Meta
 
 from tokimori.clock import Moment
 from tokimori.errors import InvalidFile, InvalidInput
-from tokimori.foreign.kala.stored_jobs import from_go, kept_job, parents_of
+from tokimori.foreign.kala.stored_jobs import from_go, parents_of, stored_job
 from tokimori.formats.format import Format, FormatSource, Given, ImportRequest
 from tokimori.formats.importing import name_of, text_of
 from tokimori.model.words import json_fault
 from tokimori.service.definitions.imports import Start
 from tokimori.service.validation import MOST_LISTED
-from tokimori.translators.entries import Entry, Moved, Refused, checked, entries, shown, told
+from tokimori.translators.entries import Entry, Moved, Refused, checked, entries, fault_text, shown
 from tokimori.translators.gob import read_gob
 
 MOST_JOBS = 100_000
@@ -48,7 +48,7 @@ def job_of(job_id: str, value: bytes) -> Mapping[str, Any]:
     try:
         found = _in_json(value) if value.lstrip().startswith(b"{") else from_go(read_gob(value))
     except InvalidInput as fault:
-        return {"id": job_id, _FAULT: told(fault)}
+        return {"id": job_id, _FAULT: fault_text(fault)}
     if not isinstance(found, dict):
         return {"id": job_id, _FAULT: "gob: it is no struct"}
     return {**found, "id": job_id or found.get("id")}
@@ -74,7 +74,7 @@ def entries_of(jobs: Jobs, now: Moment) -> Iterator[Entry]:
             continue
 
         def translate(job: Mapping[str, Any] = job, job_id: str = job_id, place: str = place) -> Iterator[Entry]:
-            kept = kept_job(job, parents.get(job_id, ()), now)
+            kept = stored_job(job, parents.get(job_id, ()), now)
             yield checked(
                 Moved(
                     place=place,
@@ -128,19 +128,19 @@ def _reader(source: str) -> Callable[[], Awaitable[_Jobs]]:
     """Return what reads the jobs, as often as it is asked. Raises `InvalidInput`, and `InvalidFile`."""
 
     async def at() -> _Jobs:
-        from tokimori.sources.kala import told_at
+        from tokimori.sources.kala import jobs_at_node
 
-        return jobs_in(await told_at(source), source.partition("?")[0].rpartition("@")[2])
+        return jobs_in(await jobs_at_node(source), source.partition("?")[0].rpartition("@")[2])
 
     async def in_redis() -> _Jobs:
-        from tokimori.sources.kala import kept_in_redis
+        from tokimori.sources.kala import jobs_in_redis
 
-        return [job_of(*member) for member in await kept_in_redis(source, MOST_JOBS)]
+        return [job_of(*member) for member in await jobs_in_redis(source, MOST_JOBS)]
 
     async def in_tables() -> _Jobs:
-        from tokimori.sources.kala import kept_in_tables
+        from tokimori.sources.kala import jobs_in_tables
 
-        return [job_of("", text) for text in await kept_in_tables(source)]
+        return [job_of("", text) for text in await jobs_in_tables(source)]
 
     match source.partition("://")[0].lower() if "://" in source else "":
         case "http" | "https":

@@ -14,7 +14,7 @@ from tokimori.errors import NotFound, NotGranted, PermitLost, Refused, StoreUnav
 from tokimori.locks.holdings import POLL, Held, Holdings, Owner, Wanted, check_weight, lost, pauses
 from tokimori.locks.membership import Membership, MemberStore, Program, nap
 from tokimori.model.ids import NodeId, PermitId, RandomBytes, uuid7
-from tokimori.ports.semaphores import Grant, InLine, NodeGone, SemaphoreTable, UnitWish
+from tokimori.ports.semaphores import Grant, InLine, NodeGone, SemaphoreTable, UnitRequest
 
 log = logging.getLogger(__name__)
 
@@ -158,8 +158,8 @@ class Session:
         least, most = pauses(answer.ahead) if isinstance(answer, InLine) else (0.0, POLL)
         await nap(bell, min(least, left), min(most, left))
 
-    def _wish(self, wanted: Wanted) -> UnitWish:
-        return UnitWish(
+    def _wish(self, wanted: Wanted) -> UnitRequest:
+        return UnitRequest(
             id=self._new_id(),
             node=self.id,
             semaphore=wanted.name,
@@ -171,7 +171,7 @@ class Session:
     def _new_id(self) -> PermitId:
         return PermitId(uuid7(self.now, self._random))
 
-    async def _ask(self, wish: UnitWish) -> Grant | InLine | NodeGone | None:
+    async def _ask(self, wish: UnitRequest) -> Grant | InLine | NodeGone | None:
         """Return the store's answer to the wish; None if there was none."""
         try:
             answer = await self._store.acquire(wish, self.now)
@@ -180,7 +180,7 @@ class Session:
             self._membership.note_away(fault)
             return None
 
-    def _held(self, wanted: Wanted, wish: UnitWish, grant: Grant) -> Held:
+    def _held(self, wanted: Wanted, wish: UnitRequest, grant: Grant) -> Held:
         return Held(
             wanted,
             grant.token,

@@ -67,7 +67,7 @@ def unanswered(run: Run, now: Moment) -> Details | None:
     return answered(run.details, approved=False, by=None, at=now, reason="nobody has approved it in time")
 
 
-def told_of(asked: Approval, zone: str) -> str:
+def approval_text(asked: Approval, zone: str) -> str:
     """Return the question, or its answer, in words with the times of this zone."""
     if asked.approved is None:
         others = ", but whoever asked for the run may not approve it" if asked.four_eyes else ""

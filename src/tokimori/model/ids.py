@@ -52,8 +52,7 @@ def uuid7(now: Moment, random: RandomBytes) -> str:
 
 
 def births_of(parent: RunId) -> int:
-    """Return the number below 2^48 from which the ids of a run's children are made: the same on every store and at
-    every try.
+    """Return a number below 2^48 for the ids of a run's children: the same on every store and at every try.
 
     The remainder by a prime takes every bit of the parent's id into account.
     """

@@ -61,7 +61,7 @@ class LedgerLine(Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class KeptRun(Struct, frozen=True, gc=False):
+class LedgerRun(Struct, frozen=True, gc=False):
     """Facts of a run that the ledger shows; thousands of payloads and results would fill the memory."""
 
     id: RunId
@@ -70,47 +70,47 @@ class KeptRun(Struct, frozen=True, gc=False):
     created: Moment
 
 
-class KeptRecords(Struct, frozen=True, kw_only=True):
+class LedgerRecords(Struct, frozen=True, kw_only=True):
     """Records of a job's occurrences: runs by moment, and skips in their order.
 
     `twice`: a second run of moments with several scheduled runs. `known_from`: older runs, or skips, were not read.
     """
 
-    fired: Mapping[Moment, KeptRun]
-    backfilled: Mapping[Moment, KeptRun]
+    fired: Mapping[Moment, LedgerRun]
+    backfilled: Mapping[Moment, LedgerRun]
     skips: Sequence[Skip]
-    twice: Mapping[Moment, KeptRun] = field(default_factory=dict)
+    twice: Mapping[Moment, LedgerRun] = field(default_factory=dict)
     known_from: Moment | None = None
 
 
-def kept_run(run: Run) -> KeptRun:
+def ledger_run(run: Run) -> LedgerRun:
     """Return the facts of the run for a ledger."""
-    return KeptRun(run.id, run.state, run.origin, run.created)
+    return LedgerRun(run.id, run.state, run.origin, run.created)
 
 
-def by_moment(runs: Iterable[Run]) -> Mapping[Moment, KeptRun]:
+def by_moment(runs: Iterable[Run]) -> Mapping[Moment, LedgerRun]:
     """Return the runs as a ledger keeps them."""
-    return {run.nominal: kept_run(run) for run in runs}
+    return {run.nominal: ledger_run(run) for run in runs}
 
 
-def ledger(job: Job, moments: Sequence[Moment], kept: KeptRecords, now: Moment) -> Iterator[LedgerLine]:
+def ledger(job: Job, moments: Sequence[Moment], kept: LedgerRecords, now: Moment) -> Iterator[LedgerLine]:
     """Yield the fate of these occurrences, in their order, with unscheduled runs between them."""
     lines = _together(_each(job, sorted([*moments, *_others(job, moments, kept)]), frozenset(moments), kept, now))
     return merge(lines, _twice(kept), key=lambda line: line.first)
 
 
-def without_runs(job: Job, moments: Sequence[Moment], kept: KeptRecords, now: Moment) -> Iterator[LedgerLine]:
+def without_runs(job: Job, moments: Sequence[Moment], kept: LedgerRecords, now: Moment) -> Iterator[LedgerLine]:
     """Yield the same without occurrences that have a scheduled run, which are the most and need no more words."""
     left = [moment for moment in moments if moment not in kept.fired]
     yield from _together(_each(job, sorted([*left, *_others(job, moments, kept)]), frozenset(left), kept, now))
     yield from _twice(kept)
 
 
-def _twice(kept: KeptRecords) -> Iterator[LedgerLine]:
+def _twice(kept: LedgerRecords) -> Iterator[LedgerLine]:
     return (_of_run(moment, run, Fate.TWICE) for moment, run in sorted(kept.twice.items()))
 
 
-def _others(job: Job, moments: Sequence[Moment], kept: KeptRecords) -> Sequence[Moment]:
+def _others(job: Job, moments: Sequence[Moment], kept: LedgerRecords) -> Sequence[Moment]:
     """Return the moments of other scheduled runs; those before the last change had another schedule."""
     return [moment for moment in kept.fired.keys() - set(moments) if kept.fired[moment].created > job.updated]
 
@@ -121,7 +121,7 @@ def known_since(job: Job, now: Moment) -> Moment:
 
 
 def _each(
-    job: Job, moments: Iterable[Moment], known: frozenset[Moment], kept: KeptRecords, now: Moment
+    job: Job, moments: Iterable[Moment], known: frozenset[Moment], kept: LedgerRecords, now: Moment
 ) -> Iterator[LedgerLine]:
     pruned_before = now - retention_of(job.definition.retention)
     firsts = [skip.first for skip in kept.skips]
@@ -141,7 +141,7 @@ def _was_before(job: Job, moment: Moment) -> bool:
     return job.definition.anchored_on is AnchoredOn.LAST_RUN and moment <= job.anchor
 
 
-def _of_run(moment: Moment, run: KeptRun, fate: Fate) -> LedgerLine:
+def _of_run(moment: Moment, run: LedgerRun, fate: Fate) -> LedgerLine:
     origin = asked_by(run.origin)
     return LedgerLine(first=moment, last=moment, count=1, fate=fate, run_id=run.id, state=run.state, origin=origin)
 
@@ -152,7 +152,7 @@ def _covering(skips: Sequence[Skip], firsts: Sequence[Moment], moment: Moment) -
     return skips[place] if place >= 0 and moment <= skips[place].last else None
 
 
-def _without(job: Job, moment: Moment, kept: KeptRecords, pruned_before: int) -> Fate:
+def _without(job: Job, moment: Moment, kept: LedgerRecords, pruned_before: int) -> Fate:
     if moment > job.fired_through:
         return Fate.OPEN
     if moment <= job.created:

@@ -77,7 +77,7 @@ def rewound(job: Job, schedule: Schedule, ahead: Ahead, now: Moment) -> tuple[Jo
     return new, [_cut(skip, schedule, through) for skip in ahead.skips if skip.first <= through < skip.last]
 
 
-def hastened(run: Run, now: Moment, ended: Moment | None = None) -> tuple[Moment, Moment] | None:
+def brought_forward(run: Run, now: Moment, ended: Moment | None = None) -> tuple[Moment, Moment] | None:
     """Return the due and the nominal time of a waiting run that a clock ahead has put off.
 
     A retry is due now; its attempt may have begun before the clock was ahead: `ended` is when it ended. A request with

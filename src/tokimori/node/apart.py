@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from msgspec.structs import replace
 
 from tokimori.clock import Clock, Moment
-from tokimori.engine.refusals import blames_the_asked
+from tokimori.engine.refusals import is_fault_of_request
 from tokimori.engine.unsettled import key_of
 from tokimori.errors import StoreError, TokimoriError
 from tokimori.model.ids import ClaimId, JobId, Lane, NodeId, RandomBytes, RunId, Token
@@ -91,7 +91,7 @@ class ApartSource:
         try:
             verdicts = await self._store.settle(changes, by, now)
         except Exception as fault:
-            if len(changes) == 1 and blames_the_asked(fault):
+            if len(changes) == 1 and is_fault_of_request(fault):
                 self._stock.free(key_of(changes[0]))
             raise
         for change in changes:
@@ -122,7 +122,7 @@ class ApartSource:
                 one = replace(claim, id=ClaimId(self._random(16).hex()), lanes=(lane,), limit=1)
                 claimed = await self._store.claim(one, now)
         except StoreError as fault:
-            if blames_the_asked(fault):
+            if is_fault_of_request(fault):
                 raise
             log.warning("the store does not answer a claim: %s", fault)
         finally:

@@ -58,7 +58,7 @@ def changed_of(before: Mapping[Path, int], after: Mapping[Path, int]) -> list[Pa
 
 
 @asynccontextmanager
-async def told_of_changes(folders: Sequence[Path], changed: Callable[[], None]) -> AsyncIterator[None]:
+async def watching_changes(folders: Sequence[Path], changed: Callable[[], None]) -> AsyncIterator[None]:
     """Call `changed` after each change of a Python file below these folders, while this lasts."""
     watching = asyncio.get_running_loop().create_task(_watch(folders, changed))
     try:
@@ -136,7 +136,7 @@ class Functions:
         app_settings = self._settings.app
         if not app_settings.reload:
             return nullcontext()
-        return told_of_changes([Path.cwd(), *map(Path, app_settings.include)], self.executor.reload)
+        return watching_changes([Path.cwd(), *map(Path, app_settings.include)], self.executor.reload)
 
 
 def _app_of(settings: Settings, secret: str) -> AppSettings | None:

@@ -31,7 +31,7 @@ from tokimori.metrics import Metrics
 from tokimori.model.job import Job
 from tokimori.model.rate import parse_rate
 from tokimori.node.node import Node
-from tokimori.node.open_doors import noted_door, told_at_start
+from tokimori.node.open_doors import door_lines, noted_door
 from tokimori.node.secret_file import DoorSecret
 from tokimori.node.vitals import vitals_of
 from tokimori.ports.store import Store
@@ -97,7 +97,7 @@ class OpenDoor(NamedTuple):
 
     def told(self, *, with_secret: bool) -> Sequence[str]:
         """Return the lines about it for the user who started the node."""
-        return told_at_start(self.address, self.secret, with_secret=with_secret)
+        return door_lines(self.address, self.secret, with_secret=with_secret)
 
 
 @asynccontextmanager

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from tokimori.clock import Clock, Moment
-from tokimori.engine.refusals import refuses_for_good, tell_refused
-from tokimori.engine.trim import KeptEntries
+from tokimori.engine.refusals import log_refusal, refuses_for_good
+from tokimori.engine.trim import StreamRetention
 from tokimori.model.ids import Lane, NodeId, RandomBytes, uuid7
 from tokimori.model.lanes import (
     DRAINING_LABEL,
@@ -67,7 +67,7 @@ class Identity(Struct, frozen=True, kw_only=True):
     max_load: float | None = None
     stop_grace: float = 30.0
     audit_kept: int = 0
-    messages: KeptEntries = KeptEntries()
+    messages: StreamRetention = StreamRetention()
 
     @property
     def blocking(self) -> list[str]:
@@ -151,7 +151,7 @@ class Membership:
             await self.register()
         except Exception as fault:
             if refuses_for_good(fault):
-                tell_refused(log, f"the store refused to note what this node can run now: {fault}", fault)
+                log_refusal(log, f"the store refused to note what this node can run now: {fault}", fault)
             else:
                 self.next_at = at + TICK_IDLE
         return False
@@ -229,7 +229,7 @@ class Membership:
         except Exception as fault:
             if not started or not refuses_for_good(fault):
                 raise
-            tell_refused(log, f"the store refused to note which of {len(started)} processes began: {fault}", fault)
+            log_refusal(log, f"the store refused to note which of {len(started)} processes began: {fault}", fault)
         return await self._source.tick(Beat(node=self.id), self.now)
 
     def tick_soon(self) -> None:

@@ -29,14 +29,14 @@ from tokimori.node.checkup import Patience
 from tokimori.node.duties import duties_of
 from tokimori.node.flow import LONGEST_FLOW, Bell
 from tokimori.node.membership import BeatAnswer, Identity, Membership
-from tokimori.node.obeying import Hearer, obey_heard, obey_missed
+from tokimori.node.obeying import Hearer, carry_out_orders, obey_missed
 from tokimori.node.stopping import Phase, Stopping
 from tokimori.node.worker import LoadCap, Worker, load_average
 from tokimori.ports.executor import Executor, Report, Signalling, StopReason, unheard
 from tokimori.ports.meter import UNMETERED, Meter
 from tokimori.ports.store import Store
 from tokimori.ports.work_source import WorkSource
-from tokimori.service.nodes import tell_drained
+from tokimori.service.nodes import mark_drained
 
 log = logging.getLogger(__name__)
 
@@ -190,7 +190,7 @@ class Node:
         return self.absent or (None if self.healthy else "the store does not answer")
 
     @property
-    def stands_still(self) -> float:
+    def cycle_age(self) -> float:
         """Return for how many seconds the current cycle has lasted: most take milliseconds."""
         return 0.0 if self._cycle_began is None else self._clock.monotonic() - self._cycle_began
 
@@ -242,7 +242,7 @@ class Node:
         try:
             await refuse_unfinished(self._store)
             if self._stopping.drained:
-                await tell_drained(self._store, self._random, self.id, self.now)
+                await mark_drained(self._store, self._random, self.id, self.now)
         except StoreError:
             await self._source.leave(self.id, self.now)
             raise
@@ -331,7 +331,7 @@ class Node:
         self._lookout.hear(heard.pulse.survey, heard.sent)
         self._reaper.hear(heard.pulse)
         done = await asyncio.gather(self._follow_answer(heard), return_exceptions=True)
-        if await obey_heard(self._orders, heard, self._hearer()):  # whatever failed: the next beat may not tell of it
+        if await carry_out_orders(self._orders, heard, self._hearer()):  # the next beat may not report it again
             self._membership.tick_at = self._clock.monotonic()
         raise_first(done)
 

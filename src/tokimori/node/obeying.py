@@ -27,7 +27,7 @@ class Hearer(NamedTuple):
     stop: Callable[[], str]
 
 
-async def obey_heard(orders: OrderFeed, heard: BeatAnswer, node: Hearer) -> bool:
+async def carry_out_orders(orders: OrderFeed, heard: BeatAnswer, node: Hearer) -> bool:
     """Obey the orders since the last beat; return if a sender of orders is waiting for one more beat.
 
     A beat that came late, or failed, may have missed the sender: a reading follows.

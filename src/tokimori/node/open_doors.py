@@ -71,7 +71,7 @@ def entry(address: str, secret: str) -> str:
     return f"{address}?{PARAMETER}={secret}"
 
 
-def told_at_start(address: str, secret: str, *, with_secret: bool) -> Sequence[str]:
+def door_lines(address: str, secret: str, *, with_secret: bool) -> Sequence[str]:
     """Return the lines of a node about its door for the user who has started it."""
     if with_secret:
         return (f"Its page is at {entry(address, secret)}",)

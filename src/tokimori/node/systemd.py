@@ -31,11 +31,11 @@ class Starter:
         """Report readiness to the starter, if it still exists."""
         self._notify_starter(READY)
 
-    def keep_telling(self, call_later: Callable[[float, Callable[[], None]], object]) -> None:
+    def report_alive(self, call_later: Callable[[float, Callable[[], None]], object]) -> None:
         """Report regularly that the loop is alive, if the starter requests it; `call_later` is the loop's."""
         if self._every is not None:
             self._notify_starter(ALIVE)
-            call_later(self._every, partial(self.keep_telling, call_later))
+            call_later(self._every, partial(self.report_alive, call_later))
 
     def _notify_starter(self, said: bytes) -> None:
         if not self._address:

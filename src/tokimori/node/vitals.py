@@ -177,7 +177,7 @@ class Vitals:
             yield UnreadyCause("disk", f"the disk can't be written: {fault}", ", ".join(map(str, self._folders)))
         if not node.healthy:
             yield self._without_a_lease(self._store.wrong(at))
-        elif (still := node.stands_still) > STANDS_STILL:
+        elif (still := node.cycle_age) > STANDS_STILL:
             yield _loop_stopped(still)
         for run, since in node.overtime(at - OVERTIME)[:1]:
             late = f"a handler was asked to end {at - since:.0f} s ago, and does not"
@@ -189,8 +189,8 @@ class Vitals:
     def _without_a_lease(self, fault: str | None) -> UnreadyCause:
         """Return the cause that the store has taken no beat of the node for a while."""
         node = self._node
-        if fault is None and node.stands_still > SILENT / 2:
-            return _loop_stopped(node.stands_still)
+        if fault is None and node.cycle_age > SILENT / 2:
+            return _loop_stopped(node.cycle_age)
         return UnreadyCause("store", "the store does not answer", fault or node.fault)
 
 

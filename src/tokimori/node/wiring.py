@@ -17,8 +17,8 @@ from tokimori.clock import Clock
 from tokimori.config.secrets import keyring_of
 from tokimori.config.settings import Settings
 from tokimori.engine.look import Rhythm
-from tokimori.engine.refusals import tell_refused
-from tokimori.engine.trim import KeptEntries
+from tokimori.engine.refusals import log_refusal
+from tokimori.engine.trim import StreamRetention
 from tokimori.errors import StoreUnavailable
 from tokimori.executors.client import ClientExecutor
 from tokimori.executors.executors import executors_of
@@ -87,7 +87,7 @@ async def _ask(ask: Callable[[], Awaitable[object]]) -> None:
     try:
         await answered(ask)
     except Exception as fault:
-        tell_refused(log, f"not all that runs when this machine starts could be asked for: {fault}", fault)
+        log_refusal(log, f"not all that runs when this machine starts could be asked for: {fault}", fault)
 
 
 if TYPE_CHECKING:
@@ -365,7 +365,7 @@ def identity_of(settings: Settings, app: Hello | None = None) -> Identity:
         max_load=settings.node.max_load,
         stop_grace=settings.node.stop_grace,
         audit_kept=settings.audit.keep,
-        messages=KeptEntries(days=settings.channels.keep, most=settings.channels.most),
+        messages=StreamRetention(days=settings.channels.keep, most=settings.channels.most),
     )
 
 

@@ -9,7 +9,7 @@ from tokimori.clock import MILLISECOND, Clock
 from tokimori.engine.duty import Stopwatch
 from tokimori.engine.families import Families
 from tokimori.engine.look import Lookout
-from tokimori.engine.refusals import AskedClaim, RefusedRuns, blames_the_asked, tell_refused
+from tokimori.engine.refusals import PlannedClaim, RefusedRuns, is_fault_of_request, log_refusal
 from tokimori.engine.unsettled import Key, hand_back
 from tokimori.engine.work import Work
 from tokimori.model.ids import ClaimId, Lane, RandomBytes
@@ -245,7 +245,7 @@ class Worker:
             self._lookout.drop(asked.lanes)
         return may_be_more
 
-    async def _claim(self, asked: AskedClaim) -> list[Claimed] | None:
+    async def _claim(self, asked: PlannedClaim) -> list[Claimed] | None:
         """Claim; return None if the store refuses to give out some of these."""
         name, member = ClaimId(self._random(16).hex()), self._membership
         claim = Claim(id=name, node=member.id, lanes=asked.lanes, limit=asked.limit, skip=asked.skip)
@@ -253,10 +253,10 @@ class Worker:
             claimed = await self._timed("claim", self._source.claim(claim, member.now))
         except Exception as fault:
             self.work.not_claimed()
-            if not blames_the_asked(fault):
+            if not is_fault_of_request(fault):
                 raise
             seems_ill = self._refused.all_refused
-            tell_refused(log, self._refused.refuse(asked, fault, self._clock.monotonic()), fault)
+            log_refusal(log, self._refused.refuse(asked, fault, self._clock.monotonic()), fault)
             if seems_ill:
                 raise
             return None
@@ -276,9 +276,9 @@ class Worker:
             whole = await self._families.settling(changes)
             verdicts = await self._timed("settle", self._source.settle(whole, member.id, member.now))
         except Exception as fault:
-            if not blames_the_asked(fault):
+            if not is_fault_of_request(fault):
                 raise
-            tell_refused(log, unsettled.refuse(changes, fault, self._clock.monotonic()), fault)
+            log_refusal(log, unsettled.refuse(changes, fault, self._clock.monotonic()), fault)
             if unsettled.ill(changes, fault):
                 raise
             return 0

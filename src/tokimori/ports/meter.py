@@ -24,10 +24,10 @@ class Meter(Protocol):
         """Count changes that the store has judged, a verdict each. `outcome_of` says how each attempt ended."""
         ...
 
-    def asked(self, call: str, seconds: float) -> None:
+    def count_call(self, call: str, seconds: float) -> None:
         """Count the time of a call, whether the store answered or failed: tick, survey, fire, foresee, claim or settle.
 
-        To fire and to foresee is to read, to decide and to write.
+        `fire` and `foresee` each include a read, a decision and a write.
         """
         ...
 
@@ -44,7 +44,7 @@ class Unmetered:
     def settled(self, changes: Sequence[Change], verdicts: Sequence[Verdict]) -> None:
         """See `Meter`."""
 
-    def asked(self, call: str, seconds: float) -> None:
+    def count_call(self, call: str, seconds: float) -> None:
         """See `Meter`."""
 
 

@@ -66,7 +66,7 @@ class Semaphore(Struct, frozen=True, kw_only=True):
     wakes: Moment | None = None
 
 
-class UnitWish(Struct, frozen=True, kw_only=True):
+class UnitRequest(Struct, frozen=True, kw_only=True):
     """A program's request for units. The caller makes the id, a new UUIDv7 for each wish.
 
     `limit` is the limit that the semaphore must have; a new one is made with it. None: any limit; a new one gets 1.
@@ -130,7 +130,7 @@ class SemaphoreTable(Protocol):
         """Delete the semaphore; do nothing if there is none. Raises `Refused` while units are held or waited for."""
         ...
 
-    async def acquire(self, wish: UnitWish, now: Moment) -> Answer:
+    async def acquire(self, wish: UnitRequest, now: Moment) -> Answer:
         """Join the line; granted at once if first in it (no blocked run has a smaller rank) and the units fit.
 
         A repeated call with the same id returns the same grant, or the place in line; it is granted if its turn has

@@ -135,12 +135,12 @@ class Every(On):
 
 
 def on() -> On:
-    """Begin with a day of the week."""
+    """Begin a schedule with a day of the week."""
     return On()
 
 
 def every(n: int = 1) -> Every:
-    """Begin with an interval, or with a day of the week. Raises `InvalidSchedule` for n below 1."""
+    """Begin a schedule with an interval, or with a day of the week. Raises `InvalidSchedule` for n below 1."""
     if not isinstance(n, int) or n < 1:  # type: ignore[redundant-expr]  # no checker may have seen the call
         raise InvalidSchedule(f"every: {n!r} is not above zero", field="every", value=n, allowed="1 or more")
     return Every(n)

@@ -90,12 +90,12 @@ def iso_text(seconds: float) -> str:
     return f"P{days:.0f}D" if days and not rest else f"PT{f'{seconds:f}'.rstrip('0').rstrip('.')}S"
 
 
-def told_ago(field: str, text: str, now: Moment) -> str:
+def past_moment_text(field: str, text: str, now: Moment) -> str:
     """Return the text of a moment that is mostly past: a length says how long ago. Without offset it stays so."""
     return _moment_text(field, text, now, -1)
 
 
-def told_ahead(field: str, text: str, now: Moment) -> str:
+def future_moment_text(field: str, text: str, now: Moment) -> str:
     """Return the text of a moment that is mostly to come: a length says how long from now."""
     return _moment_text(field, text, now, 1)
 

@@ -99,7 +99,7 @@ def _zone_hint(name: str) -> str:
 
 
 def tzdata_version() -> str:
-    """Return the version of the time zone data by which this program reckons, such as `2025b`: a later one sorts later.
+    """Return the version of the time zone data that this program uses, such as `2025b`. A later version sorts later.
 
     It is that of the Python package tzdata, the only source of `zone_info`.
     """

@@ -106,7 +106,7 @@ class Sight:
         except NotFound:
             return False
 
-    async def sees_beside(self, job_id: JobId, beside: Beside) -> bool:
+    async def sees_with_changes(self, job_id: JobId, beside: Beside) -> bool:
         """Return whether the job of this id is in scope. A job of the same request counts as it is written there."""
         its = beside.get(job_id)
         if its is None or not self.scope.has(job_id, its.queue):
@@ -213,7 +213,7 @@ Given = Mapping[str, Any]
 """The arguments of a call, by name; the first one is what the call is about."""
 
 
-async def gone_alone(sight: Sight, job_id: str, gone: Awaitable[_Listed]) -> _Listed:
+async def deleted_alone(sight: Sight, job_id: str, gone: Awaitable[_Listed]) -> _Listed:
     """Delete one job alone. A refusal does not name jobs out of scope."""
     try:
         return await gone

@@ -195,7 +195,7 @@ class Channels(Part[M]):
 
     @operation(Role.OPERATE, WHOLE, doing="Using a channel")
     async def unsubscribe(self, topic: str, name: str) -> None:
-        """Forget how far a subscriber has got: under its name another one begins with all that is kept."""
+        """Delete the position of a subscriber: a new one of that name begins with all stored messages."""
         await self._subscribers.discard(subscriber_name(check_topic("topic", topic), check_subscriber(name)))
 
     @stream(MessageView.made)

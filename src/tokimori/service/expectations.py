@@ -111,7 +111,7 @@ class Expectations(Part[M]):
 
     @operation(Role.OPERATE, EXPECTATION, audit=STATE, event="deleted")
     async def delete(self, name: str) -> None:
-        """Expect nothing any more of something elsewhere. Raises `NotFound`, and `Refused` for a job."""
+        """Delete the expectation of something elsewhere. Raises `NotFound`, and `Refused` for a job."""
         checked_id = check_job_id(name, field="name")
 
         async def act() -> None:

@@ -174,7 +174,7 @@ async def nodes_of(store: NodeStore) -> Sequence[NodeRecord]:
     return [replace(each, drained=True) if each.id in drained else each for each in nodes] if drained else nodes
 
 
-async def tell_drained(store: DocumentStore, random: RandomBytes, node: NodeId, now: Moment) -> None:
+async def mark_drained(store: DocumentStore, random: RandomBytes, node: NodeId, now: Moment) -> None:
     """Mark a node under its new id as taking no new runs, as its old id was."""
     text = f"{format_moment(now)} under another id"
     await store.put_document(Document(kind=DRAINED.word, name=node, text=text, version=new_version(random)), None)

@@ -67,20 +67,20 @@ async def check_untold(store: Jobs, job_id: JobId) -> None:
         return
     found: list[JobId] = []
     async for job in all_jobs(store):
-        if job.id != job_id and tells(job.definition, job_id):
+        if job.id != job_id and notifies(job.definition, job_id):
             found.append(job.id)
         if len(found) > NAMED:
             break
     if found:
-        raise told_by(job_id, ", ".join(found[:NAMED]) + (" and others" if len(found) > NAMED else ""))
+        raise still_named(job_id, ", ".join(found[:NAMED]) + (" and others" if len(found) > NAMED else ""))
 
 
-def tells(definition: Definition, notifier: JobId) -> bool:
+def notifies(definition: Definition, notifier: JobId) -> bool:
     """Return whether a job of this definition notifies the notifier of something."""
     return any(notifier_id(name) == notifier for names in definition.notify.values() for name in names)
 
 
-def told_by(notifier: JobId, jobs: str) -> Refused:
+def still_named(notifier: JobId, jobs: str) -> Refused:
     """Return why a notifier can't be deleted."""
     return Refused(
         f"the notifier {name_of(notifier)!r} can't go, because jobs name it, which would tell nobody: {jobs}",
@@ -95,7 +95,7 @@ async def without_names(notifier: str, doing: Awaitable[_T]) -> _T:
     try:
         return await doing
     except Refused as fault:
-        refusal = told_by(JobId(notifier), "")
+        refusal = still_named(JobId(notifier), "")
         if not fault.message.startswith(refusal.message):
             raise
         raise Refused(f"{refusal.message}ask an admin which", field="id", value=notifier) from fault

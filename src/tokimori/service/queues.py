@@ -171,7 +171,7 @@ class Queues(Part[M]):
 
     @operation(Role.OPERATE, QUEUE, audit=STATE, event="resumed", gives=maybe(PauseView.made))
     async def resume(self, queue: str | None = None) -> Pause | None:
-        """Resume a queue, or everything (None): waiting runs are claimed in their order. The pause that was ended.
+        """Resume a queue, or everything (None): waiting runs are claimed in order. Return the pause that ended.
 
         A queue with a pause of its own stays paused when everything is resumed. Raises `InvalidInput`.
         """

@@ -63,7 +63,7 @@ class Cause(StrEnum):
 AT_REST = frozenset(
     {Cause.NOT_DUE, Cause.ON_DEMAND, Cause.PARENTS, Cause.SPAWNED, Cause.NEXT, Cause.BESIDE, Cause.ENDED}
 )
-"""Causes of which nobody needs to be told who does not ask: all is as it was wanted."""
+"""Causes that are shown only on request: all is as it was wanted."""
 
 
 class HeldBy(Struct, frozen=True, kw_only=True):
@@ -122,7 +122,7 @@ def waits_for(run: Run, most: int | None = None) -> str | None:
     return f"a place of its job (max_running{limit})"
 
 
-def told(reason: Reason) -> str:
+def reason_text(reason: Reason) -> str:
     """Return the reason as one sentence, without a full stop."""
     held, by = _listed(reason), "among them" if reason.cause is Cause.SPAWNED else "held by"
     return f"{reason.text}{f', {by} {held}' if held else ''}{f': {reason.mend}' if reason.mend else ''}"

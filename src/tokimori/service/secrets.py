@@ -63,7 +63,7 @@ class Secrets(Part[M]):
 
     @operation(Role.ADMIN, WHOLE, audit=STATE, gives=SecretView.made)
     async def set(self, name: str, value: str, *, jobs: Sequence[str] | None = None) -> Secret:
-        """Keep a secret, or give it another value. `jobs`: only jobs whose ids begin so may use it; empty: all.
+        """Store a secret, or replace its value. `jobs`: only jobs whose ids begin so may use it; empty: all.
 
         None leaves that as it is. What starts from now on gets the new value. Raises `InvalidInput`, and `Refused`
         without a key.
@@ -106,7 +106,7 @@ class Secrets(Part[M]):
 
     @operation(Role.ADMIN, WHOLE, audit=OUTCOME, of="secrets", doing="Rotating the key of secrets")
     async def rotate(self) -> int:
-        """Encrypt all secrets anew, with the first key; how many. Then the other keys may go.
+        """Encrypt all secrets again with the first key, and return their number. The other keys can then be removed.
 
         Raises `Refused` for one that no key opens; those before it are done.
         """

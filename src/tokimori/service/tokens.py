@@ -69,7 +69,7 @@ class Tokens(Part[M]):
         queues: Sequence[str] = (),
         expires: Span | None = None,
     ) -> NewToken:
-        """Make a token of this role (`ping`, `read`, `operate`, `admin`), over in `expires` seconds, if that is given.
+        """Make a token of this role (`ping`, `read`, `operate`, `admin`). It expires after `expires` seconds, if given.
 
         `jobs`: only of jobs whose ids begin with one of these; `queues`: only of jobs in one of these. Raises
         `InvalidInput` and `AlreadyExists`.
@@ -93,7 +93,7 @@ class Tokens(Part[M]):
 
     @operation(Role.ADMIN, WHOLE, doing="Listing tokens", gives=list_of(TokenView.made))
     async def list(self) -> Sequence[AccessToken]:
-        """Return all tokens, by name, those that are over too."""
+        """Return all tokens by name, expired ones included."""
         return await self._documents.list()
 
     async def _state(self, name: str) -> object:

@@ -22,7 +22,7 @@ from tokimori.model.job_fields import LONGEST
 from tokimori.model.sizes import MOST_AUTHOR, check_size
 from tokimori.model.words import check_text
 from tokimori.schedules.fluent import Phrase
-from tokimori.schedules.stamp import LENGTHS, iso_text, parse_stamp, seconds_in, told_ahead
+from tokimori.schedules.stamp import LENGTHS, future_moment_text, iso_text, parse_stamp, seconds_in
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
@@ -69,7 +69,7 @@ def moment_ahead(field: str, given: object, zone: str, now: Moment) -> Moment:
         case timedelta() if given >= timedelta():
             return moment_of(field, now + round(given / timedelta(microseconds=1)), zone)
         case str():
-            return moment_of(field, told_ahead(field, given, now), zone)
+            return moment_of(field, future_moment_text(field, given, now), zone)
         case datetime():
             return moment_of(field, given, zone)
         case _:

@@ -17,12 +17,12 @@ _AT_ONCE = 500
 _ALLOWED = "http://HOST:PORT of a running Kala, redis://HOST:PORT/NUMBER, or postgresql:// or mysql:// of its database"
 
 
-async def told_at(url: str) -> bytes:
+async def jobs_at_node(url: str) -> bytes:
     """Return a running Kala's answer to `GET /api/v1/job/`. Raises `InvalidInput`, and `StoreUnavailable`."""
-    return await asyncio.to_thread(_told_at, url)
+    return await asyncio.to_thread(_jobs_at_node, url)
 
 
-def _told_at(url: str) -> bytes:
+def _jobs_at_node(url: str) -> bytes:
     try:
         parts = urlsplit(url)
         name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
@@ -45,7 +45,7 @@ def _told_at(url: str) -> bytes:
     return data
 
 
-async def kept_in_redis(url: str, most: int) -> list[tuple[str, bytes]]:
+async def jobs_in_redis(url: str, most: int) -> list[tuple[str, bytes]]:
     """Return the members of the hash `kala:jobs`, by id. Raises `InvalidInput`, `StoreError` and `StoreUnavailable`."""
     from tokimori.stores.redis.address import address_of  # noqa: PLC0415  few imports need it
 
@@ -84,7 +84,7 @@ async def kept_in_redis(url: str, most: int) -> list[tuple[str, bytes]]:
     return [(name.decode("utf-8", "replace"), value) for name, value in sorted(kept.items())]
 
 
-async def kept_in_tables(url: str) -> list[bytes]:
+async def jobs_in_tables(url: str) -> list[bytes]:
     """Return the texts of the table `jobs` of Kala's PostgreSQL or MySQL. Raises `InvalidInput` and `StoreError`."""
     key = "job" if url.lower().startswith("postgres") else "id"
     async with opened(url) as tables:

@@ -8,7 +8,7 @@ from typing import Protocol
 from tokimori.model.cause import VARIABLE, traceparent_in
 
 
-class InHand(Protocol):
+class TracedAttempt(Protocol):
     """An attempt as a trace sees it: its place there, and its run."""
 
     @property
@@ -22,11 +22,11 @@ class InHand(Protocol):
         ...
 
 
-in_hand: ContextVar[InHand | None] = ContextVar("tokimori_in_hand", default=None)
+in_hand: ContextVar[TracedAttempt | None] = ContextVar("tokimori_in_hand", default=None)
 """The attempt on which the caller works: one variable for all, as each costs a function that does little."""
 
 
-def run_in_hand(otherwise: str | None) -> Callable[[], str | None]:
+def traced_attempt(otherwise: str | None) -> Callable[[], str | None]:
     """Return what tells which run the caller works on: that of its function, else that which started this program."""
     return lambda: otherwise if (attempt := in_hand.get()) is None else attempt.run_id
 

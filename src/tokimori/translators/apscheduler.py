@@ -18,7 +18,7 @@ from tokimori.translators.entries import (
     Warnings,
     entries,
     id_of,
-    lasting,
+    inactive_if_over,
     moved,
     refusal,
     shown,
@@ -258,7 +258,7 @@ def read_apscheduler(rows: Iterable[Row], now: Moment, parameters: Parameters | 
         place = f"{TABLE}, id {shown(row.get(KEY))}"
 
         def translate(row: Row = row, place: str = place) -> Iterator[Entry]:
-            yield lasting(_job(row, place, parameters or {}), now)
+            yield inactive_if_over(_job(row, place, parameters or {}), now)
 
         yield from entries(place, translate)
 

@@ -22,7 +22,7 @@ from tokimori.translators.entries import (
     entries,
     filled_text_in,
     id_of,
-    lasting,
+    inactive_if_over,
     moved,
     refusal,
 )
@@ -133,7 +133,7 @@ def _entries(place: str, row: Row, now: Moment, parameters: Parameters, zone: st
         if row.get("task") == _OWN:
             yield Inactive(place, f"task: {_OWN} is work of Celery itself")
         else:
-            yield lasting(_job(place, row, parameters, zone), now)
+            yield inactive_if_over(_job(place, row, parameters, zone), now)
 
     return entries(place, translate)
 

@@ -21,10 +21,10 @@ from tokimori.translators.entries import (
     Unread,
     Warnings,
     entries,
+    fault_text,
     id_of,
     moved,
     refusal,
-    told,
 )
 from tokimori.translators.yaml_tree import Faults, Value, read_documents
 
@@ -112,7 +112,7 @@ def _document(text: str, said: Cronstable, within: list[str]) -> _Document:
                 if fault.field == "include":  # files that include each other have no end
                     raise
                 place = f"{faults.file}:{fields['include'].line}"
-                others.append(Unread(place, f"include: its jobs and defaults are missing: {told(fault)}"))
+                others.append(Unread(place, f"include: its jobs and defaults are missing: {fault_text(fault)}"))
                 continue
             defaults, jobs = _merged(defaults, inner.defaults), [*jobs, *inner.jobs]
             others += inner.others

@@ -85,12 +85,12 @@ def entries(place: str, translate: Callable[[], Iterable[Entry]]) -> Iterator[En
     try:
         yield from list(translate())
     except InvalidFile as fault:  # its field is the line
-        yield Refused(_cut(fault.field or place), told(fault))
+        yield Refused(_cut(fault.field or place), fault_text(fault))
     except InvalidInput as fault:
-        yield Refused(place, told(fault))
+        yield Refused(place, fault_text(fault))
 
 
-def told_apart(found: Iterable[Entry], taken: dict[str, str]) -> Iterator[Entry]:
+def without_duplicates(found: Iterable[Entry], taken: dict[str, str]) -> Iterator[Entry]:
     """Yield the entries, but refuse the second of two jobs with one id. `taken` holds the place of each id so far."""
     for entry in found:
         if not isinstance(entry, Moved):
@@ -103,7 +103,7 @@ def told_apart(found: Iterable[Entry], taken: dict[str, str]) -> Iterator[Entry]
             yield entry
 
 
-def told(fault: InvalidInput) -> str:
+def fault_text(fault: InvalidInput) -> str:
     """Return a fault in one line, with the allowed values."""
     message = _cut(" ".join(fault.message.split()))
     allowed = None if fault.allowed is None else _cut(fault.allowed)
@@ -149,7 +149,7 @@ def checked(job: Moved) -> Moved:
     return job
 
 
-def lasting(job: Moved, now: Moment) -> Entry:
+def inactive_if_over(job: Moved, now: Moment) -> Entry:
     """Return the job; it is left out if its schedule names no moment any more."""
     schedule = job.definition.schedule
     if schedule is None or schedule_of(job.definition, now, job.job_id).next_after(now) is not None:

@@ -16,7 +16,7 @@ from tokimori.errors import InvalidFile, InvalidInput, InvalidSchedule
 from tokimori.schedules.fluent import every
 from tokimori.schedules.parse import parse_schedule
 from tokimori.service.definitions.imports import Start
-from tokimori.translators.entries import Entry, Inactive, Warnings, entries, lasting, moved, told
+from tokimori.translators.entries import Entry, Inactive, Warnings, entries, fault_text, inactive_if_over, moved
 from tokimori.translators.on_calendar import ALLOWED as ON_CALENDAR
 from tokimori.translators.on_calendar import Calendar, read_calendar
 from tokimori.translators.unit_file import (
@@ -151,7 +151,7 @@ def _calendar(line: Assignment) -> Calendar:
     except InvalidSchedule as fault:
         raise line.refused(fault.message, fault.allowed or ON_CALENDAR) from None
     except InvalidInput as fault:
-        raise InvalidFile(told(fault), field=line.place, value=line.value, allowed=fault.allowed) from None
+        raise InvalidFile(fault_text(fault), field=line.place, value=line.value, allowed=fault.allowed) from None
     return calendar
 
 
@@ -255,7 +255,7 @@ def _jobs(name: str, files: Mapping[str, str], systemd: Systemd, *, is_wanted: b
         job_id = f"{stem_of(name)}{timing.suffix}"
         all_warnings = (*warnings.all(), *timing.warnings)
         job = moved(name, job_id, {**fields, **_timing_fields(timing)}, start=start, warnings=all_warnings)
-        yield job if timing.schedule == "@reboot" else lasting(job, systemd.now)
+        yield job if timing.schedule == "@reboot" else inactive_if_over(job, systemd.now)
 
 
 def _timing_fields(timing: Timing) -> Mapping[str, object]:

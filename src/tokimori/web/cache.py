@@ -25,7 +25,7 @@ class _Answer(NamedTuple):
     until: float | None
 
 
-class Kept:
+class AnswerCache:
     """Answers by question. In a small store all are found anew each time; in a large one they may be seconds old."""
 
     def __init__(self, clock: Clock) -> None:

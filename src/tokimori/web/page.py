@@ -24,7 +24,7 @@ from tokimori.service.reasons import name_of
 from tokimori.service.service import Service
 from tokimori.web import toasts
 from tokimori.web.addresses import path
-from tokimori.web.cache import Kept
+from tokimori.web.cache import AnswerCache
 from tokimori.web.doing import MATCH, act_named, chosen, done, done_all, refused
 from tokimori.web.reader import Reader
 from tokimori.web.screen import Act, Moved, Screen
@@ -82,7 +82,7 @@ class Page:
         self._service_for = service_for
         self._access_for = access_for
         self._clock = clock
-        self._kept = Kept(clock)
+        self._kept = AnswerCache(clock)
         self._key = key
         self._root = path_prefix
         self._files = {name: files("tokimori.web").joinpath("static", name).read_bytes() for name in KINDS}

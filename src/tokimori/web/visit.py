@@ -8,7 +8,7 @@ from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 from tokimori.service.service import Service
 from tokimori.web.addresses import address
-from tokimori.web.cache import SHARE, Kept
+from tokimori.web.cache import SHARE, AnswerCache
 from tokimori.web.reader import Reader
 from tokimori.web.words import Time, reread, time_of
 
@@ -29,7 +29,7 @@ class Visit(NamedTuple):
     parts: Mapping[str, str]
     query: Mapping[str, Sequence[str]]
     host: str = ""
-    kept: Kept | None = None
+    kept: AnswerCache | None = None
     zone: str = ""
     """The chosen zone: empty for that of the service, `job` for that of each job."""
     part: str = ""
@@ -79,7 +79,7 @@ class Visit(NamedTuple):
     async def lately(
         self, question: str, find: Callable[[], Awaitable[_T]], least: float = 0, share: int = SHARE
     ) -> _T:
-        """Return the result of `find`, or a recent one of a reader who sees the same jobs: see `Kept`."""
+        """Return the result of `find`, or a recent one of a reader who sees the same jobs: see `AnswerCache`."""
         key = (question, self.reader.access.scope)
         return await (find() if self.kept is None else self.kept.get(key, find, least, share))
 

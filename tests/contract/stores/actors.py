@@ -21,7 +21,7 @@ from tokimori.model.run import Output, Run, manual_origin
 from tokimori.model.target import Noop
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import Beat, NodeRecord, NodeState, Pulse
-from tokimori.ports.semaphores import Answer, Grant, UnitWish
+from tokimori.ports.semaphores import Answer, Grant, UnitRequest
 from tokimori.ports.store import Store
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
 
@@ -128,7 +128,7 @@ def a_claim(node: NodeId, lanes: Sequence[Lane], limit: int) -> Claim:
 class Held(NamedTuple):
     """What a program asked for, and the answer that it got."""
 
-    wish: UnitWish
+    wish: UnitRequest
     answer: Answer
 
     @property
@@ -198,7 +198,7 @@ class Worker:
     async def acquire(self, semaphore: str, weight: int = 1, *, limit: int | None = None, rank: int = NOW) -> Held:
         """Ask for units, as a program of this session would."""
         wish_id = PermitId(uuid7(NOW, random_bytes))
-        wish = UnitWish(id=wish_id, node=self.id, semaphore=semaphore, weight=weight, limit=limit, rank=rank)
+        wish = UnitRequest(id=wish_id, node=self.id, semaphore=semaphore, weight=weight, limit=limit, rank=rank)
         return Held(wish, await self.store.acquire(wish, NOW))
 
     async def release(self, held: Held, now: Moment = NOW) -> bool:

@@ -8,7 +8,7 @@ from tokimori.model.job import Job, limit_of
 from tokimori.model.run import Run
 from tokimori.model.semaphores import KEY_LINE, semaphore_of, wanted
 from tokimori.model.transitions import RunState
-from tokimori.ports.semaphores import Semaphore, UnitWish
+from tokimori.ports.semaphores import Semaphore, UnitRequest
 
 
 def check_lines(
@@ -16,7 +16,7 @@ def check_lines(
     runs: Sequence[Run],
     semaphores: Iterable[Semaphore],
     alive: Iterable[NodeId],
-    programs: Sequence[UnitWish] = (),
+    programs: Sequence[UnitRequest] = (),
 ) -> None:
     """Nothing is leaked, and nobody waits while there is room and nobody is before it; `programs` stand in line."""
     by_life = {job.incarnation: job for job in jobs}
@@ -61,7 +61,7 @@ def _check_permits(semaphore: Semaphore, runs: Sequence[Run], alive: set[NodeId]
 
 
 def _check_line(
-    jobs: Mapping[Incarnation, Job], semaphore: Semaphore, runs: Sequence[Run], programs: Sequence[UnitWish]
+    jobs: Mapping[Incarnation, Job], semaphore: Semaphore, runs: Sequence[Run], programs: Sequence[UnitRequest]
 ) -> None:
     """The head of each lane waits for units, for a program before it, or for a run that was woken in its place."""
     first = min((program.rank for program in programs), default=None)

@@ -23,7 +23,7 @@ from tokimori.model.job import Job, limit_of
 from tokimori.model.run import Run, Skip, child_origin
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import Pulse
-from tokimori.ports.semaphores import Grant, InLine, Semaphore, UnitWish
+from tokimori.ports.semaphores import Grant, InLine, Semaphore, UnitRequest
 from tokimori.ports.store import RunFilter, Store
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.server_store import ServerStore
@@ -41,7 +41,7 @@ class Machine(RuleBasedStateMachine):
     nodes: Bundle[NodeId] = Bundle("nodes")
     claims: Bundle[Claimed] = Bundle("claims")
     repeatable: Bundle[Call] = Bundle("repeatable")
-    programs: Bundle[UnitWish] = Bundle("programs")
+    programs: Bundle[UnitRequest] = Bundle("programs")
 
     def open(self) -> None:
         """Open one store of each kind."""
@@ -51,7 +51,7 @@ class Machine(RuleBasedStateMachine):
         self.numbers = count(1)
         self.now = NOW
         self.cursors: dict[Incarnation, int] = {}
-        self.wishes: dict[PermitId, UnitWish] = {}
+        self.wishes: dict[PermitId, UnitRequest] = {}
         self.used: dict[str, int] = {}
         for store in self.stores:
             self.runner.run(store.open())
@@ -198,7 +198,7 @@ class Machine(RuleBasedStateMachine):
                 self.check_children(self.ask(lambda store, id=change.run_id: store.get_run(id)), edges)  # type: ignore[misc]
         return call
 
-    def ask_for(self, wish: UnitWish) -> None:
+    def ask_for(self, wish: UnitRequest) -> None:
         """A program asks; who is first and fits is granted."""
         answer = self.ask(lambda store: store.acquire(wish, self.now))
         if isinstance(answer, Grant | InLine):
@@ -207,7 +207,7 @@ class Machine(RuleBasedStateMachine):
             semaphore = self.ask(lambda store: store.get_semaphore(wish.semaphore))
             assert semaphore.used + wish.weight > semaphore.limit, "a program waits though there are units"
 
-    def waiting(self, semaphores: Iterable[Semaphore], alive: Iterable[NodeId]) -> list[UnitWish]:
+    def waiting(self, semaphores: Iterable[Semaphore], alive: Iterable[NodeId]) -> list[UnitRequest]:
         """What programs asked for and neither hold nor gave up."""
         held = {permit.id for semaphore in semaphores for permit in semaphore.holders}
         return [wish for wish in self.wishes.values() if wish.id not in held and wish.node in set(alive)]

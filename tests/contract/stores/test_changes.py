@@ -5,7 +5,7 @@ import os
 
 from tests.contract.stores.actors import NOW, Worker, a_job, add_runs
 from tokimori.clock import SECOND, Moment, SystemClock
-from tokimori.engine.parkings import tell_parked
+from tokimori.engine.parkings import record_parked
 from tokimori.model.audit import Changed
 from tokimori.model.document import Document
 from tokimori.model.job import Job
@@ -114,8 +114,8 @@ async def test_a_job_that_a_failure_parks_is_told_of(store: Store, worker: Worke
     await store.add_jobs([job])
     await add_runs(store, job, 2)
     changes = [worker.change(claimed, Failed(error="it broke")) for claimed in await worker.claim()]
-    await tell_parked(store, changes, await store.settle(changes, worker.id, NOW))
+    await record_parked(store, changes, await store.settle(changes, worker.id, NOW))
     (change,) = (await Trail(store).ended_since(EndPlace(Moment(1)), 10)).found
     assert (change.event, change.name, change.by, change.reason) == ("job.parked", "a", "tokimori", "it broke")
-    await tell_parked(store, changes, await store.settle(changes, worker.id, NOW))
+    await record_parked(store, changes, await store.settle(changes, worker.id, NOW))
     assert len(await store.list_documents("audit")) == 1

@@ -12,7 +12,7 @@ from tokimori.engine.unfinished import UNFINISHED, unfinished
 from tokimori.errors import Overtaken, StoreError
 from tokimori.model.ids import JobId, NodeId, PermitId
 from tokimori.model.lanes import Pause
-from tokimori.ports.semaphores import UnitWish
+from tokimori.ports.semaphores import UnitRequest
 from tokimori.ports.store import Store
 
 GUARD = a_document("prod", "first", 2**62, kind="set")
@@ -104,7 +104,7 @@ WRITES: dict[str, Callable[[Store], Awaitable[object]]] = {
     **CHANGES,
     "add_run": _asked,
     "register": lambda store: store.register(a_node(id=NodeId(ID))),
-    "acquire": lambda store: store.acquire(UnitWish(id=PermitId(ID), node=NodeId(ID), semaphore="s", rank=0), NOW),
+    "acquire": lambda store: store.acquire(UnitRequest(id=PermitId(ID), node=NodeId(ID), semaphore="s", rank=0), NOW),
 }
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tests.contract.stores.actors import NOW, Worker, a_job, a_request, add_job
 from tests.contract.stores.refusing import DATABASES, WORDS, Database, opened
-from tokimori.engine.refusals import PATIENCE, blames_the_asked, pause_after
+from tokimori.engine.refusals import PATIENCE, is_fault_of_request, pause_after
 from tokimori.engine.unsettled import Unsettled
 from tokimori.model.dependents import Join, On, Parent
 from tokimori.model.ids import JobId, RunId
@@ -110,7 +110,7 @@ async def _settle_now(worker: Worker, unsettled: Unsettled, at: float) -> None:
         try:
             await worker.store.settle(batch, worker.id, NOW)
         except Exception as fault:
-            assert blames_the_asked(fault), fault
+            assert is_fault_of_request(fault), fault
             unsettled.refuse(batch, fault, at)
         else:
             unsettled.settled(batch)

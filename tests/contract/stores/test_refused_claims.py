@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.contract.stores.actors import NOW, Worker, a_claim, a_request, add_job, later
 from tests.contract.stores.refusing import DATABASES, WORDS, Database, opened
 from tokimori.engine.fire import Promoter
-from tokimori.engine.refusals import LONGEST_PAUSE, RefusedRuns, blames_the_asked
+from tokimori.engine.refusals import LONGEST_PAUSE, RefusedRuns, is_fault_of_request
 from tokimori.model.job import Job
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
@@ -83,7 +83,7 @@ async def claim_all(world: World, refused: RefusedRuns, at: float, limit: int = 
         try:
             await store.claim(claim, NOW)
         except Exception as fault:
-            assert blames_the_asked(fault), fault
+            assert is_fault_of_request(fault), fault
             said.append(refused.refuse(asked, fault, at))
         else:
             refused.took(asked)

@@ -20,7 +20,7 @@ from tokimori.model.outcome import Failed, Hold, Lost, Outcome, Released, Succee
 from tokimori.model.policies import OnExhausted, Retry
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import Beat
-from tokimori.ports.semaphores import UnitWish
+from tokimori.ports.semaphores import UnitRequest
 from tokimori.ports.store import RunFilter
 from tokimori.ports.working import Claimed, Verdict
 from tokimori.service.definitions.edits import Edit, edited, paused, resumed
@@ -153,24 +153,26 @@ class SameLines(Machine):
         limit=st.sampled_from([None, None, None, 2]),
         before=st.integers(-2, 2),
     )
-    def acquire(self, node: NodeId, name: str, weight: int, limit: int | None, before: int) -> UnitWish:
+    def acquire(self, node: NodeId, name: str, weight: int, limit: int | None, before: int) -> UnitRequest:
         """A program asks for units; the oldest of several gives up first, so that there is something to wait for."""
         if len(self.wishes) >= MOST_PROGRAMS:
             oldest = next(iter(self.wishes.values()))
             self.ask(lambda store: store.release(oldest.id, oldest.node, self.now))
             del self.wishes[oldest.id]
         rank = self.now - before * SECOND
-        wish = UnitWish(id=PermitId(self.next_id()), node=node, semaphore=name, weight=weight, limit=limit, rank=rank)
+        wish = UnitRequest(
+            id=PermitId(self.next_id()), node=node, semaphore=name, weight=weight, limit=limit, rank=rank
+        )
         self.ask_for(wish)
         return wish
 
     @rule(wish=Machine.programs)
-    def ask_again(self, wish: UnitWish) -> None:
+    def ask_again(self, wish: UnitRequest) -> None:
         """A program asks again, perhaps long after it gave its units back."""
         self.ask_for(wish)
 
     @rule(wish=consumes(Machine.programs), by=Machine.nodes, stranger=rarely)
-    def release(self, wish: UnitWish, by: NodeId, *, stranger: bool) -> None:
+    def release(self, wish: UnitRequest, by: NodeId, *, stranger: bool) -> None:
         """A program gives back what it holds or waits for, twice; another one can't."""
         if stranger and by != wish.node:
             assert not self.ask(lambda store: store.release(wish.id, by, self.now))

@@ -25,7 +25,7 @@ from tokimori.model.lanes import Pause, lane_of
 from tokimori.model.outcome import Released, RetryIn
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import Beat
-from tokimori.ports.semaphores import Grant, InLine, NodeGone, UnitWish
+from tokimori.ports.semaphores import Grant, InLine, NodeGone, UnitRequest
 from tokimori.ports.working import Verdict
 
 
@@ -295,7 +295,7 @@ async def test_a_program_waits_for_its_nodes_burial(scene: Scene) -> None:
 
 async def test_a_burial_waits_for_what_its_programs_ask(scene: Scene) -> None:
     """What a program is being granted while its node is declared dead is free afterwards."""
-    wish = UnitWish(id=PermitId("p"), node=scene.worker.id, semaphore="db", rank=NOW)
+    wish = UnitRequest(id=PermitId("p"), node=scene.worker.id, semaphore="db", rank=NOW)
     async with scene.held_open() as db:
         assert await db.acquire(wish, NOW) == Grant(token=1)
         burial = await waits(scene.store.bury(scene.worker.id, 0, scene.other.id, NOW))

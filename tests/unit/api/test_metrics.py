@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.service.world import World
-from tokimori.api.metrics import standing_of
+from tokimori.api.metrics import store_figures
 from tokimori.metrics import Metrics
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.run import Run
@@ -20,9 +20,9 @@ async def test_only_runs_within_a_scope_are_counted(world: World) -> None:
     for job in ("mine", *["other"] * (MOST_PAGES + 1)):
         await world.trigger(job)
     scoped = authorized(world.service, Access(author="ci", role=Role.READ, scope=Scope(jobs=("mine",))))
-    standing = await standing_of(scoped)
+    standing = await store_figures(scoped)
     assert (standing.runs["ready"], standing.ready, standing.oldest_ready) == (1, {"default": 1}, MOST_PAGES + 1)
-    assert (await standing_of(world.service)).runs["ready"] == MOST_PAGES + 2
+    assert (await store_figures(world.service)).runs["ready"] == MOST_PAGES + 2
 
 
 async def test_large_runs_are_not_all_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,7 +39,7 @@ async def test_large_runs_are_not_all_read(world: World, monkeypatch: pytest.Mon
         return found
 
     monkeypatch.setattr(world.store, "list_runs", noted)
-    assert (await standing_of(world.service)).runs["ready"] == 5
+    assert (await store_figures(world.service)).runs["ready"] == 5
     assert read == [None] * 5
 
 
@@ -49,9 +49,9 @@ async def test_a_rate_for_which_runs_wait_is_named(world: World) -> None:
     await world.service.semaphores.set("api", rate="9/1m")
     for _ in range(4):
         await world.trigger("slow")
-    assert (await standing_of(world.service)).rates == {}
+    assert (await store_figures(world.service)).rates == {}
     assert len(await world.begin(4)) == 2
-    assert (await standing_of(world.service)).rates == {"job:slow": (2, 60)}
-    text = Metrics().text(await standing_of(world.service), 1).decode()
+    assert (await store_figures(world.service)).rates == {"job:slow": (2, 60)}
+    text = Metrics().text(await store_figures(world.service), 1).decode()
     assert 'tokimori_rate_taken{rate="job:slow"} 2.0' in text
     assert 'tokimori_rate_goes_on_seconds{rate="job:slow"} 60.0' in text

@@ -15,7 +15,7 @@ from tests.laws import examples
 from tests.unit.api.asgi import BEARER, SECRET, Answer, Asker
 from tests.unit.api.conftest import an_app
 from tests.unit.service.world import World
-from tokimori.api.secret import COMPLAINT_EVERY, NO_SESSION, SecretGuard, given_in, session_value
+from tokimori.api.secret import COMPLAINT_EVERY, NO_SESSION, SecretGuard, secrets_in, session_value
 from tokimori.clock import SECOND, Moment
 from tokimori.web.page import Page
 
@@ -241,4 +241,4 @@ async def test_no_header_is_a_bug(text: str) -> None:
 def test_a_long_address_is_not_read_for_a_stranger() -> None:
     """Of an address only the first few secrets are looked at, and nothing else, however much it brings."""
     query = "&".join(["a=%41"] * 2_500 + [f"secret=x%2B{number}" for number in range(1_500)])
-    assert given_in(query) == [f"x+{number}" for number in range(8)]
+    assert secrets_in(query) == [f"x+{number}" for number in range(8)]

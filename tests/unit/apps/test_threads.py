@@ -51,7 +51,7 @@ def _until_taken(threads: Threads[int]) -> None:
 def _come(threads: Threads[int], *numbers: int, in_hand: int) -> None:
     for number in numbers:
         threads.give(number)
-    threads.set_going(in_hand)
+    threads.ensure_thread(in_hand)
 
 
 def _until_idle(threads: Threads[int], number: int) -> None:
@@ -515,7 +515,7 @@ def test_those_that_rest_go_on_where_the_loop_may_be_held() -> None:
     bench.look(0.2)
     bench.let_each_end()
     bench.wait_for(4)
-    bench.threads.set_going(20)
+    bench.threads.ensure_thread(20)
     bench.look(0.2)
     bench.let_each_end()
     bench.wait_for(4)

@@ -6,7 +6,7 @@ from tests.unit.examples import NEW_YEAR
 from tokimori.cli.moment import moment_ago
 from tokimori.clock import parse_moment
 from tokimori.errors import InvalidInput
-from tokimori.schedules.stamp import told_ago, told_ahead
+from tokimori.schedules.stamp import future_moment_text, past_moment_text
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from tokimori.schedules.stamp import told_ago, told_ahead
 )
 def test_moments_are_read(text: str, ago: str, ahead: str) -> None:
     """A length counts from now, back or ahead; a day begins at its midnight; what has no offset gets none here."""
-    assert (told_ago("at", text, NEW_YEAR), told_ahead("at", text, NEW_YEAR)) == (ago, ahead)
+    assert (past_moment_text("at", text, NEW_YEAR), future_moment_text("at", text, NEW_YEAR)) == (ago, ahead)
 
 
 def test_a_day_begins_in_the_zone() -> None:
@@ -41,7 +41,7 @@ def test_a_day_begins_in_the_zone() -> None:
 def test_other_texts_are_refused(text: str) -> None:
     """The error quotes what was typed, and says all that is allowed."""
     with pytest.raises(InvalidInput) as caught:
-        told_ago("since", text, NEW_YEAR)
+        past_moment_text("since", text, NEW_YEAR)
     assert (caught.value.field, caught.value.value) == ("since", text)
     assert "2030-01-01T00:00:00Z" in str(caught.value.allowed)
     assert "how long ago" in str(caught.value.allowed)

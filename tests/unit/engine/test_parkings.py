@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.service.world import NODE, World
 from tokimori.engine.fire import park
-from tokimori.engine.parkings import TOGETHER, tell_parked
+from tokimori.engine.parkings import TOGETHER, record_parked
 from tokimori.engine.settle import change_of
 from tokimori.errors import StoreUnavailable
 from tokimori.model.audit import decode_entry
@@ -65,7 +65,7 @@ async def test_many_are_told_of_some_at_a_time(world: World) -> None:
         await put(document, replaces)
 
     world.store.put_document = slow  # type: ignore[method-assign]
-    await tell_parked(world.store, changes, verdicts)
+    await record_parked(world.store, changes, verdicts)
     assert most == TOGETHER
     told = [decode_entry(each.text).of for each in await world.store.list_documents("audit", limit=100)]
     assert sorted(told) == sorted(f"job {each.job_id}" for each in changes)
@@ -80,7 +80,7 @@ async def test_a_run_that_fails_when_its_job_is_parked_is_told_of_by_nobody(worl
     at, told = world.clock.now(), []
     for claimed, error in zip(await world.begin(2), ("first", "second"), strict=True):
         changes = [change_of(claimed, Failed(error), owner=NODE, now=at, chance=0, started=at)]
-        await tell_parked(world.store, changes, await world.store.settle(changes, NODE, at))
+        await record_parked(world.store, changes, await world.store.settle(changes, NODE, at))
         told.append([decode_entry(each.text).after["reason"] for each in await world.store.list_documents("audit")])
     assert told == [["first"], ["first"]]
 
@@ -108,7 +108,7 @@ async def test_the_log_says_what_failed_and_what_is_parked(world: World, caplog:
     [claimed] = await world.begin(1)
     at = world.clock.now()
     change = change_of(claimed, Failed("exit code 3", exit_code=3), owner=NODE, now=at, chance=0, started=at)
-    await tell_parked(world.store, [change], await world.store.settle([change], NODE, at))
+    await record_parked(world.store, [change], await world.store.settle([change], NODE, at))
     said = [record.getMessage() for record in caplog.records]
     assert any(line.startswith(f"job j: decided: runs: {claimed.run.id} for ") for line in said)
     assert f"run {claimed.run.id} of job j failed: exit code 3" in said

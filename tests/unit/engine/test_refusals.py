@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokimori.engine.refusals import LONGEST_PAUSE, PAUSE, AskedClaim, RefusedRuns
+from tokimori.engine.refusals import LONGEST_PAUSE, PAUSE, PlannedClaim, RefusedRuns
 from tokimori.errors import StoreRefused
 from tokimori.model.ids import Lane
 
@@ -39,7 +39,7 @@ class Queue:
         self.refused.took(asked)
         return True
 
-    def _given(self, asked: AskedClaim) -> list[int]:
+    def _given(self, asked: PlannedClaim) -> list[int]:
         ready = [run for lane in asked.lanes for run in self.lanes[lane][asked.skip :]]
         return ready[: asked.limit]
 
@@ -52,7 +52,7 @@ def lanes_of(*lanes: list[int]) -> Queue:
 def test_where_nothing_is_refused_everything_is_asked_for() -> None:
     """Who has met no refusal asks for all lanes and all that it has room for."""
     queue = lanes_of([1, 2], [3])
-    assert queue.refused.next((Lane("0"), Lane("1")), 7, 0) == AskedClaim((Lane("0"), Lane("1")), 7)
+    assert queue.refused.next((Lane("0"), Lane("1")), 7, 0) == PlannedClaim((Lane("0"), Lane("1")), 7)
     assert queue.ask(0)
     assert queue.taken == [1, 2, 3]
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.unit.examples import NEW_YEAR
 from tokimori.clock import DAY, Moment
 from tokimori.engine.streams import Streams
-from tokimori.engine.trim import BATCH, EVERY, FORGOTTEN, PAUSE, KeptEntries, Trimmer
+from tokimori.engine.trim import BATCH, EVERY, FORGOTTEN, PAUSE, StreamRetention, Trimmer
 from tokimori.model.build import UPLOAD, UPLOADED, Upload, encode_upload, upload_name
 from tokimori.model.document import Document
 from tokimori.model.ids import NodeId
@@ -45,7 +45,7 @@ async def kept(store: MemoryStore, topic: str) -> list[str]:
 
 async def a_round(store: MemoryStore, days: int = 7, most: int = 1000) -> int:
     """Trim until the round is over; in how many steps."""
-    trimmer, steps = Trimmer(store, 0, lambda: 0.5, os.urandom, KeptEntries(days=days, most=most)), 0
+    trimmer, steps = Trimmer(store, 0, lambda: 0.5, os.urandom, StreamRetention(days=days, most=most)), 0
     at = trimmer.next_at
     assert at == EVERY
     while trimmer.next_at < at + EVERY:
@@ -84,7 +84,7 @@ async def test_a_step_deletes_few() -> None:
     """The beat behind it is not late; the rest follows soon."""
     store = MemoryStore(VirtualClock())
     await a_topic(store, "many", *range(10, 10 + BATCH + 5))
-    trimmer = Trimmer(store, 0, lambda: 0, os.urandom, KeptEntries(most=1000))
+    trimmer = Trimmer(store, 0, lambda: 0, os.urandom, StreamRetention(most=1000))
     before = len(await kept(store, "many"))
     await trimmer.step(NODE, NEW_YEAR, EVERY)
     assert (before - len(await kept(store, "many")), trimmer.next_at) == (BATCH - 1, EVERY + PAUSE)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.unit.examples import NEW_YEAR, a_run
-from tokimori.engine.refusals import LONGEST_PAUSE, PATIENCE, blames_the_asked, pause_after
+from tokimori.engine.refusals import LONGEST_PAUSE, PATIENCE, is_fault_of_request, pause_after
 from tokimori.engine.settle import change_of
 from tokimori.engine.unsettled import MOST_AT_ONCE, Unsettled, lesser_forms, size_of
 from tokimori.errors import SchemaMismatch, StoreError, StoreRefused, StoreTooSlow, StoreUnavailable
@@ -230,8 +230,8 @@ def test_a_batch_has_an_end() -> None:
 def test_a_store_that_is_away_blames_nobody() -> None:
     """Nor does one that a person has to mend, nor this machine; a bug of ours that one change brings out does."""
     lasting = (StoreUnavailable(""), StoreError(""), SchemaMismatch(""), OSError(37, "No locks"), MemoryError())
-    assert not any(map(blames_the_asked, lasting))
-    assert all(map(blames_the_asked, (REFUSED, TOO_SLOW, KeyError("x"))))
+    assert not any(map(is_fault_of_request, lasting))
+    assert all(map(is_fault_of_request, (REFUSED, TOO_SLOW, KeyError("x"))))
 
 
 def test_a_batch_ends_where_it_is_large() -> None:

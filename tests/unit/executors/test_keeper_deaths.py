@@ -1,7 +1,7 @@
 """What is said of a keeper that died."""
 
 from tests.integration.executors.workshop import a_task, shell
-from tokimori.executors.functions.attempts import died_beside
+from tokimori.executors.functions.attempts import lost_with_process
 from tokimori.executors.reported import how, lost_with, said_of
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.outcome import Lost
@@ -37,7 +37,7 @@ def test_what_a_death_of_a_worker_process_counts_is_not_said_before_it_is_settle
     one, other = tasks(2)
     beside = "its worker process died (signal 9); beside it ran run r1"
     for counts in (0, 1):
-        assert died_beside("signal 9", one, [one, other], counts, None) == Lost(beside, counts)
+        assert lost_with_process("signal 9", one, [one, other], counts, None) == Lost(beside, counts)
 
 
 def test_the_log_says_who_went_with_it() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tokimori.clock import parse_moment
 from tokimori.errors import InvalidInput
-from tokimori.foreign.kala.stored_jobs import KeptJob, from_go, kept_job, parents_of
+from tokimori.foreign.kala.stored_jobs import StoredJob, from_go, parents_of, stored_job
 from tokimori.service.definitions.definitions import fields_of
 
 NOW = parse_moment("2026-06-01T00:00:00Z")
@@ -32,12 +32,12 @@ JOB: dict[str, Any] = {
 }
 
 
-def kept(*parents: str, **changes: object) -> KeptJob:
+def kept(*parents: str, **changes: object) -> StoredJob:
     """The job with these members."""
-    return kept_job({**JOB, **changes}, parents, NOW)
+    return stored_job({**JOB, **changes}, parents, NOW)
 
 
-def said(job: KeptJob) -> dict[str, object]:
+def said(job: StoredJob) -> dict[str, object]:
     """Its fields."""
     return dict(fields_of(job.definition))
 

@@ -14,7 +14,7 @@ from tokimori.errors import NotGranted, PermitLost, Refused, StoreUnavailable
 from tokimori.locks.membership import IDLE
 from tokimori.model.lease import LEASE, TICK_IDLE
 from tokimori.ports.nodes import NodeState
-from tokimori.ports.semaphores import Answer, Grant, UnitWish
+from tokimori.ports.semaphores import Answer, Grant, UnitRequest
 from tokimori.stores.memory.store import MemoryStore
 
 TAKE_OVER = 10.0
@@ -262,7 +262,7 @@ async def test_a_grant_that_comes_late_waits_for_a_beat(store: MemoryStore) -> N
     await a.acquire("other")
     a.link.lose_call["tick"] = 14
 
-    async def acquire(wish: UnitWish, now: Moment) -> Answer:
+    async def acquire(wish: UnitRequest, now: Moment) -> Answer:
         return await _later(2, store.acquire(wish, now))
 
     a.link.acquire = acquire  # type: ignore[attr-defined]
@@ -280,7 +280,7 @@ async def test_a_grant_of_a_life_that_is_over_is_none(store: MemoryStore) -> Non
     await b.acquire("another")
     slow = [True]
 
-    async def acquire(wish: UnitWish, now: Moment) -> Answer:
+    async def acquire(wish: UnitRequest, now: Moment) -> Answer:
         answer = await store.acquire(wish, now)
         return await _later(14, _done(answer)) if slow and slow.pop() else answer
 
@@ -321,7 +321,7 @@ async def test_a_wish_that_comes_late_is_given_back_too(store: MemoryStore) -> N
     a = Member(store)
     late: list[asyncio.Task[Answer]] = []
 
-    async def acquire(wish: UnitWish, now: Moment) -> Answer:
+    async def acquire(wish: UnitRequest, now: Moment) -> Answer:
         if not late:
             late.append(asyncio.ensure_future(_later(2, store.acquire(wish, now))))
         raise StoreUnavailable("the connection broke")

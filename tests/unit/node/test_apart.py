@@ -31,7 +31,7 @@ from tokimori.node.node import Node
 from tokimori.node.stopping import Stopping
 from tokimori.node.units import Stock
 from tokimori.ports.executor import AttemptTask, Ended, Executor, Report, Started, StopReason
-from tokimori.ports.semaphores import UnitWish
+from tokimori.ports.semaphores import UnitRequest
 from tokimori.ports.store import RunFilter
 from tokimori.ports.working import Claim
 from tokimori.service.reasons import waits_for
@@ -665,9 +665,9 @@ async def test_a_place_in_line_counts_from_the_same_moment_in_every_line(world: 
     await world.add("both", "a", "b")
     first, second = await world.hold("a"), await world.hold("b")
     member = await world.stand_by()
-    acquire, wishes = member.semaphores.acquire, list[UnitWish]()
+    acquire, wishes = member.semaphores.acquire, list[UnitRequest]()
 
-    async def noted(wish: UnitWish, now: Moment) -> object:
+    async def noted(wish: UnitRequest, now: Moment) -> object:
         wishes.append(wish)
         return await acquire(wish, now)
 

@@ -38,7 +38,7 @@ class Recording:
         for change, verdict in zip(changes, verdicts, strict=True):
             self.outcomes[outcome_of(change), verdict] += 1
 
-    def asked(self, call: str, seconds: float) -> None:
+    def count_call(self, call: str, seconds: float) -> None:
         """See `Meter`."""
         self.calls.append((call, seconds))
 

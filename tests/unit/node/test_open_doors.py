@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tokimori.node.open_doors import Door, doors, noted_door, open_doors, told_at_start
+from tokimori.node.open_doors import Door, door_lines, doors, noted_door, open_doors
 
 
 def test_a_door_is_known_as_long_as_it_is_open(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_node_whose_door_cannot_be_noted_works_all_the_same(tmp_path: Path, ca
 def test_the_secret_is_told_to_whoever_started_the_node_alone() -> None:
     """Where others read along, the node names the command."""
     address, secret = "http://127.0.0.1:8000/", "s" * 43
-    assert told_at_start(address, secret, with_secret=True) == (f"Its page is at {address}?secret={secret}",)
-    lines = told_at_start(address, secret, with_secret=False)
+    assert door_lines(address, secret, with_secret=True) == (f"Its page is at {address}?secret={secret}",)
+    lines = door_lines(address, secret, with_secret=False)
     assert lines[0] == f"Its page is at {address}" and "tokimori node address" in lines[1]
     assert secret not in "".join(lines)

@@ -32,7 +32,7 @@ def test_signs_of_life_come_twice_as_often_as_they_must() -> None:
     listener, later = Listener(), list[float]()
     environ = {VARIABLE: listener.address, "WATCHDOG_USEC": "30000000", "WATCHDOG_PID": str(os.getpid())}
     starter = starter_of(environ)
-    starter.keep_telling(lambda seconds, _: later.append(seconds))
+    starter.report_alive(lambda seconds, _: later.append(seconds))
     assert (environ, later) == ({}, [15.0])
     assert listener._socket.recv(100) == b"WATCHDOG=1"
     listener.close()
@@ -41,4 +41,4 @@ def test_signs_of_life_come_twice_as_often_as_they_must() -> None:
 @pytest.mark.parametrize("said", [{}, {"WATCHDOG_USEC": "no"}, {"WATCHDOG_USEC": "9", "WATCHDOG_PID": "1"}])
 def test_without_a_watch_nothing_is_told(said: dict[str, str]) -> None:
     """A watch of another process, or none, makes no timer."""
-    starter_of(dict(said)).keep_telling(lambda *_: pytest.fail("it asks for a timer"))
+    starter_of(dict(said)).report_alive(lambda *_: pytest.fail("it asks for a timer"))

@@ -26,7 +26,7 @@ class Patient:
     def __init__(self) -> None:
         self.clock = VirtualClock()
         self.absent: str | None = None
-        self.healthy, self.stands_still, self.fault = True, 0.0, cast("str | None", None)
+        self.healthy, self.cycle_age, self.fault = True, 0.0, cast("str | None", None)
         self.now = NEW_YEAR
         self.late: Sequence[tuple[Run, float]] = ()
         self.failures: Sequence[Finding] = ()
@@ -75,7 +75,7 @@ async def test_a_store_that_is_away(patient: Patient) -> None:
 
 async def test_a_loop_that_stands_still(patient: Patient) -> None:
     """It is blamed only where the store answers others."""
-    patient.healthy, patient.stands_still = False, 9.0
+    patient.healthy, patient.cycle_age = False, 9.0
     assert await patient.ask() == "the scheduling loop has stood still for 9 s, though the store answers"
     patient.clock.advance(EVERY)
     patient.store_fault = StoreUnavailable("away")

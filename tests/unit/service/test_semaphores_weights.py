@@ -6,7 +6,7 @@ from tests.unit.service.world import World
 from tokimori.errors import InvalidInput
 from tokimori.model.job import Definition
 from tokimori.model.target import Noop
-from tokimori.service.reasons import Cause, told
+from tokimori.service.reasons import Cause, reason_text
 
 
 async def test_a_weight_above_the_limit_is_refused(world: World) -> None:
@@ -47,7 +47,7 @@ async def test_what_a_lowered_limit_keeps_out_says_so(world: World) -> None:
     why = "3 units of the semaphore db never fit its limit of 2"
     assert await world.service.jobs.too_heavy("j") == (why,)
     for found in (await world.service.jobs.why("j"), await world.service.runs.why(run.id)):
-        assert [told(each) for each in found.reasons if each.cause is Cause.TOO_HEAVY] == [
+        assert [reason_text(each) for each in found.reasons if each.cause is Cause.TOO_HEAVY] == [
             f"{why}: `tokimori lock set db --limit 3` raises it"
         ]
     await world.service.semaphores.set("db", 3)

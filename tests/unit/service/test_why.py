@@ -22,10 +22,10 @@ from tokimori.model.lanes import DRAINING_LABEL, HANDLERS_LABEL, ONLY_LABEL, SHO
 from tokimori.model.outcome import Failed, Hold, Succeeded, spawns_of
 from tokimori.model.policies import Approval, Approver
 from tokimori.model.transitions import RunState
-from tokimori.ports.semaphores import UnitWish
+from tokimori.ports.semaphores import UnitRequest
 from tokimori.ports.working import Claimed
 from tokimori.schedules.zones import clock_text
-from tokimori.service.reasons import Cause, Reason, told
+from tokimori.service.reasons import Cause, Reason, reason_text
 from tokimori.service.schema import StoreOnDemand
 from tokimori.service.service import service_on
 from tokimori.service.why.reading import WhyReading
@@ -80,8 +80,8 @@ async def test_a_stopped_job(world: World, cause: Cause, verb: str) -> None:
     forced = await world.service.jobs.trigger("j", "key", force=True)
     by = " by ada" if cause is Cause.PAUSED else ""
     words = f"job j is {cause}{by} (it broke): `tokimori job {verb} j` enables it"
-    assert told((await of_run(world, first))[cause]) == told((await of_job(world))[cause]) == words
-    assert told((await of_run(world, second))[cause]) == words
+    assert reason_text((await of_run(world, first))[cause]) == reason_text((await of_job(world))[cause]) == words
+    assert reason_text((await of_run(world, second))[cause]) == words
     assert cause not in await of_run(world, forced.id)
     await world.service.jobs.resume("j")
     assert cause not in {**await of_run(world, second), **await of_job(world)}
@@ -94,7 +94,7 @@ async def test_a_paused_queue(world: World, queue: str | None, name: str) -> Non
     await world.service.queues.pause(queue, "repairs")
     what = "everything" if queue is None else "queue default"
     words = f"{what} is paused since 2030-01-01T00:00:01Z by ada: repairs: `tokimori queue resume {name}` ends that"
-    assert told((await of_run(world, run))[Cause.QUEUE_PAUSED]) == words
+    assert reason_text((await of_run(world, run))[Cause.QUEUE_PAUSED]) == words
     assert Cause.QUEUE_PAUSED in await of_job(world)
     await world.service.queues.resume(queue)
     assert Cause.QUEUE_PAUSED not in await of_run(world, run)
@@ -105,7 +105,7 @@ async def test_a_held_run(world: World) -> None:
     run = await one_waits(world)
     await world.service.runs.hold(run, "wait for Ann")
     (reason,) = (await of_run(world, run)).values()
-    assert told(reason) == (
+    assert reason_text(reason) == (
         f"a person has to say how it goes on: wait for Ann: `tokimori run resume {run}` lets it go on"
     )
     await world.service.runs.resume(run)
@@ -119,7 +119,7 @@ async def test_a_run_that_waits_for_those_it_has_spawned(world: World) -> None:
     await world.work(spawns_of([("j", None), ("j", None)]))
     reason = (await of_run(world, run))[Cause.SPAWNED]
     first, second = (each.run_id for each in reason.holders)
-    assert told(reason) == (
+    assert reason_text(reason) == (
         f"it waits for 2 of the 2 runs that it has spawned, among them run {first} of job j and run {second} of job j: "
         f"`tokimori run cancel {run} --family` ends it and them"
     )
@@ -129,7 +129,7 @@ async def test_a_run_that_waits_for_an_approval(world: World) -> None:
     """Who may answer and by when, in the zone of the job, with both commands."""
     run = await one_waits(world)
     await world.work(Hold("asks", Approval(approver=Approver.ADMIN, asked=NEW_YEAR, until=NEW_YEAR)), started=False)
-    assert told((await of_run(world, run))[Cause.APPROVAL]) == (
+    assert reason_text((await of_run(world, run))[Cause.APPROVAL]) == (
         "it waits for an approval: the role admin may answer, until 2030-01-01 01:00:00+01:00: "
         f"`tokimori run approve {run}` lets it begin, `tokimori run refuse {run}` ends it"
     )
@@ -140,7 +140,7 @@ async def test_no_node(world: World) -> None:
     await world.add({"noop": True}, "j")
     run = await world.trigger("j")
     reason = (await of_run(world, run.id))[Cause.NO_NODE]
-    assert told(reason) == "it waits for a node, and none runs: `tokimori serve` starts one"
+    assert reason_text(reason) == "it waits for a node, and none runs: `tokimori serve` starts one"
     assert (await of_job(world))[Cause.NO_NODE] == reason
     await world.register()
     assert Cause.NO_NODE not in await of_run(world, run.id)
@@ -177,7 +177,7 @@ async def test_no_node_with_its_function(world: World) -> None:
         "`tokimori serve --app MODULE:NAME` runs the app that has it"
     )
     for node, handlers in (("one", "reports.nightl"), ("two", r"mails /reports\..*/")):
-        assert told((await of_run(world, run.id))[Cause.NO_SUCH_NODE]) == waits
+        assert reason_text((await of_run(world, run.id))[Cause.NO_SUCH_NODE]) == waits
         await world.register(node, {HANDLERS_LABEL: handlers})
     assert [*await of_run(world, run.id)] == [Cause.NEXT]
 
@@ -187,7 +187,7 @@ async def test_no_node_that_can_start_its_function(world: World) -> None:
     await world.add({"function": "f"}, "f")
     run = await world.trigger("f")
     await world.register("one", {HANDLERS_LABEL: "f", UNABLE_LABEL: "app: no module named shop"})
-    assert told((await of_run(world, run.id))[Cause.NO_SUCH_NODE]) == (
+    assert reason_text((await of_run(world, run.id))[Cause.NO_SUCH_NODE]) == (
         "it waits for the node one on h, which has a handler of the function 'f' and can start none now (app: no module"
         " named shop): mend its app; the node tries again by itself, and at once after `kill -HUP 1` there"
     )
@@ -200,7 +200,7 @@ async def test_a_node_whose_machine_is_short_of_something(world: World) -> None:
     await world.add({"noop": True}, "f")
     run = await world.trigger("f")
     await world.register("one", {SHORT_LABEL: "no more processes"})
-    assert told((await of_run(world, run.id))[Cause.NO_SUCH_NODE]).startswith(
+    assert reason_text((await of_run(world, run.id))[Cause.NO_SUCH_NODE]).startswith(
         "it waits for the node one on h, which claims nothing: no more processes: the node tries again by itself"
     )
     await world.register("two")
@@ -253,7 +253,7 @@ async def test_a_place_of_a_job_or_a_key(world: World, terms: dict[str, Any], ca
     reason = (await of_run(world, runs[-1].id))[cause]
     assert (len(reason.holders), reason.others) == (NAMED, 5 - NAMED)
     assert (reason.holders[0].run_id, reason.holders[0].host) == (runs[3].id, "h")
-    assert f"held by run {runs[3].id}, run {runs[2].id}, run {runs[1].id} and 2 others" in told(reason)
+    assert f"held by run {runs[3].id}, run {runs[2].id}, run {runs[1].id} and 2 others" in reason_text(reason)
     assert reason.mend == f"`tokimori job update j {option}` lets one more run"
     assert (await of_job(world))[cause] == reason
 
@@ -266,7 +266,7 @@ async def test_a_place_that_is_kept_for_another(world: World) -> None:
     assert await world.begin(1) == []
     await end(world, claimed)
     reason = (await of_run(world, third))[Cause.PLACE]
-    assert told(reason).endswith(f"(max_running 1), held by run {second}, which is next in line")
+    assert reason_text(reason).endswith(f"(max_running 1), held by run {second}, which is next in line")
     assert reason.mend is None
     assert Cause.NEXT in await of_run(world, second)
 
@@ -282,14 +282,14 @@ async def test_units_of_a_semaphore(world: World) -> None:
     """Runs of other jobs and programs that hold them are named, and the limit that would let it in."""
     await world.register()
     await world.service.semaphores.set("db", 2)
-    await world.store.acquire(UnitWish(id=PermitId("p"), node=NodeId(NODE), semaphore="db", rank=NEW_YEAR), NEW_YEAR)
+    await world.store.acquire(UnitRequest(id=PermitId("p"), node=NodeId(NODE), semaphore="db", rank=NEW_YEAR), NEW_YEAR)
     await world.add({"noop": True, "semaphores": ["db"]}, "other")
     holder = await world.trigger("other")
     await world.begin(1)
     run = await one_waits_beside(world, semaphores=["db:2"])
     await world.begin(1)
     reason = (await of_run(world, run))[Cause.SEMAPHORE]
-    assert told(reason) == (
+    assert reason_text(reason) == (
         "it waits for units of the semaphore db (2 of 2 are held, and it wants 2), held by pid 1 on h and "
         f"run {holder.id} of job other: `tokimori lock set db --limit 4` lets it in"
     )
@@ -306,7 +306,7 @@ async def test_a_rate_tells_what_is_taken_and_when_its_line_goes_on(world: World
     reason = (await of_run(world, run.id))[Cause.RATE]
     zone = (await world.service.jobs.get("j")).definition.time_zone
     on = clock_text(Moment(world.clock.now() + HOUR), zone)
-    assert told(reason) == (
+    assert reason_text(reason) == (
         f"it waits for units of the semaphore api: of its rate 1/h 1 is taken; its line goes on at {on}: "
         "`tokimori lock set api --rate N/T` sets a larger one"
     )
@@ -315,7 +315,7 @@ async def test_a_rate_tells_what_is_taken_and_when_its_line_goes_on(world: World
     await world.begin(1)
     assert await world.begin(1) == []
     reason = (await of_run(world, second.id))[Cause.RATE]
-    assert "it waits for the rate of its job: of its rate 1/h 1 is taken" in told(reason)
+    assert "it waits for the rate of its job: of its rate 1/h 1 is taken" in reason_text(reason)
     assert reason.mend == "`tokimori job update paced --rate-limit N/T` sets a larger one"
 
 
@@ -327,8 +327,8 @@ async def test_more_units_than_there_are(world: World) -> None:
     await world.service.semaphores.set("db", 1)
     await world.begin(1)
     words = "2 units of the semaphore db never fit its limit of 1: `tokimori lock set db --limit 2` raises it"
-    assert told((await of_run(world, run))[Cause.TOO_HEAVY]) == words
-    assert told((await of_job(world))[Cause.TOO_HEAVY]) == words
+    assert reason_text((await of_run(world, run))[Cause.TOO_HEAVY]) == words
+    assert reason_text((await of_job(world))[Cause.TOO_HEAVY]) == words
 
 
 async def test_who_stands_first_is_served_first(world: World) -> None:
@@ -341,7 +341,7 @@ async def test_who_stands_first_is_served_first(world: World) -> None:
     _heavy, light = [await world.trigger(job_id) for job_id in ("heavy", "light")]
     assert await world.begin(1) == []
     reason = (await of_run(world, light.id))[Cause.SEMAPHORE]
-    assert "and others stand before it in its line, held by run" in told(reason) and reason.mend is None
+    assert "and others stand before it in its line, held by run" in reason_text(reason) and reason.mend is None
 
 
 async def test_the_store_of_the_semaphores_is_away(world: World) -> None:
@@ -370,10 +370,10 @@ async def test_units_in_another_store(world: World) -> None:
     assert (lacks.cause, "knows the store of its semaphores" in lacks.text) == (Cause.NO_SUCH_NODE, True)
     await world.register("node", {"tokimori:semaphores": "yes"})
     await elsewhere.register("session")
-    wish = UnitWish(id=PermitId("p"), node=NodeId("session"), semaphore="db", rank=NEW_YEAR)
+    wish = UnitRequest(id=PermitId("p"), node=NodeId("session"), semaphore="db", rank=NEW_YEAR)
     await elsewhere.store.acquire(wish, NEW_YEAR)
     (reason,) = (await service.runs.why(run.id)).reasons
-    assert "units of the semaphore db in another store (1 of 1 are held), held by pid 1 on h" in told(reason)
+    assert "units of the semaphore db in another store (1 of 1 are held), held by pid 1 on h" in reason_text(reason)
 
 
 async def test_what_is_not_due(world: World) -> None:
@@ -444,7 +444,7 @@ async def test_an_occurrence_that_became_no_run(world: World) -> None:
     (claimed,) = await world.begin(1)
     world.pass_seconds(60)
     await world.fire()
-    assert told((await of_job(world))[Cause.SKIPPED]) == (
+    assert reason_text((await of_job(world))[Cause.SKIPPED]) == (
         "its newest occurrence, 2030-01-01 01:02:00+01:00, became no run, because as many of its runs were active as "
         f"max_running allows, held by run {claimed.run.id}: `tokimori job update j --on-overlap queue` keeps such "
         "ones; `tokimori job skips j` lists them"
@@ -472,7 +472,7 @@ async def test_what_has_ended(world: World) -> None:
     run = await one_waits(world, on_exhausted="park")
     await world.service.runs.cancel(run, "not needed")
     (reason,) = (await of_run(world, run)).values()
-    assert told(reason) == f"it was cancelled: not needed: `tokimori run retry {run}` runs it again"
+    assert reason_text(reason) == f"it was cancelled: not needed: `tokimori run retry {run}` runs it again"
     failed = await world.trigger("j")
     await world.work(Failed(error="no luck"))
     assert [each.text for each in (await world.service.runs.why(failed.id)).reasons] == [

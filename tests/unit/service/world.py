@@ -18,7 +18,7 @@ from tokimori.model.request import PLAIN, Manner
 from tokimori.model.run import Run, Skip
 from tokimori.model.target import Noop
 from tokimori.ports.nodes import NodeRecord, NodeState
-from tokimori.ports.semaphores import Grant, UnitWish
+from tokimori.ports.semaphores import Grant, UnitRequest
 from tokimori.ports.working import Claim, Claimed
 from tokimori.service.claims.place import ClaimPlace
 from tokimori.service.definitions.definitions import definition_from, fields_of
@@ -183,7 +183,7 @@ class World:
                 state=NodeState.ALIVE,
             )
         )
-        wish = UnitWish(id=PermitId("permit"), node=node, semaphore=semaphore, weight=weight, limit=3, rank=1)
+        wish = UnitRequest(id=PermitId("permit"), node=node, semaphore=semaphore, weight=weight, limit=3, rank=1)
         assert isinstance(await self.store.acquire(wish, self.clock.now()), Grant)
 
     async def work(self, *outcomes: Outcome, started: bool = True) -> None:

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from tokimori.clock import Moment
-from tokimori.web.cache import LONGEST, MOST, SELDOM, SHARE, Kept
+from tokimori.web.cache import LONGEST, MOST, SELDOM, SHARE, AnswerCache
 
 
 class Hand:
@@ -22,7 +22,7 @@ class Hand:
 async def test_an_answer_is_kept_as_long_as_it_was_costly() -> None:
     """One that took no time is found anew each time; one that took long is given to all for a while, and no longer."""
     clock = Hand()
-    kept, asked = Kept(clock), list[float]()
+    kept, asked = AnswerCache(clock), list[float]()
 
     async def find(cost: float) -> float:
         clock.at += cost
@@ -48,7 +48,7 @@ async def test_an_answer_is_kept_as_long_as_it_was_costly() -> None:
 async def test_what_changes_seldom_is_kept_longer() -> None:
     """It costs a smaller share of the time; what took no time is found anew all the same, and what is old is gone."""
     clock = Hand()
-    kept, asked = Kept(clock), list[float]()
+    kept, asked = AnswerCache(clock), list[float]()
 
     async def find(cost: float) -> None:
         clock.at += cost
@@ -67,7 +67,7 @@ async def test_what_changes_seldom_is_kept_longer() -> None:
 
 async def test_who_asks_meanwhile_waits_for_the_same_answer() -> None:
     """Also where one of them goes away; a fault is everybody's, and is not kept."""
-    kept, gate, asked = Kept(Hand()), asyncio.Event(), list[int]()
+    kept, gate, asked = AnswerCache(Hand()), asyncio.Event(), list[int]()
 
     async def find() -> int:
         asked.append(1)

@@ -38,7 +38,7 @@ WHY = {
 }
 
 
-def told_of(task: AttemptTask, said: wire.FunctionGrew | wire.Noted, boot: Moment) -> Report:
+def report_of(task: AttemptTask, said: wire.FunctionGrew | wire.Noted, boot: Moment) -> Report:
     """Return the report of an attempt that goes on; `boot`: of this machine."""
     match said:
         case wire.FunctionGrew():
@@ -192,13 +192,13 @@ def _nonsense(ended: wire.FunctionEnded) -> str | None:
     return None
 
 
-def killed_beside(number: int, blamed: str, *, timed_out: bool) -> Lost:
+def killed_with_process(number: int, blamed: str, *, timed_out: bool) -> Lost:
     """Return the outcome of an attempt whose process was killed because of another one."""
     ignored = "its time-out" if timed_out else "the order to end"
     return Lost(f"Worker process {number} was stopped because run {blamed} ignored {ignored}.")
 
 
-def died_beside(
+def lost_with_process(
     how: str, task: AttemptTask, lost: Sequence[AttemptTask], counts: int, culprit: Assignment | None
 ) -> Lost:
     """Return the outcome of an attempt that was `lost` with its process, which the `culprit` ended, or any of these."""

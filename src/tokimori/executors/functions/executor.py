@@ -282,7 +282,7 @@ class FunctionExecutor:
                     self._ended(process, message, now, boot)
                 case wire.FunctionGrew(number=number) | wire.Noted(number=number):
                     if (attempt := process.attempts.get(number)) is not None:
-                        self._send_report(attempts.told_of(attempt.task, message, boot))
+                        self._send_report(attempts.report_of(attempt.task, message, boot))
                 case wire.Pong():
                     self._pool.pulse.answered(process)
                 case wire.Hello() | wire.Unloadable():
@@ -333,9 +333,11 @@ class FunctionExecutor:
         for process, attempt in lost:
             if process.killed and (blamed := process.blamed) is not None:
                 run_id, timed_out = blamed.task.run_id, blamed.timed_out
-                otherwise: Outcome = attempts.killed_beside(process.number, run_id, timed_out=timed_out)
+                otherwise: Outcome = attempts.killed_with_process(process.number, run_id, timed_out=timed_out)
             elif unasked:
-                otherwise = attempts.died_beside(how, attempt.task, tasks, counts.get(attempt.task.run_id, 1), culprit)
+                otherwise = attempts.lost_with_process(
+                    how, attempt.task, tasks, counts.get(attempt.task.run_id, 1), culprit
+                )
             else:
                 otherwise = Released(f"its worker process was ended ({how})")
             own = attempts.cut_off(attempt)

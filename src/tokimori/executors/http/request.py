@@ -250,7 +250,7 @@ class Body:
         return Output(run_id=run_id, attempt=attempt, size=self.size, head=head, tail=tail, times=self._line_times())
 
     def _line_times(self) -> bytes:
-        return times_since(Moment(self._clock.now() - int(boottime() * SECOND)), self._times.told())
+        return times_since(Moment(self._clock.now() - int(boottime() * SECOND)), self._times.encoded())
 
     def result(self) -> str | None:
         """Return the result for children of the run, when no more will come."""

@@ -205,7 +205,7 @@ class Keeper:
             return
         child.told = now
         output = child.output
-        tail, times = to_text(output.recent()), to_text(output.times.told())
+        tail, times = to_text(output.recent()), to_text(output.times.encoded())
         self._channel.tell(OutputGrew(child.order.number, output.size, tail, times))
 
     def _terminate(self, child: Child, cause: EndCause, now: float, grace: float) -> None:
@@ -275,7 +275,13 @@ class Keeper:
             self._never_began(child.order, child.refusal.cause, child.refusal.exit_code, child.refusal.error)
             return
         size, status, excess = child.output.size, child.status, child.excess
-        facts = (to_text(head), to_text(tail), to_text(child.output.times.told()), child.spent.cpu, child.spent.memory)
+        facts = (
+            to_text(head),
+            to_text(tail),
+            to_text(child.output.times.encoded()),
+            child.spent.cpu,
+            child.spent.memory,
+        )
         self._channel.tell(ProcessEnded(child.order.number, child.ended, status, child.cause, excess, size, *facts))
 
     # Time

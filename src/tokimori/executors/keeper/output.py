@@ -52,18 +52,18 @@ class Times:
                     kept.append(mark)
             marks[:] = kept
 
-    def told(self) -> bytes:
-        """Return the marks: by how much each number grew, seven bits a byte, the lowest first; the last is < 128."""
-        told, size, at = bytearray(), 0, 0
+    def encoded(self) -> bytes:
+        """Return the marks: the growth of each number, seven bits a byte, the lowest first; the last is < 128."""
+        encoded, size, at = bytearray(), 0, 0
         for mark in (*self._first, *self._last):
             for number in (mark[0] - size, mark[1] - at):
                 rest = number
                 while rest > 127:
-                    told.append(rest & 127 | 128)
+                    encoded.append(rest & 127 | 128)
                     rest >>= 7
-                told.append(rest)
+                encoded.append(rest)
             size, at = mark
-        return bytes(told)
+        return bytes(encoded)
 
 
 class Output:

@@ -19,7 +19,7 @@ from tokimori.foreign.kala.shapes import (
     epsilon_seconds,
     read_schedule,
 )
-from tokimori.foreign.kala.translator import target_of, told_of
+from tokimori.foreign.kala.translator import job_request_of, target_of
 from tokimori.model.job import Definition, Job, JobState
 from tokimori.model.retention import DailyCount
 from tokimori.model.run import Run
@@ -43,7 +43,7 @@ class KnownJob:
 
 def kala_job(known: KnownJob) -> KalaJob:
     """Return the job. A member is as the program wrote it if our job still says the same."""
-    job, definition, given = known.job, known.job.definition, told_of(known.job.definition.foreign)
+    job, definition, given = known.job, known.job.definition, job_request_of(known.job.definition.foreign)
     target = definition.target
     as_typed = _is_target(given, known.job)
     metadata = metadata_of(known)

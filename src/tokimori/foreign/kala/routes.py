@@ -23,7 +23,7 @@ from tokimori.foreign.kala.shapes import (
     KalaStatsAnswer,
     StatsAnswer,
 )
-from tokimori.foreign.kala.translator import line_of_children, makes_up, new_job, read_told
+from tokimori.foreign.kala.translator import line_of_children, makes_up, new_job, read_job_request
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
 from tokimori.model.retention import DailyCount
@@ -100,7 +100,7 @@ class Kala:
 
     async def _create(self, body: bytes) -> Response:
         job_id = str(uuid4())
-        wanted = new_job(read_told(body), job_id, await self._service.db.now(), self._default_owner)
+        wanted = new_job(read_job_request(body), job_id, await self._service.db.now(), self._default_owner)
         await self._service.jobs.import_all(
             [(job_id, wanted.definition)],
             {job_id: "added disabled"} if wanted.disabled else {},

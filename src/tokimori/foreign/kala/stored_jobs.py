@@ -10,7 +10,7 @@ import msgspec
 from tokimori.clock import Moment, parse_moment
 from tokimori.errors import InvalidInput
 from tokimori.foreign.kala.shapes import KalaJob, Remote, Repeats, read_schedule
-from tokimori.foreign.kala.translator import definition_of, told_in
+from tokimori.foreign.kala.translator import definition_of, job_request_in
 from tokimori.model.job import Definition
 from tokimori.model.policies import AnchoredOn
 
@@ -26,7 +26,7 @@ _OF_REMOTE = frozenset(Remote.__struct_encode_fields__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptJob:
+class StoredJob:
     """Job that Kala stored. `warnings` are the differences, as (member, value, reason).
 
     `last_run` is the moment from which its next run is counted, if it is.
@@ -70,10 +70,10 @@ def _texts(value: object) -> list[str]:
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
 
-def kept_job(job: Mapping[str, Any], parents: Sequence[str], now: Moment) -> KeptJob:
+def stored_job(job: Mapping[str, Any], parents: Sequence[str], now: Moment) -> StoredJob:
     """Return the job. Raises `InvalidInput`."""
     warnings: list[tuple[str, object, str]] = []
-    given = msgspec.structs.replace(told_in(_readable(job, warnings)), parent_jobs=tuple(parents))
+    given = msgspec.structs.replace(job_request_in(_readable(job, warnings)), parent_jobs=tuple(parents))
     repeats = None if given.parent_jobs or not given.schedule else read_schedule(given.schedule)
     finished = _finished(job)
     if repeats is not None and _is_over(job, repeats, finished, now):
@@ -83,7 +83,7 @@ def kept_job(job: Mapping[str, Any], parents: Sequence[str], now: Moment) -> Kep
         warnings.append(("schedule", given.schedule, "it ran once, when it was made: here it runs when it is asked to"))
     is_counted = repeats is not None and repeats.runs not in (None, 1)
     definition = definition_of(given, str(job.get("id")), repeats)
-    return KeptJob(
+    return StoredJob(
         definition=definition,
         runs_remaining=repeats.runs - finished if is_counted and repeats and repeats.runs else None,
         disabled=given.disabled,

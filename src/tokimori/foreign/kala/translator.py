@@ -83,7 +83,7 @@ class NewJob:
     runs_now: bool
 
 
-def read_told(body: bytes) -> JobRequest:
+def read_job_request(body: bytes) -> JobRequest:
     """Return a program's request. Names are compared without case, unknown ones ignored. Raises `InvalidInput`.
 
     Raises `InvalidInput`.
@@ -93,11 +93,11 @@ def read_told(body: bytes) -> JobRequest:
         content = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as fault:
         raise InvalidInput(f"the body is not JSON: {json_fault(fault, body)}", allowed="a JSON object") from None
-    return told_in(content)
+    return job_request_in(content)
 
 
-def told_in(said: object) -> JobRequest:
-    """Return the request in this value, as `read_told` reads it. Raises `InvalidInput`."""
+def job_request_in(said: object) -> JobRequest:
+    """Return the request in this value, as `read_job_request` reads it. Raises `InvalidInput`."""
     return _read(said, JobRequest)
 
 
@@ -137,7 +137,7 @@ def definition_of(
 
 def makes_up(definition: Definition) -> bool:
     """Return whether an enabled job makes up for a missed time at once. One on a fixed grid does not."""
-    return definition.foreign is not None and not told_of(definition.foreign).resume_at_next_scheduled_time
+    return definition.foreign is not None and not job_request_of(definition.foreign).resume_at_next_scheduled_time
 
 
 def line_of_children(parent: str) -> str:
@@ -147,7 +147,7 @@ def line_of_children(parent: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def told_of(foreign: str | None) -> JobRequest:
+def job_request_of(foreign: str | None) -> JobRequest:
     """Return the request behind a job (`Definition.foreign`); an empty one for jobs added elsewhere."""
     try:
         return JobRequest() if foreign is None else msgspec.json.decode(foreign, type=JobRequest)

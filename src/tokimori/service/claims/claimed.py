@@ -8,7 +8,7 @@ from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.parents import text_of
 from tokimori.model.run import joined_as, parents_of
 from tokimori.ports.work_source import WorkSource
-from tokimori.service.claims.held import InHand
+from tokimori.service.claims.held import HeldRun
 from tokimori.service.search.runs import parent_runs
 
 
@@ -45,7 +45,7 @@ class HeartbeatAnswer(Struct, frozen=True, kw_only=True):
     cancel: str | None
 
 
-async def view_of(held: InHand, store: WorkSource) -> ClaimedRun:
+async def view_of(held: HeldRun, store: WorkSource) -> ClaimedRun:
     """Return the run as its worker sees it. A join of steps without a payload gets the list of their results."""
     run, definition = held.claimed.run, held.claimed.definition
     payload, joined = payload_for(run, definition), joined_as(run)

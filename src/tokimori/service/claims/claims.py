@@ -98,7 +98,7 @@ class Claims(Part[M]):
 
     @operation(Role.OPERATE, CLAIM, gives=HeartbeatAnswerView.made)
     async def heartbeat(self, run_id: str, token: int, *, alive_time: Span | None = None) -> HeartbeatAnswer:
-        """Say that the worker still works on the run: it stays for another `alive_time`. Raises `ClaimLost`."""
+        """Report that the worker still works on the run: its claim lasts another `alive_time`. Raises `ClaimLost`."""
         seconds = None if alive_time is None else alive_time_of(alive_time)
         return await self._place.keep(key_of(run_id, token), seconds)
 

@@ -13,7 +13,7 @@ from tokimori.model.lanes import handler_of, lacking, queue_of
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.working import Claimed
-from tokimori.service.claims.worker_arguments import WorkerWish
+from tokimori.service.claims.worker_arguments import WorkerRequest
 
 Key = tuple[RunId, Token]
 
@@ -21,7 +21,7 @@ MOST_REMEMBERED = 10_000
 """Of so many claims that are over it is known how they ended."""
 
 
-class InHand(Struct, kw_only=True):
+class HeldRun(Struct, kw_only=True):
     """A run that a worker has. `alive_until` and `deadline` are monotonic seconds; `since` is the store's time.
 
     `said`: the end that is on its way to the store. `unseen`: the store did not name it lately. `access_token` is the
@@ -53,7 +53,7 @@ class InHand(Struct, kw_only=True):
 class Over(Struct, frozen=True):
     """End of a claim: what its worker `said` (None: nothing), the state of the run, and why.
 
-    `access_token` is as of `InHand`.
+    `access_token` is as of `HeldRun`.
     """
 
     said: str | None
@@ -66,23 +66,23 @@ class Hands:
     """All that is in hand at one place, by (run, token)."""
 
     def __init__(self) -> None:
-        self._held: dict[Key, InHand] = {}
+        self._held: dict[Key, HeldRun] = {}
         self._over: dict[Key, Over] = {}
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def __iter__(self) -> Iterator[InHand]:
+    def __iter__(self) -> Iterator[HeldRun]:
         return iter(list(self._held.values()))
 
     def __contains__(self, key: object) -> bool:
         return key in self._held
 
-    def add(self, held: InHand) -> None:
+    def add(self, held: HeldRun) -> None:
         """Add a run that a worker holds."""
         self._held[held.key] = held
 
-    def of_claim(self, claim: ClaimId, access_token: str | None) -> list[InHand]:
+    def of_claim(self, claim: ClaimId, access_token: str | None) -> list[HeldRun]:
         """Return the runs of a claim that are still held. Raises `Refused` if another access token made it."""
         found = [held for held in self._held.values() if held.claim == claim]
         if any(held.access_token != access_token for held in found):
@@ -90,7 +90,7 @@ class Hands:
             raise Refused(message, field="id", value=claim, allowed="a random UUID of your own")
         return found
 
-    def get(self, key: Key) -> InHand | None:
+    def get(self, key: Key) -> HeldRun | None:
         """Return the run in hand under this token."""
         return self._held.get(key)
 
@@ -155,7 +155,7 @@ class OpenLanes:
         self._lanes: Sequence[Lane] = ()
         self._by_function: dict[str, list[Lane]] = {}
 
-    def serving(self, wish: WorkerWish, lanes: Sequence[Lane]) -> tuple[Lane, ...]:
+    def serving(self, wish: WorkerRequest, lanes: Sequence[Lane]) -> tuple[Lane, ...]:
         """Return the lanes that serve the wish. The same lanes again are not sorted again."""
         if lanes is not self._lanes:
             self._sort(lanes)
@@ -170,7 +170,7 @@ class OpenLanes:
                 self._by_function.setdefault(function, []).append(lane)
 
 
-def _serves(wish: WorkerWish, lane: Lane) -> bool:
+def _serves(wish: WorkerRequest, lane: Lane) -> bool:
     return wish.queue in (None, queue_of(lane)) and not lacking(wish.labels, lane)
 
 

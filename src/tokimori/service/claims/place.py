@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from tokimori.clock import Clock
 from tokimori.engine.families import Families, FamilyStore
 from tokimori.engine.look import Lookout
-from tokimori.engine.refusals import RefusedRuns, blames_the_asked, raise_first, tell_refused
+from tokimori.engine.refusals import RefusedRuns, is_fault_of_request, log_refusal, raise_first
 from tokimori.engine.settle import change_of
 from tokimori.engine.unsettled import hand_back
 from tokimori.engine.work import UNREADABLE_WAIT
@@ -34,9 +34,9 @@ from tokimori.ports.nodes import Pulse
 from tokimori.ports.work_source import WorkSource
 from tokimori.ports.working import Change, Claim, Claimed, Verdict, is_cut
 from tokimori.service.claims.claimed import ClaimedRun, HeartbeatAnswer, view_of
-from tokimori.service.claims.held import Hands, InHand, Key, OpenLanes, Over, claim_lost, how_it_is
+from tokimori.service.claims.held import Hands, HeldRun, Key, OpenLanes, Over, claim_lost, how_it_is
 from tokimori.service.claims.timekeeping import Timekeeper
-from tokimori.service.claims.worker_arguments import WorkerWish, output_of
+from tokimori.service.claims.worker_arguments import WorkerRequest, output_of
 from tokimori.service.store_calls import retried
 
 log = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ class ClaimPlace:
 
     # What workers ask, and their program
 
-    async def take(self, wish: WorkerWish) -> Sequence[ClaimedRun]:
+    async def take(self, wish: WorkerRequest) -> Sequence[ClaimedRun]:
         """See `Claims.claim`."""
         if again := self._hands.of_claim(wish.id, wish.access_token):
             return [await view_of(held, self._store) for held in again]
@@ -153,7 +153,7 @@ class ClaimPlace:
                 break
         await self._membership.leave()
 
-    async def _hand_back(self, held: InHand, reason: str) -> bool:
+    async def _hand_back(self, held: HeldRun, reason: str) -> bool:
         """Hand back runs; return whether the store has answered."""
         try:
             await self._settle(held, "close", Released(reason), reason)
@@ -180,7 +180,7 @@ class ClaimPlace:
                 allowed=f"{MOST_IN_HAND} at a time; another node, or this one when some of them have ended",
             )
 
-    async def _wait(self, wish: WorkerWish, bell: asyncio.Event) -> list[ClaimedRun]:
+    async def _wait(self, wish: WorkerRequest, bell: asyncio.Event) -> list[ClaimedRun]:
         ends = self._clock.monotonic() + wish.wait
         while True:
             await self._membership.join()
@@ -190,7 +190,7 @@ class ClaimPlace:
                 return [await view_of(held, self._store) for held in taken]
             await nap(bell, min(LEAST_NAP, left), min(LONGEST_NAP, left))
 
-    async def _take(self, wish: WorkerWish) -> list[InHand]:
+    async def _take(self, wish: WorkerRequest) -> list[HeldRun]:
         """Return the runs for this wish now. The one that has waited longest is first."""
         async with self._asking:
             member = self._membership
@@ -210,26 +210,26 @@ class ClaimPlace:
         if self._timekeeper is not None and member.holds_lease() and await self._timekeeper.fire(member):
             await lookout.look(member.now, self._clock.monotonic())
 
-    async def _ask(self, wish: WorkerWish, lanes: tuple[Lane, ...], room: int) -> list[Claimed]:
+    async def _ask(self, wish: WorkerRequest, lanes: tuple[Lane, ...], room: int) -> list[Claimed]:
         asked = self._refused.next(lanes, room, self._clock.monotonic())
         member = self._membership
         claim = Claim(id=wish.id, node=member.id, lanes=asked.lanes, limit=asked.limit, skip=asked.skip)
         try:
             claimed = await retried(lambda: self._store.claim(claim, member.now), StoreUnavailable) or []
         except Exception as fault:
-            if not blames_the_asked(fault):
+            if not is_fault_of_request(fault):
                 raise
-            tell_refused(log, self._refused.refuse(asked, fault, self._clock.monotonic()), fault)
+            log_refusal(log, self._refused.refuse(asked, fault, self._clock.monotonic()), fault)
             return []
         self._refused.took(asked)
         if len(claimed) < asked.limit and not is_cut(claimed):
             self._lookout.drop(asked.lanes)
         return claimed
 
-    async def _accept(self, claimed: Claimed, wish: WorkerWish) -> InHand | None:
+    async def _accept(self, claimed: Claimed, wish: WorkerRequest) -> HeldRun | None:
         """Accept a claimed run. None: this version can't read it; perhaps another one can, after a while."""
         at, definition = self._clock.monotonic(), claimed.definition
-        held = InHand(
+        held = HeldRun(
             claimed=claimed,
             claim=wish.id,
             worker=wish.worker,
@@ -248,7 +248,7 @@ class ClaimPlace:
 
     # Ending
 
-    async def _held(self, key: Key) -> InHand:
+    async def _held(self, key: Key) -> HeldRun:
         """Return the run in hand under this token. Raises `ClaimLost`, and `Refused` if it was claimed elsewhere."""
         held = self._hands.get(key)
         if held is not None and held.said is None:
@@ -269,7 +269,7 @@ class ClaimPlace:
         raise claim_lost(key, how_it_is(run, key[1]))
 
     async def _settle(
-        self, held: InHand, said: str, outcome: Outcome, why: str, *, output: str | None = None
+        self, held: HeldRun, said: str, outcome: Outcome, why: str, *, output: str | None = None
     ) -> RunState:
         """Have the store write how it ended. Raises `ClaimLost` if it was no longer in hand."""
         held.said, key, member = said, held.key, self._membership
@@ -292,7 +292,7 @@ class ClaimPlace:
         await self._families.settled([change], [verdict], member.id, member.now)
         return change.state
 
-    def _change(self, held: InHand, outcome: Outcome, output: str | None) -> Change:
+    def _change(self, held: HeldRun, outcome: Outcome, output: str | None) -> Change:
         run = held.claimed.run
         began = _is_readable(held.claimed) and held.said != "put off" and run.details.spawned is None
         change = change_of(
@@ -334,7 +334,7 @@ class ClaimPlace:
             if changes:
                 await self._store.settle(changes, member.id, member.now)
 
-    async def _take_away(self, held: InHand, at: float) -> None:
+    async def _take_away(self, held: HeldRun, at: float) -> None:
         if held.over_at > at:  # its worker has said a word meanwhile
             return
         timeout = None if held.claimed.definition is None else held.claimed.definition.timeout
@@ -348,7 +348,7 @@ class ClaimPlace:
         except StoreUnavailable:
             raise
         except Exception as fault:
-            tell_refused(log, f"run {held.key[0]} could not be taken away; it is tried again: {fault}", fault)
+            log_refusal(log, f"run {held.key[0]} could not be taken away; it is tried again: {fault}", fault)
 
     def wake(self) -> None:
         """See `PermitHolder`: something may have changed."""
@@ -383,7 +383,7 @@ def _is_readable(claimed: Claimed) -> bool:
     return claimed.definition is not None and isinstance(claimed.definition.target, Function)
 
 
-def _handed_back(held: InHand, ahead: int) -> tuple[str, Outcome, str] | None:
+def _handed_back(held: HeldRun, ahead: int) -> tuple[str, Outcome, str] | None:
     """Return how a run is settled at once that no worker gets; None if one gets it."""
     run, definition = held.claimed.run, held.claimed.definition
     if definition is None or not _is_readable(held.claimed):
@@ -394,6 +394,6 @@ def _handed_back(held: InHand, ahead: int) -> tuple[str, Outcome, str] | None:
     return None if instead is None else ("put off", instead, "it may not begin now")
 
 
-def _some_at_a_time(hands: Iterable[InHand]) -> Iterator[Sequence[InHand]]:
+def _some_at_a_time(hands: Iterable[HeldRun]) -> Iterator[Sequence[HeldRun]]:
     held = list(hands)
     return (held[first : first + AT_ONCE] for first in range(0, len(held), AT_ONCE))

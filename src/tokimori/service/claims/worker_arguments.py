@@ -28,8 +28,8 @@ MOST_SAID = 64 * 1024
 _LARGEST_TOKEN = 2**63 - 1
 
 
-class WorkerWish(Struct, frozen=True, kw_only=True):
-    """Wish of a worker: times in seconds. `types` None: any function; `queue` None: of any queue.
+class WorkerRequest(Struct, frozen=True, kw_only=True):
+    """Request of a worker: times in seconds. `types` None: any function; `queue` None: of any queue.
 
     `access_token` is the name of that with which it came; None: it brought none.
     """
@@ -57,9 +57,9 @@ def wish_of(
     id: str | None,
     drawn: ClaimId,
     access_token: str | None = None,
-) -> WorkerWish:
+) -> WorkerRequest:
     """Return the wish; its id is `drawn` if none is given. Raises `InvalidInput`."""
-    return WorkerWish(
+    return WorkerRequest(
         id=drawn if id is None else ClaimId(check_uuid(id, field="id")),
         types=None if types is None else _types_of(types),
         queue=None if queue is None else _queue_of(queue),

@@ -17,7 +17,7 @@ from tokimori.service.definitions.definitions import fields_of
 from tokimori.service.documents import DocumentKind
 
 
-class DeclaredStanding(Enum):
+class DeclarationState(Enum):
     """Relations of a job in the store to its declaration."""
 
     SAME = auto()
@@ -48,14 +48,14 @@ def digest_of_fields(fields: Mapping[str, Any]) -> str:
     return sha256(text).hexdigest()[:32]
 
 
-def standing_of(found: Definition, wanted: str, known: str | None) -> DeclaredStanding:
+def declaration_state(found: Definition, wanted: str, known: str | None) -> DeclarationState:
     """Return the job's standing. `wanted` and `known` are digests of the present and the last declaration."""
     digest = digest_of(found)
     if digest == wanted:
-        return DeclaredStanding.SAME
+        return DeclarationState.SAME
     if known is None:
-        return DeclaredStanding.STRANGE
-    return DeclaredStanding.AS_DECLARED if digest == known else DeclaredStanding.EDITED
+        return DeclarationState.STRANGE
+    return DeclarationState.AS_DECLARED if digest == known else DeclarationState.EDITED
 
 
 def differences(old: Definition, new: Definition) -> tuple[FieldChange, ...]:

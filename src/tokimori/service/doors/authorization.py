@@ -169,7 +169,7 @@ def judge_of(service: Service, access: Access, allowed: JobRestrictions) -> Judg
         await _check_secrets(service, sight, job_id, definition)
         for edge in edges_of(job_id, definition):
             for other in {edge.parent, edge.child} - {job_id}:
-                if not await sight.sees_beside(other, beside):
+                if not await sight.sees_with_changes(other, beside):
                     raise out_of_scope(f"{other!r}, before or after which it runs", other)
         for name in notifiers_in(definition.notify):
             if not await sight.sees_id(notifier_id(name)):

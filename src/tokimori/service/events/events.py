@@ -105,7 +105,7 @@ class FoundEvents(Struct, frozen=True, kw_only=True):
     over: bool = False
 
 
-class FoundTold(Struct, frozen=True, kw_only=True):
+class MixedEvents(Struct, frozen=True, kw_only=True):
     """Events of several kinds, as in `FoundEvents`."""
 
     events: Sequence[AnyEvent]
@@ -142,7 +142,7 @@ class Events(Notices[M]):
     @operation(Role.READ, OPEN, by_role=True, gives=EventsView.made)
     async def read_all(
         self, kind: str = EventKind.ALL, after: str | None = None, wait: Span = 0.0, **filters: Unpack[Filters]
-    ) -> FoundTold:
+    ) -> MixedEvents:
         """Return events as `read` does: those of runs, of changes, or of both (`EventKind`).
 
         Raises `InvalidInput`, and `Forbidden` for `audit` if the caller may not read the audit log.
@@ -157,7 +157,7 @@ class Events(Notices[M]):
         after: str | None = None,
         wait: Span = 0.0,
         **filters: Unpack[Filters],
-    ) -> FoundTold:
+    ) -> MixedEvents:
         """Return events in scope. Some events of the audit log need the right to read it."""
         of_audit = sight.role is Role.ADMIN and sight.scope.is_everything
         return await self._read_all(kind, after, wait, filters, sight.scope, of_audit=of_audit)
@@ -209,7 +209,7 @@ class Events(Notices[M]):
         scope: Scope = EVERYTHING,
         *,
         of_audit: bool = True,
-    ) -> FoundTold:
+    ) -> MixedEvents:
         """Read events of both kinds. `of_audit`: those that only the audit log has, too."""
         wanted = chosen(EventKind, "kind", kind)
         if wanted is EventKind.AUDIT and not of_audit:
@@ -221,7 +221,7 @@ class Events(Notices[M]):
             )
         is_told = of_audit and wanted is not EventKind.DEFINITIONS
         found = await self._look(wanted, after, wait, filters, scope, of_audit=is_told)
-        return FoundTold(
+        return MixedEvents(
             events=[_event_of(item, at) for item, at in found.told], after=found.after, gap=found.gap, over=found.over
         )
 
@@ -306,12 +306,12 @@ def _event_of(item: EndedRun | Changed, at: str) -> AnyEvent:
     return AnyEvent(id=item.id, position=at, change=item)
 
 
-def _check_whole(found: FoundEvents | FoundTold, after: str | None) -> None:
+def _check_whole(found: FoundEvents | MixedEvents, after: str | None) -> None:
     if found.gap:
         raise gone(after)
 
 
-def _check_goes_on(found: FoundEvents | FoundTold) -> None:
+def _check_goes_on(found: FoundEvents | MixedEvents) -> None:
     if found.over:
         raise Refused("the node stops: ask another one for later events", field="after", value=found.after)
 

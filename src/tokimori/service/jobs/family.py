@@ -79,7 +79,7 @@ async def dependents_of(store: Jobs, job_id: JobId) -> list[JobId]:
     return sorted({edge.child for edge in edges if edge.parent == job_id and edge.declared_by == edge.child})
 
 
-def going_with(edges: Sequence[Edge], job_id: JobId) -> tuple[Sequence[JobId], Sequence[JobId]]:
+def deleted_with(edges: Sequence[Edge], job_id: JobId) -> tuple[Sequence[JobId], Sequence[JobId]]:
     """Return the job with all jobs that only it can start, and the jobs that merely lose a parent."""
     going = only_after(edges, job_id)
     gone = frozenset(going)

@@ -14,7 +14,7 @@ from tokimori.model.ids import check_job_id
 from tokimori.model.job import Definition, Job, JobState
 from tokimori.model.run import Run
 from tokimori.ports.store import Store
-from tokimori.service.access import JOB, OPEN, WHOLE, Sight, gone_alone, out_of_scope
+from tokimori.service.access import JOB, OPEN, WHOLE, Sight, deleted_alone, out_of_scope
 from tokimori.service.definitions.arguments import JobArguments, Payload, PlainRequest, RequestArguments
 from tokimori.service.definitions.definitions import check_readable, replacing
 from tokimori.service.definitions.edits import check_tag, kept_since
@@ -68,7 +68,7 @@ class Jobs(JobReads[M]):
     async def add_since(
         self, job_id: str, since: When, /, not_before: When | None = None, **fields: Unpack[JobArguments]
     ) -> Job:
-        """Add a job that another system ran so far.
+        """Add a job that another system has run until now.
 
         Its occurrences from `since` on are decided here, past ones included; with `misfire="all"` each of them runs
         once. None is decided before `not_before`. Otherwise it is like `add`.
@@ -133,7 +133,7 @@ class Jobs(JobReads[M]):
 
     @operation(Role.OPERATE, JOB, audit=STATE, event="added", gives=JobView.made)
     async def copy(self, job_id: str, new_id: str) -> Job:
-        """Add a job with the definition of another one; the new job.
+        """Add a job with the definition of another one, and return it.
 
         It is paused if the other one is paused or parked, for the same reason. Which set declares the other one, and
         its runs, stay with that. Raises what `add` does.
@@ -159,7 +159,7 @@ class Jobs(JobReads[M]):
         for other in {edge.declared_by for edge in await self.graph(job_id) if job_id in (edge.parent, edge.child)}:
             if not await sight.sees_id(other):
                 raise out_of_scope(f"id: a job of others that names {job_id!r}", job_id)
-        return await gone_alone(sight, job_id, without_names(job_id, self.rename(job_id, new_id)))
+        return await deleted_alone(sight, job_id, without_names(job_id, self.rename(job_id, new_id)))
 
     # Stopping
 
@@ -221,7 +221,7 @@ class Jobs(JobReads[M]):
         """Delete a job, and with `cascade` all that run after it."""
         if cascade and not await sight.sees_all_after(check_job_id(job_id)):
             raise out_of_scope("cascade: a job that runs after it")
-        await gone_alone(
+        await deleted_alone(
             sight, job_id, without_names(job_id, self.delete(job_id, cascade=cascade, now=now, force=force))
         )
 
@@ -268,7 +268,7 @@ class Jobs(JobReads[M]):
     async def trigger(
         self, job_id: str, key: str | None = None, payload: Payload | None = None, **fields: Unpack[RequestArguments]
     ) -> Run:
-        """Ask for a run of a job, now or at a moment. `Request` documents the fields.
+        """Request a run of a job, now or at a moment. `Request` documents the fields.
 
         A dict or a list as payload is written as JSON. Durations are seconds or timedeltas, moments aware datetimes or
         texts.
@@ -346,7 +346,7 @@ class Jobs(JobReads[M]):
     async def backfill(
         self, job_id: str, first: When, last: When, *, max_running: int = 0, dry_run: bool = False
     ) -> Backfill:
-        """Make runs for the occurrences from `first` to `last` (included) that have none; the state of that backfill.
+        """Make runs for the occurrences from `first` to `last` (included) that have none; return its state.
 
         At most `max_running` of them are active at a time (0: no limit): ask again until none is missing. `dry_run`
         makes no runs. A text without offset is a time in the job's zone. Raises `InvalidInput`, and `Refused` for a

@@ -16,12 +16,12 @@ from tokimori.model.job import Job
 from tokimori.model.ledger import (
     FAULTS,
     Fate,
-    KeptRecords,
-    KeptRun,
     LedgerLine,
+    LedgerRecords,
+    LedgerRun,
     by_moment,
-    kept_run,
     ledger,
+    ledger_run,
     without_runs,
 )
 from tokimori.model.retention import first_id_at
@@ -150,7 +150,7 @@ class _LedgerPart(NamedTuple):
     """Some occurrences with their stored runs and skips, and the first occurrence after them."""
 
     moments: Sequence[Moment]
-    kept: KeptRecords
+    kept: LedgerRecords
     next: Moment | None
 
 
@@ -195,29 +195,29 @@ class LedgerOf:
         rest = moments.pop() if len(moments) > limit else None
         return _LedgerPart(moments, await self._kept(moments, first, last if rest is None else Moment(rest - 1)), rest)
 
-    async def _kept(self, moments: Sequence[Moment], first: Moment, last: Moment) -> KeptRecords:
+    async def _kept(self, moments: Sequence[Moment], first: Moment, last: Moment) -> LedgerRecords:
         job, store = self._job, self._store
         fired, twice, runs_from = await self._fired(first, last, len(moments))
         without = [moment for moment in moments if moment not in fired and moment <= job.fired_through]
         if not without:
-            return KeptRecords(fired=fired, backfilled={}, skips=(), twice=twice)
+            return LedgerRecords(fired=fired, backfilled={}, skips=(), twice=twice)
         made = await store.runs_of(job.incarnation, [backfill_origin(moment) for moment in without], OCCURRENCES)
         skips, skips_from = await _skips(store, job, without[0])
         known_from = max(filter(None, (runs_from, skips_from)), default=None)
-        return KeptRecords(fired=fired, backfilled=by_moment(made), skips=skips, twice=twice, known_from=known_from)
+        return LedgerRecords(fired=fired, backfilled=by_moment(made), skips=skips, twice=twice, known_from=known_from)
 
     async def _fired(
         self, first: Moment, last: Moment, likely: int
-    ) -> tuple[Mapping[Moment, KeptRun], Mapping[Moment, KeptRun], Moment | None]:
+    ) -> tuple[Mapping[Moment, LedgerRun], Mapping[Moment, LedgerRun], Moment | None]:
         """Return the scheduled runs by occurrence, the runs that replaced others, and the moment from which all are
         known (up to a difference of clocks).
         """
-        fired: dict[Moment, KeptRun] = {}
-        twice: dict[Moment, KeptRun] = {}
+        fired: dict[Moment, LedgerRun] = {}
+        twice: dict[Moment, LedgerRun] = {}
         looked_at = 0
         async for page in pages_of_runs(self._store, self._job, first, last, self._now, likely=likely):
             for run in among(page, self._job, first, last):
-                known = kept_run(run)
+                known = ledger_run(run)
                 if fired.setdefault(run.nominal, known).id != run.id:
                     twice[run.nominal] = known
             looked_at += len(page)

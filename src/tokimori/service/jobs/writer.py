@@ -38,7 +38,7 @@ from tokimori.service.definitions.imports import (
 )
 from tokimori.service.documents import Documents
 from tokimori.service.expectations import Expectations
-from tokimori.service.jobs.family import check_childless, checked_family, going_with
+from tokimori.service.jobs.family import check_childless, checked_family, deleted_with
 from tokimori.service.long_work import Aside
 from tokimori.service.notified import check_untold
 from tokimori.service.operation import Inside
@@ -268,7 +268,7 @@ class JobWriter(Struct, frozen=True, kw_only=True):
     async def _cut_off(self, job_id: JobId, *, now: bool) -> None:
         """Delete jobs after which none runs first: the family is read once, and a stop on the way loses nothing."""
         edges = (await self.store.family()).edges
-        going, cut = await self.aside.compute(lambda: going_with(edges, job_id))
+        going, cut = await self.aside.compute(lambda: deleted_with(edges, job_id))
         gone = frozenset(going)
         for child in cut:
             parents = (await self.store.get_job(child)).definition.parents

@@ -112,7 +112,7 @@ class RunFamilies(Part[M]):
 
     @operation(Role.OPERATE, RUN, audit=REQUEST, doing="Running a run again", gives=RequestedRunView.made)
     async def retry(self, run_id: str, key: str | None = None, *, force: bool = False) -> RequestedRun:
-        """Ask for a run now with the payload, the priority and the concurrency key of one that has ended.
+        """Request a run now with the payload, the priority and the concurrency key of one that has ended.
 
         It is a new run, whose `details.retry_of` names the old one. `key` and `force` are those of `trigger`, as are
         the errors; `Refused` is also raised for a run that has not ended, or whose job is another one by now.
@@ -129,7 +129,7 @@ class RunFamilies(Part[M]):
 
     @operation(Role.OPERATE, RUN, audit=REQUEST, doing="Running a family again", gives=list_of(RequestedRunView.made))
     async def retry_family(self, run_id: str, *, force: bool = False) -> list[RequestedRun]:
-        """Ask for a whole family once more: for its first runs anew, and so for new ones of all that follow them.
+        """Request a whole family again: its first runs are requested, and new runs of all others follow them.
 
         Return the new first runs. Raises the errors of `retry`, and `Refused` while one of its runs has not ended. If a
         request is refused, those before it are cancelled.

@@ -46,7 +46,7 @@ class RunMutes(RunBulk[M]):
 
     @operation(Role.OPERATE, WHOLE, audit=OUTCOME, of="mute", gives=MuteView.made)
     async def mute(self, cause: str, /, lasts: Span = USUAL, reason: str | None = None) -> Mute:
-        """Mute a cause of failures for everybody: until then it needs nobody, and notifiers tell nothing of it.
+        """Mute a cause of failures for everybody: until then it needs no attention, and notifiers do not report it.
 
         `cause` is a cause or its id, as `failures` has them. It `lasts` 90 days at most. Runs and retries go on as
         before, and a job that is parked is told of. A cause that is muted gets the new time and reason. Raises
@@ -71,7 +71,7 @@ class RunMutes(RunBulk[M]):
 
     @operation(Role.OPERATE, WHOLE, audit=OUTCOME, of="mute", gives=maybe(MuteView.made))
     async def unmute(self, cause: str, /) -> Mute | None:
-        """Mute a cause no longer; what was muted, or None. Raises `InvalidInput`."""
+        """Unmute a cause; return the mute that ended, or None. Raises `InvalidInput`."""
         found = (await self._muted()).get(_id_of(_checked(cause)))
         if found is not None:
             await self._forget(found.id)

@@ -303,7 +303,7 @@ class Runs(RunFailures[M], RunFamilies[M], RunApprovals[M]):
 
     @operation(Role.READ, RUN, gives=RunView.made)
     async def await_end(self, run_id: str, wait: Span = LONGEST_WAIT) -> Run:
-        """Return the run as soon as it has ended, or in its present state after `wait`, 20 seconds at most."""
+        """Wait up to `wait` (20 seconds at most) for the end of a run, and return it in its state then."""
         run = await self._waits.ended(_run_id(run_id), min(LONGEST_WAIT, seconds_of("wait", wait)))
         return replace(run, payload=payload_for(run, None))
 

@@ -16,11 +16,11 @@ from tokimori.service.definitions.arguments import JobArguments
 from tokimori.service.definitions.definitions import definition_from, fields_of
 from tokimori.service.definitions.differences import (
     APPS,
+    DeclarationState,
     DeclaredDigests,
-    DeclaredStanding,
+    declaration_state,
     differences,
     digest_of,
-    standing_of,
     version_order,
     without_count,
 )
@@ -184,10 +184,12 @@ async def foretell(jobs: Jobs[Inside], declared: Declared) -> Sequence[tuple[str
         except NotFound:
             forecast.append(("+", job_id, "it is new"))
             continue
-        standing = standing_of(job.definition, digest_of(new), known.get(job_id) or _declared_elsewhere(job, terms))
-        if job.definition.declared is not None or standing in (DeclaredStanding.STRANGE, DeclaredStanding.EDITED):
+        standing = declaration_state(
+            job.definition, digest_of(new), known.get(job_id) or _declared_elsewhere(job, terms)
+        )
+        if job.definition.declared is not None or standing in (DeclarationState.STRANGE, DeclarationState.EDITED):
             forecast.append(("!", job_id, _left_alone(job, standing, terms)))
-        elif standing is DeclaredStanding.AS_DECLARED:
+        elif standing is DeclarationState.AS_DECLARED:
             fields_changed = ", ".join(each.field for each in differences(job.definition, new))
             forecast.append(("~", job_id, f"it changes: {fields_changed}"))
         elif _is_back(job, declared.app):
@@ -263,10 +265,10 @@ async def _put(at: _At, job_id: str, said: Mapping[str, Any], wanted: str, known
         except NotFound:
             await (await at.changing()).add(job_id, **cast(JobArguments, said))
             return None
-        standing = standing_of(job.definition, wanted, known or _declared_elsewhere(job, said))
-        if job.definition.declared is not None or standing in (DeclaredStanding.STRANGE, DeclaredStanding.EDITED):
+        standing = declaration_state(job.definition, wanted, known or _declared_elsewhere(job, said))
+        if job.definition.declared is not None or standing in (DeclarationState.STRANGE, DeclarationState.EDITED):
             return _left_alone(job, standing, said)
-        if standing is DeclaredStanding.AS_DECLARED:
+        if standing is DeclarationState.AS_DECLARED:
             await (await at.changing()).update(job_id, **cast(JobArguments, _changes(job, said)))
         if _is_back(job, said["owner"]):
             await (await at.changing()).resume(job_id)
@@ -294,13 +296,13 @@ def _changes(job: Job, said: Mapping[str, Any]) -> dict[str, Any]:
     return changes
 
 
-def _left_alone(job: Job, standing: DeclaredStanding, said: Mapping[str, Any]) -> str:
+def _left_alone(job: Job, standing: DeclarationState, said: Mapping[str, Any]) -> str:
     target, suffix = job.definition.target, f".{job.id}"
     name = target.name if isinstance(target, Function) else ""
-    if standing is DeclaredStanding.STRANGE and name.endswith(suffix) and name != said.get("function"):
+    if standing is DeclarationState.STRANGE and name.endswith(suffix) and name != said.get("function"):
         other = f"the app {name.removesuffix(suffix)} has added it, whose code its runs carry out"
         return f"job {job.id} is declared by the app, but {other}: give one of the two another id (@app.job(id=…))"
-    did = "it was edited by hand since" if standing is DeclaredStanding.EDITED else "somebody else has added it"
+    did = "it was edited by hand since" if standing is DeclarationState.EDITED else "somebody else has added it"
     if job.definition.declared is not None:
         did = f"the set {job.definition.declared.set} declares it, too"
     return (

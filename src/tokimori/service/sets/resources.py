@@ -82,7 +82,7 @@ class Changes(Struct, frozen=True, kw_only=True):
     refused: dict[str, str] = {}
 
 
-class ApplyWish(NamedTuple):
+class ApplyTerms(NamedTuple):
     """Manner in which a set is applied."""
 
     set: str
@@ -129,7 +129,7 @@ class Declarations:
         self._random = random
 
     async def plan(
-        self, wish: ApplyWish, wanted: Mapping[str, State], in_use: Mapping[str, str]
+        self, wish: ApplyTerms, wanted: Mapping[str, State], in_use: Mapping[str, str]
     ) -> Sequence[ResourceStep]:
         """Return the steps. `in_use` says by name why a resource can't be removed."""
         owned = await self._owned()
@@ -223,7 +223,7 @@ def changes_of(steps: Sequence[ResourceStep]) -> Changes:
 # The rules
 
 
-def _declared(wish: ApplyWish, found: _Found, wanted: State) -> ResourceStep:
+def _declared(wish: ApplyTerms, found: _Found, wanted: State) -> ResourceStep:
     """Return the step of a resource that the set declares."""
     name, known, was, absent = found
     state = state_after(was, wanted)
@@ -250,7 +250,7 @@ def _why_not(set_name: str, found: _Found, wanted: State) -> str | None:
     return f"it was changed by hand since ({fields})"
 
 
-def _undeclared_step(wish: ApplyWish, found: _Found, known: Owned, in_use: str | None) -> ResourceStep:
+def _undeclared_step(wish: ApplyTerms, found: _Found, known: Owned, in_use: str | None) -> ResourceStep:
     """Return the step of a resource that the set does not declare any more."""
     name, _, was, absent = found
     if was == absent:
@@ -314,7 +314,7 @@ class ResourceWork(Struct, frozen=True, kw_only=True):
                     await (await on())._declarations(part).carry_out(name, step)
 
     async def _steps(
-        self, wish: ApplyWish, resources: Resources, final: Mapping[JobId, Definition]
+        self, wish: ApplyTerms, resources: Resources, final: Mapping[JobId, Definition]
     ) -> Mapping[Part, Sequence[ResourceStep]]:
         """Return the steps of the resources, if these jobs exist in the end."""
         used = {name: f"the job {job_id} uses it" for job_id, each in final.items() for name in each.calendars}

@@ -21,7 +21,7 @@ from tokimori.service.definitions.differences import APPS
 from tokimori.service.documents import Documents
 from tokimori.service.operation import OUTCOME, M, Part, operation
 from tokimori.service.sets.resource_kinds import Resources, read_resources
-from tokimori.service.sets.resources import ApplyWish
+from tokimori.service.sets.resources import ApplyTerms
 from tokimori.service.sets.turns import SETS, SetState, no_set, state_of_set, turn_at
 from tokimori.service.sets.work import Applied, SetWork, check_applicable
 from tokimori.service.shared import Caller, Shared
@@ -68,7 +68,7 @@ class Sets(Part[M]):
         or with `calendars.` and the name. Then nothing was changed.
         """
         check_word("set", name)
-        wish = ApplyWish(name, flag_of("prune", prune), flag_of("take_over", take_over))
+        wish = ApplyTerms(name, flag_of("prune", prune), flag_of("take_over", take_over))
         resources = read_resources({"calendars": calendars, "queues": queues, "semaphores": semaphores})
         if flag_of("dry_run", dry_run):
             return (await self._work.planned(wish, declared, resources)).applied

@@ -18,23 +18,23 @@ from tokimori.service.calendars import Calendars, read_days_off
 from tokimori.service.definitions.definitions import definition_from, runs_remaining_in, with_memory_of
 from tokimori.service.definitions.differences import (
     APPS,
-    DeclaredStanding,
+    DeclarationState,
     FieldChange,
+    declaration_state,
     differences,
     digest_of,
-    standing_of,
     without_count,
 )
 from tokimori.service.definitions.edits import edited
 from tokimori.service.documents import Documents
 from tokimori.service.jobs.family import checked_family
 from tokimori.service.jobs.writer import in_steps, writer_on
-from tokimori.service.notified import tells
+from tokimori.service.notified import notifies
 from tokimori.service.queues import Queues
 from tokimori.service.schema import StoreOpened
 from tokimori.service.semaphores import Semaphores
 from tokimori.service.sets.resource_kinds import PARTS, WORDS, Part, Resources
-from tokimori.service.sets.resources import ApplyWish, Changes, ResourceStep, ResourceWork, changes_of
+from tokimori.service.sets.resources import ApplyTerms, Changes, ResourceStep, ResourceWork, changes_of
 from tokimori.service.sets.turns import SetTurn
 from tokimori.service.shared import Caller, Shared
 from tokimori.service.store_calls import all_jobs, cancel_run
@@ -86,7 +86,7 @@ class SetWork(ResourceWork, frozen=True, kw_only=True):
             shared = replace(shared, semaphore_store=StoreOpened(await apart.store()))
         return work_on(shared, self.caller).beside(self.writer.beside)
 
-    async def planned(self, wish: ApplyWish, declared: object, resources: Resources) -> SetPlan:
+    async def planned(self, wish: ApplyTerms, declared: object, resources: Resources) -> SetPlan:
         """Return the planned changes and the refusals. Raises `InvalidInput`."""
         name = wish.set
         wanted, counts = await _read(name, declared, self.caller.time_zone)
@@ -160,7 +160,7 @@ class SetWork(ResourceWork, frozen=True, kw_only=True):
         steps = partial(edited, due, definition, await self.shared.now(), due.job.runs_remaining, days.text)
         return (await in_steps(None, due, steps, self.shared.clock.monotonic)).job
 
-    async def carry_out(self, plan: SetPlan, wish: ApplyWish, on: Callable[[], Awaitable["SetWork"]]) -> None:
+    async def carry_out(self, plan: SetPlan, wish: ApplyTerms, on: Callable[[], Awaitable["SetWork"]]) -> None:
         """Carry out the plan. `on` returns the work for each change."""
 
         async def follow(job_id: JobId) -> None:
@@ -198,7 +198,7 @@ class SetWork(ResourceWork, frozen=True, kw_only=True):
 
         await self.writer.rewrite(job_id, lambda job: (rewritten(job), {}))
 
-    async def _remove(self, job_id: JobId, wish: ApplyWish) -> None:
+    async def _remove(self, job_id: JobId, wish: ApplyTerms) -> None:
         """Delete a job, unless it was edited or adopted by another set since the plan."""
         with suppress(NotFound):
             definition = (await self.shared.store.get_job(job_id)).definition
@@ -305,12 +305,12 @@ def _fate(job: Job, wanted: Definition, *, take_over: bool, of_app: bool = False
         return f"it is of the set {old.set}"
     if of_app:
         return "an app declares it"
-    match standing_of(job.definition, new.digest, None if old is None else old.digest):
-        case DeclaredStanding.EDITED:
+    match declaration_state(job.definition, new.digest, None if old is None else old.digest):
+        case DeclarationState.EDITED:
             return f"it was edited by hand since ({', '.join(each.field for each in changes)})"
-        case DeclaredStanding.STRANGE:
+        case DeclarationState.STRANGE:
             return "somebody has added it by hand, and it differs"
-        case DeclaredStanding.SAME | DeclaredStanding.AS_DECLARED:
+        case DeclarationState.SAME | DeclarationState.AS_DECLARED:
             return changes
 
 
@@ -326,7 +326,7 @@ def _not_prunable(
         if job_id in waiting:
             yield job_id, f"it is not declared any more, but {waiting[job_id]} runs after it"
         elif job_id in notifiers:
-            teller = next(each for each, said in final.items() if tells(said, job_id))
+            teller = next(each for each, said in final.items() if notifies(said, job_id))
             yield job_id, f"it is not declared any more, but {teller} notifies it"
         elif not take_over and _is_edited(definition):
             yield job_id, "it is not declared any more, but was edited by hand since"

@@ -34,7 +34,7 @@ from tokimori.model.task import (
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.model.words import check_text
 from tokimori.ports.store import RunFilter
-from tokimori.service.access import OPEN, TASK, Sight, by_id, gone_alone
+from tokimori.service.access import OPEN, TASK, Sight, by_id, deleted_alone
 from tokimori.service.definitions.arguments import JobArguments
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.jobs.jobs import Jobs
@@ -175,7 +175,7 @@ class Tasks(Part[M]):
 
     @operation(Role.READ, TASK, gives=list_of(views.TaskBuild.made))
     async def builds(self, name: str) -> Sequence[BuildRecord]:
-        """Return the builds of a task that are kept, the newest first."""
+        """Return the stored builds of a task, the newest first."""
         return (await self.get(name)).record.builds
 
     @operation(
@@ -303,7 +303,7 @@ class Tasks(Part[M]):
 
     @delete.within
     async def _delete_within(self, sight: Sight, name: str, *, now: bool = False) -> None:
-        await gone_alone(sight, name, self.delete(name, now=now))
+        await deleted_alone(sight, name, self.delete(name, now=now))
 
     async def _delete(self, name: str) -> None:
         try:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from tokimori.clock import Moment
-from tokimori.model.approval import awaits_approval, is_refused, told_of
+from tokimori.model.approval import approval_text, awaits_approval, is_refused
 from tokimori.model.ids import Lane
 from tokimori.model.job import Job, JobState, limit_of
 from tokimori.model.lanes import DRAINING_LABEL, lane_of, units_apart
@@ -62,14 +62,14 @@ def _asks(reading: WhyReading, run: Run, asked: Approval) -> Reason:
     """Return the reason of a run that waits for an approval."""
     zone = "UTC" if reading.job is None else reading.job.definition.time_zone
     mend = f"`tokimori run approve {run.id}` lets it begin, `tokimori run refuse {run.id}` ends it"
-    return Reason(cause=Cause.APPROVAL, text=f"it waits for an approval: {told_of(asked, zone)}", mend=mend)
+    return Reason(cause=Cause.APPROVAL, text=f"it waits for an approval: {approval_text(asked, zone)}", mend=mend)
 
 
 def _refused(reading: WhyReading, run: Run) -> Iterator[Reason]:
     """Yield the reason of a run that was refused and has not ended, as it can't be claimed now."""
     if is_refused(run) and (asked := run.details.approval) is not None:
         zone = "UTC" if reading.job is None else reading.job.definition.time_zone
-        text = f"it was {told_of(asked, zone)}; it ends as failed when it could begin"
+        text = f"it was {approval_text(asked, zone)}; it ends as failed when it could begin"
         yield Reason(cause=Cause.APPROVAL, text=text, mend=f"`tokimori run cancel {run.id}` ends it now")
 
 

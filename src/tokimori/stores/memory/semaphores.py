@@ -7,7 +7,7 @@ from tokimori.model.claim_rate import ClaimRate
 from tokimori.model.ids import NodeId, PermitId
 from tokimori.ports import semaphores as port
 from tokimori.ports.nodes import NodeState
-from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Permit, Semaphore, UnitWish
+from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Permit, Semaphore, UnitRequest
 from tokimori.stores.memory import lines
 from tokimori.stores.memory.lines import made, rated_of
 from tokimori.stores.memory.tables import SemaphoreRow, Tables
@@ -54,7 +54,7 @@ def delete_semaphore(tables: Tables, name: str) -> None:
     tables.newest_token = max(tables.newest_token, row.granted)
 
 
-def acquire(tables: Tables, wish: UnitWish, now: Moment) -> port.Answer:
+def acquire(tables: Tables, wish: UnitRequest, now: Moment) -> port.Answer:
     node = tables.nodes.get(wish.node)
     if node is None or node.state is not NodeState.ALIVE:
         return port.NodeGone()
@@ -69,7 +69,7 @@ def acquire(tables: Tables, wish: UnitWish, now: Moment) -> port.Answer:
     return port.InLine(ahead=_ahead(tables, permit)) if permit.token is None else port.Grant(token=permit.token)
 
 
-def _join(tables: Tables, wish: UnitWish, now: Moment) -> None:
+def _join(tables: Tables, wish: UnitRequest, now: Moment) -> None:
     known = tables.semaphores.get(wish.semaphore)
     limit, place = joining(wish, None if known is None else known.limit, now)
     made(tables, wish.semaphore, limit)

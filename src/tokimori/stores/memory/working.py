@@ -37,7 +37,7 @@ from tokimori.stores.rules.births import steps_in
 from tokimori.stores.rules.claiming import MOST_EXAMINED, claimed_run, run_permit
 from tokimori.stores.rules.lines import CLAIMABLE, Freed, Key, LinePlace, turn_of
 from tokimori.stores.rules.rates import Rated
-from tokimori.stores.rules.settling import RunStanding, ending, judged, settled_run
+from tokimori.stores.rules.settling import SettleFacts, ending, judged, settled_run
 
 
 @dataclass(slots=True)
@@ -146,9 +146,9 @@ def settle(tables: Tables, changes: Sequence[Change], by: NodeId, now: Moment) -
     return verdicts
 
 
-def _run_standing(row: RunRow) -> RunStanding:
+def _run_standing(row: RunRow) -> SettleFacts:
     run = row.run
-    return RunStanding(run.state, run.node_id, run.token, row.settled_by, row.settled_token)
+    return SettleFacts(run.state, run.node_id, run.token, row.settled_by, row.settled_token)
 
 
 def _write(tables: Tables, row: RunRow, change: Change, by: NodeId) -> None:

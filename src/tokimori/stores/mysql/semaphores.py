@@ -6,7 +6,7 @@ from tokimori.model.ids import NodeId, PermitId
 from tokimori.model.lanes import open_lanes
 from tokimori.model.semaphores import DEFAULT_LIMIT, ledger_of, line_of
 from tokimori.ports import semaphores as port
-from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Grant, InLine, NodeGone, Semaphore, UnitWish
+from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Grant, InLine, NodeGone, Semaphore, UnitRequest
 from tokimori.stores.mysql import lines
 from tokimori.stores.mysql.lines import PAUSED, paused_queues
 from tokimori.stores.mysql.rates import WINDOW
@@ -103,14 +103,14 @@ async def delete_semaphore(transaction: Transaction, name: str) -> None:
     )
 
 
-async def acquire(transaction: Transaction, wish: UnitWish, now: Moment) -> port.Answer:
+async def acquire(transaction: Transaction, wish: UnitRequest, now: Moment) -> port.Answer:
     alive = await transaction.ask(sql("SELECT 1 FROM tokimori_nodes WHERE id = %s AND state = 'alive'", wish.node))
     if not alive[0].rows:
         return NodeGone()
     return await _still_waits(transaction, wish) or await _acquire(transaction, wish, now)
 
 
-async def _still_waits(transaction: Transaction, wish: UnitWish) -> InLine | None:
+async def _still_waits(transaction: Transaction, wish: UnitRequest) -> InLine | None:
     """Return the place of a wish that has to wait on, read without a lock. None: a look under the lock decides.
 
     If many programs locked the semaphore again and again no claim would get it. Runs of paused queues block no program.
@@ -126,18 +126,18 @@ async def _still_waits(transaction: Transaction, wish: UnitWish) -> InLine | Non
     return None
 
 
-def _place_statements(wish: UnitWish) -> tuple[str, str]:
+def _place_statements(wish: UnitRequest) -> tuple[str, str]:
     return sql(_PLACE, wish.id), sql(_LANES_BEFORE, line_of(wish.semaphore), wish.rank)
 
 
-async def _in_line(transaction: Transaction, wish: UnitWish, programs: int, before: Answer) -> InLine:
+async def _in_line(transaction: Transaction, wish: UnitRequest, programs: int, before: Answer) -> InLine:
     """Return the number of programs and of runs before the wish, at most `MOST_COUNTED`."""
     counts = [sql(_BEFORE, line_of(wish.semaphore), lane, wish.rank) for _, lane in before.rows if lane]
     answers = await transaction.ask(*counts) if counts else []
     return InLine(ahead=min(MOST_COUNTED, programs + sum(answer.rows[0][0] for answer in answers)))
 
 
-async def _acquire(transaction: Transaction, wish: UnitWish, now: Moment) -> port.Answer:
+async def _acquire(transaction: Transaction, wish: UnitRequest, now: Moment) -> port.Answer:
     """Take the units, or join the line. The node is locked first: so nobody declares it dead meanwhile."""
     limit = DEFAULT_LIMIT if wish.limit is None else wish.limit
     alive, _, semaphore, permit = await transaction.ask(

@@ -29,7 +29,7 @@ from tokimori.stores.rules.admission import Admission
 from tokimori.stores.rules.births import Follower, steps_in
 from tokimori.stores.rules.claiming import claimed_run, first_runs
 from tokimori.stores.rules.lines import Freed, LinePlace, turn_of
-from tokimori.stores.rules.settling import RunStanding, judged, settled_run
+from tokimori.stores.rules.settling import SettleFacts, judged, settled_run
 from tokimori.stores.rules.settling import ending as ending_of
 
 _ALIVE = f"SELECT 1 FROM tokimori_nodes WHERE id = %s AND state = 'alive' {SHARED} SKIP LOCKED"
@@ -344,7 +344,7 @@ async def _judge(
     """Return the changes that take effect, and the verdict on each change."""
     batch = _Batch()
     standings = {
-        run_id: RunStanding(run.state, run.node_id, run.token, *locked.settled[run_id][:2])
+        run_id: SettleFacts(run.state, run.node_id, run.token, *locked.settled[run_id][:2])
         for run_id, run in locked.runs.items()
     }
     standings |= await _finished(transaction, sorted({change.run_id for change in changes} - standings.keys()))
@@ -388,10 +388,10 @@ def _give_back(runs: Sequence[RunId]) -> Iterator[str]:
         yield sql(f"UPDATE tokimori_runs {BY_KEY} SET holds = false WHERE id IN (%s)", [*runs])
 
 
-async def _finished(transaction: Transaction, ids: Sequence[RunId]) -> dict[RunId, RunStanding]:
+async def _finished(transaction: Transaction, ids: Sequence[RunId]) -> dict[RunId, SettleFacts]:
     """Return the facts of the runs among these that have ended. A run that never existed is left out."""
     if not ids:
         return {}
     columns = "id, node_id, token, settled_by, settled_token"
     (found,) = await transaction.ask(sql(f"SELECT {columns} FROM tokimori_history WHERE id IN (%s)", list(ids)))
-    return {run_id: RunStanding("", *rest) for run_id, *rest in found.rows}
+    return {run_id: SettleFacts("", *rest) for run_id, *rest in found.rows}

@@ -3,7 +3,7 @@
 from tokimori.clock import Moment
 from tokimori.model.claim_rate import ClaimRate
 from tokimori.model.ids import NodeId, PermitId
-from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Answer, Semaphore, UnitWish
+from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Answer, Semaphore, UnitRequest
 from tokimori.stores.postgres.connections import PostgresConnections
 from tokimori.stores.rows import PERMIT, semaphores_of
 from tokimori.stores.rules.claiming import answer_of
@@ -51,7 +51,7 @@ async def delete_semaphore(db: PostgresConnections, name: str) -> None:
         raise in_use(name)
 
 
-async def acquire(db: PostgresConnections, wish: UnitWish, now: Moment) -> Answer:
+async def acquire(db: PostgresConnections, wish: UnitRequest, now: Moment) -> Answer:
     ((answer, told),) = await db.rows(
         "SELECT * FROM tokimori_acquire($1, $2, $3, $4, $5, $6, $7, $8)",
         *(wish.id, wish.node, wish.semaphore, wish.weight, wish.limit, wish.rank, now, MOST_COUNTED),

@@ -5,7 +5,7 @@ import msgspec
 from tokimori.clock import Moment
 from tokimori.model.claim_rate import ClaimRate, stored_rate
 from tokimori.model.ids import NodeId, PermitId
-from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Answer, Permit, Semaphore, UnitWish
+from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Answer, Permit, Semaphore, UnitRequest
 from tokimori.stores.redis.connections import RedisConnections
 from tokimori.stores.rules.claiming import answer_of
 from tokimori.stores.rules.errors import check_lowered, existing, in_use, no_semaphore
@@ -63,7 +63,7 @@ async def delete_semaphore(db: RedisConnections, name: str) -> None:
         raise in_use(name)
 
 
-async def acquire(db: RedisConnections, wish: UnitWish, now: Moment) -> Answer:
+async def acquire(db: RedisConnections, wish: UnitRequest, now: Moment) -> Answer:
     answer, told = await db.run("acquire", **msgspec.structs.asdict(wish), now=now, most=MOST_COUNTED)
     return answer_of(answer, told, wish)
 

@@ -11,7 +11,7 @@ from tokimori.model.ids import Lane, NodeId, RunId, Token
 from tokimori.model.run import Run
 from tokimori.model.semaphores import DEFAULT_LIMIT
 from tokimori.model.transitions import RunMove, move
-from tokimori.ports.semaphores import Answer, Grant, InLine, NodeGone, Permit, UnitWish, permit_of
+from tokimori.ports.semaphores import Answer, Grant, InLine, NodeGone, Permit, UnitRequest, permit_of
 from tokimori.stores.rules.errors import check_same_limit, check_weight
 
 MOST_EXAMINED = 1_000
@@ -64,7 +64,7 @@ def run_permit(run: Run, name: str, weight: int, now: Moment) -> Permit:
     )
 
 
-def answer_of(answer: str, told: int, wish: UnitWish) -> Answer:
+def answer_of(answer: str, told: int, wish: UnitRequest) -> Answer:
     """Return a program's answer, from the server's word and its number. Raises `Refused`."""
     match answer:
         case "gone":
@@ -79,7 +79,7 @@ def answer_of(answer: str, told: int, wish: UnitWish) -> Answer:
             raise Bug(f"{wish} was answered with {answer!r} and {told}")
 
 
-def joining(wish: UnitWish, limit: int | None, now: Moment) -> tuple[int, Permit]:
+def joining(wish: UnitRequest, limit: int | None, now: Moment) -> tuple[int, Permit]:
     """Return the limit of a semaphore (None: to be made), and the place of a program that asks for units.
 
     Raises `Refused` if the program names another limit, or wants more.

@@ -21,7 +21,7 @@ _APPLIED: Final = Verdict.APPLIED
 """A member that is looked up in its enum takes 0.07 µs, and each end would look up several."""
 
 
-class RunStanding(Struct, frozen=True, gc=False):
+class SettleFacts(Struct, frozen=True, gc=False):
     """Facts of a run that guard a settle. `settled_*`: the node and the token of its last settle."""
 
     state: str
@@ -31,7 +31,7 @@ class RunStanding(Struct, frozen=True, gc=False):
     settled_token: Token | None
 
 
-def judge(change: Change, standing: RunStanding | None, by: NodeId, nodes: Mapping[NodeId, NodeState]) -> Verdict:
+def judge(change: Change, standing: SettleFacts | None, by: NodeId, nodes: Mapping[NodeId, NodeState]) -> Verdict:
     """Judge if a change still holds. The owner settles its own runs, any living node those of a dead one.
 
     A run that waits for those which it has spawned is settled by any living node, under the token of a later claim.
@@ -48,7 +48,7 @@ def judge(change: Change, standing: RunStanding | None, by: NodeId, nodes: Mappi
 
 
 def judged(
-    changes: Iterable[Change], standings: Mapping[RunId, RunStanding], by: NodeId, nodes: Mapping[NodeId, NodeState]
+    changes: Iterable[Change], standings: Mapping[RunId, SettleFacts], by: NodeId, nodes: Mapping[NodeId, NodeState]
 ) -> list[Verdict]:
     """Return the verdicts on changes, each after those before it."""
     known, verdicts = dict(standings), []
@@ -56,7 +56,7 @@ def judged(
         standing = known.get(change.run_id)
         verdict = judge(change, standing, by, nodes)
         if standing is not None and verdict is _APPLIED:
-            known[change.run_id] = RunStanding("", standing.node_id, standing.token, by, change.token)
+            known[change.run_id] = SettleFacts("", standing.node_id, standing.token, by, change.token)
         verdicts.append(verdict)
     return verdicts
 

@@ -7,7 +7,7 @@ from tokimori.model.claim_rate import ClaimRate
 from tokimori.model.ids import NodeId, PermitId
 from tokimori.ports import semaphores as port
 from tokimori.ports.nodes import NodeState
-from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Permit, Semaphore, UnitWish
+from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Permit, Semaphore, UnitRequest
 from tokimori.stores.rows import PERMIT, marks, permit_of, permit_row
 from tokimori.stores.rules.claiming import joining
 from tokimori.stores.rules.errors import check_lowered, existing, in_use, no_semaphore
@@ -81,7 +81,7 @@ def delete_semaphore(db: sqlite3.Connection, name: str) -> None:
     db.execute("DELETE FROM tokimori_taken WHERE semaphore = ?", (name,))
 
 
-def acquire(db: sqlite3.Connection, wish: UnitWish, now: Moment) -> port.Answer:
+def acquire(db: sqlite3.Connection, wish: UnitRequest, now: Moment) -> port.Answer:
     if state_of(db, wish.node) is not NodeState.ALIVE:
         return port.NodeGone()
     permit = _permit(db, wish.id) or _join(db, wish, now)
@@ -101,7 +101,7 @@ def _permit(db: sqlite3.Connection, permit_id: PermitId) -> Permit | None:
     return None if row is None else permit_of(row)
 
 
-def _join(db: sqlite3.Connection, wish: UnitWish, now: Moment) -> Permit:
+def _join(db: sqlite3.Connection, wish: UnitRequest, now: Moment) -> Permit:
     limit, place = joining(wish, _limit_of(db, wish.semaphore), now)
     db.execute(f"{_MAKE} ON CONFLICT DO NOTHING", (wish.semaphore, limit, None))
     db.execute(f"INSERT INTO tokimori_permits ({PERMIT}) VALUES ({marks(PERMIT)})", permit_row(place))

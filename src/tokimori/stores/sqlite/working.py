@@ -29,7 +29,7 @@ from tokimori.stores.rules.births import steps_in
 from tokimori.stores.rules.claiming import MOST_EXAMINED
 from tokimori.stores.rules.lines import MOST_MOVED, Freed, Key, LinePlace
 from tokimori.stores.rules.rates import Rated, Turns
-from tokimori.stores.rules.settling import RunStanding, ending, judged
+from tokimori.stores.rules.settling import SettleFacts, ending, judged
 from tokimori.stores.sqlite import lines
 from tokimori.stores.sqlite.family import bear_children
 from tokimori.stores.sqlite.jobs import park
@@ -227,7 +227,7 @@ def _of_lane(
 class _Held(Struct, frozen=True, gc=False):
     """A run as `settle` finds it."""
 
-    standing: RunStanding
+    standing: SettleFacts
     cancel: str | None
     incarnation: Incarnation
     job_exists: bool
@@ -267,7 +267,7 @@ def _freed(db: sqlite3.Connection, settled: dict[RunId, _Held]) -> Freed:
 
 def _held(db: sqlite3.Connection, runs: Sequence[RunId]) -> dict[RunId, _Held]:
     return {
-        run_id: _Held(RunStanding(state, *rest), cancel, life, bool(job_exists), key, bool(holds))
+        run_id: _Held(SettleFacts(state, *rest), cancel, life, bool(job_exists), key, bool(holds))
         for run_id, state, *rest, cancel, life, job_exists, key, holds in db.execute(_STANDING, (json_text(runs),))
     }
 

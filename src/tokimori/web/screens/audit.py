@@ -9,7 +9,7 @@ from msgspec import json
 from tokimori.clock import Moment
 from tokimori.errors import NotFound
 from tokimori.model.audit import PARK, older_than
-from tokimori.schedules.stamp import told_ago
+from tokimori.schedules.stamp import past_moment_text
 from tokimori.service.audit import Recorded
 from tokimori.service.validation import MOST_LISTED, moment_of
 from tokimori.web.addresses import path
@@ -70,7 +70,7 @@ async def show(visit: Visit) -> Noun:
 
 def _moment(visit: Visit, name: str) -> Moment | None:
     text = visit.one(name)
-    return None if text is None else moment_of(name, told_ago(name, text, visit.now), visit.service.time_zone)
+    return None if text is None else moment_of(name, past_moment_text(name, text, visit.now), visit.service.time_zone)
 
 
 async def _found(visit: Visit) -> tuple[Sequence[Recorded], str | None]:

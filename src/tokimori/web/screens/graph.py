@@ -167,12 +167,17 @@ async def family_of(visit: Visit, run: Run) -> tuple[Family | None, Sequence[str
 
 
 def _fanned(edges: Sequence[Edge], here: RunId, states: Mapping[str, RunState]) -> Sequence[Edge]:
-    """Return the edges without most of a run that has many children or parents: failed ones and live ones are kept."""
+    """Return the edges.
+
+    Of a run with many children or parents only some are kept: those of failed and live runs first.
+    """
+
+    def rank(state: RunState | None) -> int:
+        """Return 0 for a failed run, 1 for a live one, and 2 for others that have ended."""
+        return 0 if state is RunState.FAILED else 2 if state in ENDS else 1
 
     def order(edge: Edge) -> tuple[bool, int, Edge]:
-        ends = [states.get(end) for end in edge[:2]]
-        dull = sum(0 if end is RunState.FAILED else 1 + (end in ENDS) for end in ends)
-        return JobId(here) not in edge[:2], dull, edge
+        return JobId(here) not in edge[:2], sum(rank(states.get(end)) for end in edge[:2]), edge
 
     seen, kept = Counter[tuple[JobId, bool]](), list[Edge]()
     for edge in sorted(edges, key=order):

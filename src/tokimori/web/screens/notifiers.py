@@ -9,7 +9,7 @@ from tokimori.errors import InvalidInput
 from tokimori.model.job import Job
 from tokimori.model.notifier import PREFIX, name_of
 from tokimori.model.target import kind_of
-from tokimori.service.notified import id_of, notifier_fields, tells, trial_payload
+from tokimori.service.notified import id_of, notifier_fields, notifies, trial_payload
 from tokimori.service.service import Service
 from tokimori.web.addresses import path
 from tokimori.web.job_rows import command
@@ -91,7 +91,7 @@ async def page(visit: Visit) -> Noun:
     facts = {"Kind": kind_of(job.definition.target), "To": _to(job), "Bundles": bundle, "Quiet": quiet}
     nobody = "No job of those that you see names it. One that does:"
     command_ = f"tokimori job update JOB --notify {plain(name)}"
-    named_by = await jobs_that(visit, lambda each: tells(each.definition, job.id))
+    named_by = await jobs_that(visit, lambda each: notifies(each.definition, job.id))
     return Noun(
         [job_table("Jobs that name it", named_by, nobody, command_)],
         name=plain(name),

@@ -97,7 +97,7 @@ class Going(NamedTuple):
     is_late: bool
 
 
-class Standing(NamedTuple):
+class Findings(NamedTuple):
     """Findings of one look: the open runs by state, the stopped jobs, and what fails or is overdue."""
 
     runs: Mapping[RunState, Sequence[Run]]
@@ -116,7 +116,7 @@ async def show(visit: Visit) -> Shown:
         if (named := visit.one(noun)) is not None:
             return Moved(path(f"{noun}s", named))
     service = visit.service
-    standing = await _read_standing(visit)
+    standing = await _read_findings(visit)
     needs = await _needs(visit, standing)
     ended = await runs_in(service, *ENDS - {RunState.SKIPPED}, limit=ENDED_READ, longest=LONGEST_SAID)
     ended = sorted(ended, key=lambda run: run.ended or run.due, reverse=True)[:ENDED_SHOWN]
@@ -139,21 +139,21 @@ async def show(visit: Visit) -> Shown:
 
 async def badges(visit: Visit) -> Mapping[str, int]:
     """Return how much needs somebody, by entry of the rail; it may be some seconds old."""
-    return _badges(await visit.lately("standing", lambda: _read_standing(visit), BADGE_LASTS))
+    return _badges(await visit.lately("standing", lambda: _read_findings(visit), BADGE_LASTS))
 
 
-def _badges(standing: Standing) -> Mapping[str, int]:
+def _badges(standing: Findings) -> Mapping[str, int]:
     needs = len(standing.parked) + len(standing.alarms) + len(standing.failed) + len(standing.runs[RunState.HELD])
     return {"now": needs, "failures": len(standing.failed)}
 
 
-async def _read_standing(visit: Visit) -> Standing:
+async def _read_findings(visit: Visit) -> Findings:
     service = visit.service
     stopped_jobs = await visit.lately("stopped", lambda: _stopped(service), share=SELDOM)
     parked, paused = stopped_jobs[JobState.PARKED], stopped_jobs[JobState.PAUSED]
     failed = await visit.lately("failing", lambda: failing(service))
     stopped = {job.id: failed[job.id] for job in parked if job.id in failed}
-    return Standing(
+    return Findings(
         runs={state: await runs_in(service, state, limit=MOST, longest=_TEXTS.get(state, 0)) for state in _OPEN},
         parked=parked,
         paused=paused,
@@ -173,7 +173,7 @@ async def _stopped(service: Service) -> Mapping[JobState, Sequence[Job]]:
     return {state: (await service.jobs.list(state=state, limit=MOST)).jobs for state in states}
 
 
-def _counts(standing: Standing) -> Sequence[Tally]:
+def _counts(standing: Findings) -> Sequence[Tally]:
     def of_runs(state: RunState) -> Tally:
         return Tally(state.value, len(standing.runs[state]), f"/runs?state={state}")
 
@@ -192,7 +192,7 @@ def _counts(standing: Standing) -> Sequence[Tally]:
 # What needs somebody
 
 
-async def _needs(visit: Visit, standing: Standing) -> Sequence[Need]:
+async def _needs(visit: Visit, standing: Findings) -> Sequence[Need]:
     """Return what needs somebody, worst first; more than `SHOWN` are grouped by cause."""
     nobody = "No node takes part: nothing runs until one is started with `tokimori serve`."
     clock = "The clocks of this node and of the store disagree: nothing fires here. `tokimori doctor` says more."

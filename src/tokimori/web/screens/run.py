@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from tokimori.clock import DAY, SECOND, Moment
 from tokimori.errors import InvalidInput, NotFound
 from tokimori.model.access_token import Role
-from tokimori.model.approval import awaits_approval, told_of
+from tokimori.model.approval import approval_text, awaits_approval
 from tokimori.model.cause import cause_in
 from tokimori.model.dependents import root_of
 from tokimori.model.ids import RunId
@@ -82,7 +82,7 @@ async def show(visit: Visit) -> Shown:
         "family": family,
         "acts_here": (*acts_of(run, visit.reader.role, is_own=own != ""), *acts),
         "own": own,
-        "approval": run.details.approval and visit.reread(told_of(run.details.approval, zone)),
+        "approval": run.details.approval and visit.reread(approval_text(run.details.approval, zone)),
         "again": not details.is_job_deleted and run.state in ENDS,
         "spawned": await _spawned(visit, run),
         "parent": run.parent_id,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tokimori.executors.functions import wire
-from tokimori.executors.functions.attempts import killed_beside, outcome_of
+from tokimori.executors.functions.attempts import killed_with_process, outcome_of
 from tokimori.model.outcome import (
     Cancelled,
     Failed,
@@ -78,9 +78,9 @@ def test_an_end_that_was_asked_for_is_no_success(said: wire.FunctionEnded) -> No
 
 def test_neighbours_of_a_stuck_run_say_why_they_were_stopped() -> None:
     """With the number of the process, the run, and what it ignored."""
-    assert killed_beside(3, "0197", timed_out=True) == Lost(
+    assert killed_with_process(3, "0197", timed_out=True) == Lost(
         "Worker process 3 was stopped because run 0197 ignored its time-out."
     )
-    assert killed_beside(3, "0197", timed_out=False).reason == (
+    assert killed_with_process(3, "0197", timed_out=False).reason == (
         "Worker process 3 was stopped because run 0197 ignored the order to end."
     )

@@ -118,7 +118,7 @@ def test_marks_tell_when_each_byte_came(pieces: list[tuple[int, int]]) -> None:
         times.mark(size, at / 1000)
         came[size] = int(at / 1000 * 1000)
         size += length
-    known = dict(marks_in(times_since(Moment(7), times.told())))
+    known = dict(marks_in(times_since(Moment(7), times.encoded())))
     assert set(known) <= set(came)
     for place, moment in came.items():
         assert known[max(each for each in known if each <= place)] == 7 + 1000 * moment
@@ -130,7 +130,7 @@ def test_a_long_output_has_few_marks() -> None:
     for number in range(200_000):
         times.mark(size, number)
         size += 5
-    told = times.told()
+    told = times.encoded()
     marks = list(marks_in(times_since(Moment(0), told)))
     assert len(marks) <= 2 * MOST_MARKS + 2
     assert len(told) < 16 * MOST_MARKS

@@ -8,7 +8,7 @@ from tokimori.model.ids import ClaimId, Lane
 from tokimori.model.lanes import handler_of, queue_of, serves
 from tokimori.service.claims import held as held_runs
 from tokimori.service.claims.held import OpenLanes
-from tokimori.service.claims.worker_arguments import WorkerWish
+from tokimori.service.claims.worker_arguments import WorkerRequest
 
 NAMES = st.sampled_from(["a", "b", "c"])
 LANES = st.lists(
@@ -21,7 +21,7 @@ LANES = st.lists(
     unique=True,
 ).map(tuple)
 WISHES = st.builds(
-    lambda types, queue, labels: WorkerWish(
+    lambda types, queue, labels: WorkerRequest(
         id=ClaimId("c"),
         types=types,
         queue=queue,
@@ -38,7 +38,7 @@ WISHES = st.builds(
 
 
 @given(st.lists(st.tuples(WISHES, LANES)))
-def test_a_wish_is_served_by_the_lanes_that_fit_it(asked: list[tuple[WorkerWish, tuple[Lane, ...]]]) -> None:
+def test_a_wish_is_served_by_the_lanes_that_fit_it(asked: list[tuple[WorkerRequest, tuple[Lane, ...]]]) -> None:
     """As if each lane was looked at by itself: its function, its queue and its labels, and never one of commands."""
     found = OpenLanes()
     for wish, lanes in asked:
@@ -61,7 +61,7 @@ def test_the_lanes_of_one_survey_are_sorted_once(monkeypatch: pytest.MonkeyPatch
     found, lanes = OpenLanes(), tuple(Lane(f"q|f{n}|") for n in range(100))
     monkeypatch.setattr(held_runs, "handler_of", counted)
     for n in range(100):
-        wish = WorkerWish(
+        wish = WorkerRequest(
             id=ClaimId("c"), types=(f"f{n}",), queue=None, limit=1, wait=0, alive_time=60, worker="w", labels={}
         )
         assert found.serving(wish, lanes) == (f"q|f{n}|",)

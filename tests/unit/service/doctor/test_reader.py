@@ -8,7 +8,7 @@ from tests.unit.service.world import NODE, ON_DEMAND, World, every_minute
 from tokimori.errors import StoreUnavailable
 from tokimori.model.ids import NodeId, PermitId
 from tokimori.ports.nodes import Beat
-from tokimori.ports.semaphores import UnitWish
+from tokimori.ports.semaphores import UnitRequest
 from tokimori.service.definitions.imports import Start
 from tokimori.service.doctor.finding import Finding, Level
 from tokimori.service.doctor.reader import LISTEN, DoctorReader
@@ -113,7 +113,7 @@ async def test_what_a_dead_node_left(world: World) -> None:
 async def test_a_program_that_holds_units(world: World) -> None:
     """Units in the hands of a living program are in order."""
     await world.register()
-    wish = UnitWish(id=PermitId("p"), node=NODE, semaphore="s", rank=0)
+    wish = UnitRequest(id=PermitId("p"), node=NODE, semaphore="s", rank=0)
     await world.store.acquire(wish, world.clock.now())
     assert await wrong(world) == {}
 

@@ -13,11 +13,11 @@ from tokimori.model.access_token import EVERYTHING, Role, Scope
 from tokimori.model.calendar import Calendar
 from tokimori.model.ids import NodeId, PermitId, uuid7
 from tokimori.model.outcome import Succeeded
-from tokimori.ports.semaphores import UnitWish
+from tokimori.ports.semaphores import UnitRequest
 from tokimori.service.access import Access
 from tokimori.service.doors.authorization import authorized
 from tokimori.service.operation import Member
-from tokimori.service.reasons import Cause, told
+from tokimori.service.reasons import Cause, reason_text
 from tokimori.service.service import PARTS, Service, table
 
 MAIL, WEB = Scope(jobs=("mail-",)), Scope(queues=("web",))
@@ -270,7 +270,7 @@ async def test_who_holds_units_is_told_within_the_scope(two: World) -> None:
     for job_id in ("mail-in", "other"):
         await two.update(job_id, {"semaphores": ["s"], "max_running": 0})
     await two.add({"noop": True, "queue": "web", "semaphores": ["s"]}, "mail-out")
-    await two.store.acquire(UnitWish(id=PermitId("p"), node=NodeId(NODE), semaphore="s", rank=NEW_YEAR), NEW_YEAR)
+    await two.store.acquire(UnitRequest(id=PermitId("p"), node=NodeId(NODE), semaphore="s", rank=NEW_YEAR), NEW_YEAR)
     waiting = await two.trigger("mail-out")
     assert len(await two.begin(3)) == 2
     for scope in (MAIL, WEB):
@@ -279,7 +279,7 @@ async def test_who_holds_units_is_told_within_the_scope(two: World) -> None:
             (reason,) = [each for each in why.reasons if each.cause is Cause.SEMAPHORE]
             assert [holder.job_id for holder in reason.holders] == ["mail-in"]
             assert reason.others == 2
-            assert "other" not in told(reason).replace("2 others", "")
+            assert "other" not in reason_text(reason).replace("2 others", "")
     (whole,) = [each for each in (await two.service.runs.why(waiting.id)).reasons if each.cause is Cause.SEMAPHORE]
     assert [holder.job_id for holder in whole.holders] == [None, "mail-in", "other"]
 

@@ -19,7 +19,7 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
 from tokimori.service.access import Access
 from tokimori.service.doors.authorization import authorized
-from tokimori.service.reasons import Cause, told
+from tokimori.service.reasons import Cause, reason_text
 from tokimori.service.service import Service
 
 GATE = {"approval": True}
@@ -54,7 +54,7 @@ async def test_a_run_waits_until_it_is_approved(world: World) -> None:
     run = await asking(world)
     (reason,) = (await world.service.runs.why(run.id)).reasons
     assert (run.state, reason.cause) == (RunState.HELD, Cause.APPROVAL)
-    assert told(reason) == (
+    assert reason_text(reason) == (
         f"it waits for an approval: the role operate may answer: `tokimori run approve {run.id}` lets it begin, "
         f"`tokimori run refuse {run.id}` ends it"
     )
@@ -164,7 +164,7 @@ async def test_four_eyes_look_at_a_run(world: World) -> None:
         assert approved is not None
         assert (approved.by, approved.four_eyes) == ("bob", True)
         assert (await asker.runs.approve(run_id)).details.approval == approved
-    assert "may not approve it" in told((await asker.runs.why(asked[1].id)).reasons[0])
+    assert "may not approve it" in reason_text((await asker.runs.why(asked[1].id)).reasons[0])
     await asker.runs.refuse(asked[1].id)
 
 

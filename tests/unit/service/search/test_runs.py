@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.unit.examples import NEW_YEAR
 from tests.unit.service.world import ON_DEMAND, World
-from tokimori.api.metrics import standing_of
+from tokimori.api.metrics import store_figures
 from tokimori.api.nodes import live_runs
 from tokimori.clock import MINUTE, Moment
 from tokimori.errors import Refused
@@ -47,7 +47,7 @@ READERS: dict[str, Callable[[World], Awaitable[object]]] = {
     "pause now": lambda world: world.service.jobs.pause("j", now=True),
     "pause of all now": lambda world: world.service.queues.pause(now=True),
     "stats": lambda world: live_runs(world.service),
-    "metrics": lambda world: standing_of(world.service),
+    "metrics": lambda world: store_figures(world.service),
     "page now": lambda world: now.show(visit_to(world)),
     "page of jobs": lambda world: jobs.show(visit_to(world)),
     "page of a job": lambda world: job.show(visit_to(world, job_id="j")),

@@ -43,7 +43,7 @@ def timed(*pieces: bytes, head: int = 100, tail: int = 100) -> Output:
         times.mark(size, number)
         size += len(piece)
     found = kept(b"".join(pieces), head, tail)
-    told = times_since(Moment(0), times.told())
+    told = times_since(Moment(0), times.encoded())
     return Output(run_id=found.run_id, attempt=1, size=size, head=found.head, tail=found.tail, times=told)
 
 

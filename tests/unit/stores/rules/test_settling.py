@@ -10,10 +10,10 @@ from tokimori.model.run import Details
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.working import Change, Verdict
-from tokimori.stores.rules.settling import RunStanding, ending, judge, judged, settled_run
+from tokimori.stores.rules.settling import SettleFacts, ending, judge, judged, settled_run
 
 OWNER, OTHER = NodeId("owner"), NodeId("other")
-HELD = RunStanding(state="running", node_id=OWNER, token=Token(2), settled_by=None, settled_token=None)
+HELD = SettleFacts(state="running", node_id=OWNER, token=Token(2), settled_by=None, settled_token=None)
 
 
 def a_change(**terms: object) -> Change:
@@ -62,7 +62,7 @@ def test_who_does_not_live_settles_nothing(state: NodeState | None) -> None:
         replace(HELD, state="", settled_by=OWNER, settled_token=Token(1)),
     ],
 )
-def test_a_change_holds_only_where_the_run_is_as_it_was_claimed(standing: RunStanding | None) -> None:
+def test_a_change_holds_only_where_the_run_is_as_it_was_claimed(standing: SettleFacts | None) -> None:
     """Running, with that owner and that token."""
     nodes = {OWNER: NodeState.ALIVE}
     assert judge(a_change(), standing, OWNER, nodes) is Verdict.LOST

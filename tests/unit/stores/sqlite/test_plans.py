@@ -20,7 +20,7 @@ from tokimori.model.retention import expiry_of, expiry_of_deleted
 from tokimori.model.run import Output, Run
 from tokimori.model.transitions import STANDING_STILL, RunState
 from tokimori.ports.nodes import Beat, StartedRun
-from tokimori.ports.semaphores import Grant, UnitWish
+from tokimori.ports.semaphores import Grant, UnitRequest
 from tokimori.ports.store import RunFilter
 from tokimori.stores.sqlite import connection, jobs, nodes, runs, semaphores, working
 from tokimori.stores.sqlite.store import SqliteStore
@@ -120,7 +120,7 @@ def wait_in_lines(db: sqlite3.Connection) -> None:
     semaphores.put_semaphore(db, "b", 2, NOW)
     claimed, _ = working.claim(db, a_claim(node.id, nodes.survey(db, NOW).lanes, 10), NOW)
     assert len(claimed) == 2
-    wish = UnitWish(id=PermitId("p"), node=program.id, semaphore="b", rank=NOW)
+    wish = UnitRequest(id=PermitId("p"), node=program.id, semaphore="b", rank=NOW)
     for _ in range(2):
         semaphores.acquire(db, wish, NOW)
     nodes.tick(db, Beat(node=node.id), NOW)
@@ -192,7 +192,7 @@ def test_a_place_in_line_is_counted_lane_by_lane(db: sqlite3.Connection) -> None
     seen: set[str] = set()
     db.set_trace_callback(seen.add)
     for n in range(2):
-        semaphores.acquire(db, UnitWish(id=PermitId(f"p{n}"), node=program.id, semaphore="s", rank=NOW), NOW)
+        semaphores.acquire(db, UnitRequest(id=PermitId(f"p{n}"), node=program.id, semaphore="s", rank=NOW), NOW)
     db.set_trace_callback(None)
     (counted,) = (text for text in seen if text.startswith("\nSELECT (SELECT count(*)"))
     of_runs = [step for step in steps(db, counted) if "tokimori_runs" in step]
