@@ -12,7 +12,7 @@ from tokimori.ports.store import OCCURRENCES, RunFilter, Runs
 
 
 class Duty(Protocol):
-    """A new duty is a file in `tokimori.engine` and a line in `Node`. The steps that are due are taken together."""
+    """A duty: a file in `tokimori.engine`, and a line in `duties_of`. The steps that are due are taken together."""
 
     @property
     def next_at(self) -> float:

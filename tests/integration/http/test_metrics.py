@@ -74,7 +74,7 @@ def test_dashboard_and_rules_name_metrics_that_there_are() -> None:
     from tokimori.metrics import Metrics, StoreFigures
 
     metrics = Metrics()
-    metrics.asked("claim", 0.1)
+    metrics.count_call("claim", 0.1)
     text = metrics.text(StoreFigures(), 1).decode()
     known = {family.name for family in text_string_to_metric_families(text)}
     named = {

@@ -83,8 +83,8 @@ def test_costs_are_counted_if_they_are_known() -> None:
 def test_calls_are_counted_by_their_name() -> None:
     """How long each took."""
     metrics = Metrics()
-    metrics.asked("claim", 0.02)
-    metrics.asked("tick", 0.002)
+    metrics.count_call("claim", 0.02)
+    metrics.count_call("tick", 0.002)
     told = _told(metrics)
     assert told["tokimori_store_call_seconds_sum", "claim"] == 0.02
     assert told["tokimori_store_call_seconds_count", "tick"] == 1
