@@ -69,7 +69,7 @@ def is_mended_on_its_way(case: Asked) -> bool:
     """Whether nothing of what schemathesis made wrong reaches the door.
 
     Each request has the header that it may have left out, and an address has no parameter whose value is an empty list.
-    One value is a list of one there: `?label=false` asks for the label `false`.
+    One value is a list of one there: `?label=false` asks for the label `false`, `?job_id=0` for the job `0`.
     """
     from requests import Request
     from schemathesis.core.parameters import ParameterLocation
@@ -78,7 +78,9 @@ def is_mended_on_its_way(case: Asked) -> bool:
     address = Request("GET", "http://door", params=case.query).prepare().url or ""
     sent = {name for name, _ in parse_qsl(urlsplit(address).query, keep_blank_values=True)}
     is_dropped = bool({str(name) for name in case.query or {}} - sent)
-    is_one = not isinstance((case.query or {}).get("label", []), list)
+    query = case.query or {}
+    lists = [each.name for each in case.operation.query if each.definition.get("schema", {}).get("type") == "array"]
+    is_one = any(not isinstance(query[name], list) for name in lists if name in query)
     return wrong <= {ParameterLocation.HEADER, *([ParameterLocation.QUERY] if is_dropped or is_one else [])}
 
 
