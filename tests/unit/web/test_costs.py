@@ -58,7 +58,7 @@ async def test_tabs_that_hear_of_a_change_share_an_answer(
     alone = len(asked)
     world.pass_seconds(3)
     assert await ages(*[tab] * 200) == {"0"}
-    assert len(asked) == alone > 0
+    assert 0 < len(asked) <= alone
     world.pass_seconds(1)
     assert await ages(*[tab] * 200) == {"1000"}
     assert asked == []

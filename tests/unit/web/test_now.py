@@ -102,6 +102,10 @@ async def test_what_needs_somebody_says_why_and_what_mends_it(world: World, tab:
     keys = [str(row["data-key"]) for row in page.named("tr") if "data-key" in row]
     needs = [key for key in keys if not key.startswith("run ")]
     assert (needs[0], needs[-1]) == ("parked parked", "paused Mail")
+    assert f"Needs you {len(needs)}, worst first" in page.text.replace("  ", " ")
+    for path in ("/", "/nodes"):
+        (badge, _) = [each["title"] for each in (await tab.show(path)).named("i") if "title" in each]
+        assert badge == f"{len(needs)} need you", "the menu counts what the first screen shows"
     assert f"/runs/{failed.id}" in page.links()
     assert "Mail resumed" in (await tab.press("queues.resume", "Mail", back="/")).text
     assert await world.service.queues.pauses() == []
@@ -115,7 +119,7 @@ async def test_many_needs_are_grouped_by_cause(world: World, tab: Tab) -> None:
         await world.trigger(f"etl-{n:02}")
         await world.work(Failed(error="connection refused: db-3:5432" if n else "out of memory", exit_code=1))
     page = await tab.show("/")
-    assert "Needs you 2, worst first" in page.text.replace("  ", " ")
+    assert "Needs you 12, worst first" in page.text.replace("  ", " ")
     assert re.search(
         r"failing 11 jobs exit 1: connection refused: db-#: etl-\d+, etl-\d+, etl-\d+ and 8 more", page.text
     )
@@ -215,6 +219,7 @@ async def test_few_questions_are_asked_however_many_jobs_there_are(world: World,
 
 async def test_the_rail_counts_what_needs_somebody(world: World, tab: Tab) -> None:
     """On every screen, anew after each act."""
+    await world.register()
     await add(world)
     run = await world.trigger("hello")
     await world.service.runs.hold(run.id, "wait")

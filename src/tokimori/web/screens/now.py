@@ -13,7 +13,7 @@ from tokimori.model.approval import awaits_approval
 from tokimori.model.expectation import Alarm, AlarmKind
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
-from tokimori.model.lanes import EVERYTHING
+from tokimori.model.lanes import EVERYTHING, Pause
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.service.service import Service
@@ -108,6 +108,7 @@ class Findings(NamedTuple):
     has_nodes: bool
     stopped: Mapping[JobId, Run]
     """The failures of parked jobs."""
+    pauses: Sequence[Pause]
 
 
 async def show(visit: Visit) -> Shown:
@@ -132,19 +133,21 @@ async def show(visit: Visit) -> Shown:
         "known_to": visit.time(coming[-1][1]) if is_cut and coming and coming[-1][1] < visit.now + HOUR else None,
         "ended": await run_rows(visit, ended),
         "next": [(job, in_words(job), visit.time(at, job.definition.time_zone)) for job, at in first],
-        "badges": _badges(standing),
+        "badges": _badges(visit, standing),
         "is_empty": not (await service.jobs.list(limit=1)).jobs,
     }
 
 
 async def badges(visit: Visit) -> Mapping[str, int]:
     """Return how much needs somebody, by entry of the rail; it may be some seconds old."""
-    return _badges(await visit.lately("standing", lambda: _read_findings(visit), BADGE_LASTS))
+    return _badges(visit, await visit.lately("standing", lambda: _read_findings(visit), BADGE_LASTS))
 
 
-def _badges(standing: Findings) -> Mapping[str, int]:
-    needs = len(standing.parked) + len(standing.alarms) + len(standing.failed) + len(standing.runs[RunState.HELD])
-    return {"now": needs, "failures": len(standing.failed)}
+def _badges(visit: Visit, standing: Findings) -> Mapping[str, int]:
+    late = late_of(standing.runs[RunState.READY], visit.now) if standing.has_nodes else ()
+    each = (standing.parked, standing.alarms, standing.failed, standing.runs[RunState.HELD], standing.pauses, late)
+    doubts = (not standing.has_nodes) + (not visit.service.trusts_time)
+    return {"now": sum(map(len, each)) + doubts, "failures": len(standing.failed)}
 
 
 async def _read_findings(visit: Visit) -> Findings:
@@ -161,6 +164,7 @@ async def _read_findings(visit: Visit) -> Findings:
         alarms=await service.expectations.alarms(limit=MOST),
         has_nodes=any(node.runs_jobs for node in await service.nodes.list()),
         stopped=stopped,
+        pauses=await service.queues.pauses(),
     )
 
 
@@ -204,7 +208,7 @@ async def _needs(visit: Visit, standing: Findings) -> Sequence[Need]:
         *([] if standing.has_nodes else [Need("doubt", "nodes", None, nobody)]),
         *([] if visit.service.trusts_time else [Need("doubt", "clock", "/nodes", clock)]),
         *(await stuck(visit, standing.runs[RunState.READY]) if standing.has_nodes else []),
-        *(await _paused(visit)),
+        *_paused(visit, standing.pauses),
     ]
     return list(_grouped(visit, needs)) if len(needs) > SHOWN else needs
 
@@ -273,11 +277,15 @@ async def _held(visit: Visit) -> Sequence[Need]:
     return found
 
 
+def late_of(ready: Sequence[Run], now: Moment) -> Sequence[Run]:
+    """Return the runs that have been ready for long: none of a job twice, and at most as many as are shown."""
+    return list({run.job_id: run for run in ready if run.due < now - LATE}.values())[:SHOWN]
+
+
 async def stuck(visit: Visit, ready: Sequence[Run]) -> Sequence[Need]:
-    """Return the runs that have been ready for long, and why: none of a job twice."""
-    late = {run.job_id: run for run in ready if run.due < visit.now - LATE}
+    """Return why runs that have been ready for long do not start."""
     found = []
-    for run in list(late.values())[:SHOWN]:
+    for run in late_of(ready, visit.now):
         if reasons := (await visit.service.runs.why(run.id)).reasons:
             mend = f": {reasons[0].mend}" if reasons[0].mend else ""
             text, to = visit.reread(reasons[0].text), path("runs", run.id)
@@ -286,9 +294,9 @@ async def stuck(visit: Visit, ready: Sequence[Run]) -> Sequence[Need]:
     return found
 
 
-async def _paused(visit: Visit) -> Sequence[Need]:
+def _paused(visit: Visit, pauses: Sequence[Pause]) -> Sequence[Need]:
     found = []
-    for pause in await visit.service.queues.pauses():
+    for pause in pauses:
         what = "everything" if pause.queue == EVERYTHING else pause.queue
         says = "Everything" if pause.queue == EVERYTHING else f"Queue {pause.queue}"
         by, because = f" by {pause.by}" if pause.by else "", f": {pause.reason}" if pause.reason else ""
