@@ -273,8 +273,15 @@ class Permanent(TokimoriError):
 
     code = "permanent"
 
-    def __init__(self, message: object = "a further attempt is of no use") -> None:
-        super().__init__(str(message))  # also an error, or none at all: a TypeError would be tried again
+    def __init__(
+        self,
+        message: object = "a further attempt is of no use",  # also an error: a TypeError here would be tried again
+        *,
+        field: str | None = None,
+        value: object = None,
+        allowed: str | None = None,
+    ) -> None:
+        super().__init__(str(message), field=field, value=value, allowed=allowed)
 
 
 class Bug(TokimoriError):

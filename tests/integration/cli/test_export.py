@@ -74,7 +74,7 @@ def test_toml_says_the_same_as_json(full: Program) -> None:
 
 
 def test_a_crontab_has_what_cron_can_do(full: Program) -> None:
-    """The rest stands in it as comments, and a note says so; importing it gives the same jobs."""
+    """The rest stands in it as comments, and a note says so; read as cronie's, it gives the same jobs."""
     ended = full.run("export", "crontab", "--timezone", "UTC")
     lines = [line for line in ended.stdout.splitlines() if line and not line.startswith("#")]
     assert lines == ["CRON_TZ=Europe/Paris", "0 3 * * * make report"]
@@ -83,7 +83,7 @@ def test_a_crontab_has_what_cron_can_do(full: Program) -> None:
     assert "2 of 3 jobs" in ended.stderr
     assert "Debian" in ended.stderr
     (full.home / "back").write_text(ended.stdout)
-    assert full.run("job", "import", "crontab", "back", "--dialect", "debian").returncode == 0
+    assert full.run("job", "import", "crontab", "back", "--dialect", "cronie").returncode == 0
     job = full.json("job", "show", "make")
     assert (job["schedule"], job["time_zone"], job["command"]) == ("0 3 * * *", "Europe/Paris", "make report")
 
