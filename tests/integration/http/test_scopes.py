@@ -5,6 +5,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -191,17 +192,17 @@ def test_a_session_that_logged_out_is_dead_at_every_node(shop: Shop, tmp_path: P
 
 def _logged_in(url: str, token: str) -> str:
     """The cookie that a browser gets at the form."""
-    connection = HTTPConnection(url.split("/")[2])
     form = {"Content-Type": "application/x-www-form-urlencoded"}
-    connection.request("POST", "/login", urlencode({"token": token}), form)
-    return (connection.getresponse().headers["Set-Cookie"] or "").partition(";")[0]
+    with closing(HTTPConnection(url.split("/")[2])) as connection:
+        connection.request("POST", "/login", urlencode({"token": token}), form)
+        return (connection.getresponse().headers["Set-Cookie"] or "").partition(";")[0]
 
 
 def _page(url: str, cookie: str, logout: str = "") -> int:
     """The status of the page, or of logging out."""
-    connection = HTTPConnection(url.split("/")[2])
-    connection.request("POST" if logout else "GET", f"/{logout}", headers={"Cookie": cookie, "Accept": "text/html"})
-    return connection.getresponse().status
+    with closing(HTTPConnection(url.split("/")[2])) as connection:
+        connection.request("POST" if logout else "GET", f"/{logout}", headers={"Cookie": cookie, "Accept": "text/html"})
+        return connection.getresponse().status
 
 
 def test_every_promised_parameter_is_known(shop: Shop) -> None:
