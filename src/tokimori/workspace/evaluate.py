@@ -6,6 +6,7 @@ The answer is JSON: `schedule` and `terms` of the job, or `fault` with what went
 `allowed`. Standard library only: this starts at once.
 """
 
+import inspect
 import json
 import runpy
 import sys
@@ -32,6 +33,9 @@ def _schedule(file: str) -> str | None:
     value = found() if callable(found) else found
     if isinstance(value, str) or found is None:
         return value
+    if inspect.iscoroutine(value):
+        value.close()
+        raise TypeError("schedule() is async: write `def schedule():`, and return the schedule")
     if value is None:
         raise TypeError("schedule() returns None: return a schedule, or leave it out for a task that runs on demand")
     raise TypeError(f"the schedule is {type(value).__name__} and no text, such as every(10).seconds")

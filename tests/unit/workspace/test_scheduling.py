@@ -60,6 +60,7 @@ def test_a_file_says_a_schedule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
             "from tokimori import every\ndef schedule(): return every(10)",
             "TypeError: the schedule is Every and no text",
         ),
+        ("async def schedule(): return 'every 10 seconds'", "schedule() is async: write `def schedule():`"),
         ("def schedule(): raise SystemExit(3)", '"SystemExit: 3", "line": 1'),
     ],
 )
