@@ -148,6 +148,7 @@ class Outputs:
         fcntl.fcntl(self._file, fcntl.F_SETFL, os.O_APPEND)
         os.dup2(self._file, _STDOUT)
         sys.stdout, sys.stderr = (cast("TextIO", RunStream(self._otherwise, self)) for _ in range(2))
+        sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr  # type: ignore[assignment, misc]  # handlers name them
 
     def hold(self) -> None:
         """See that the app, which is loaded now, has left streams; log to runs, unless it has set up logging itself."""

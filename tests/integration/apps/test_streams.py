@@ -73,6 +73,10 @@ def waits(number: int) -> None:
 CONFIGURED = {
     "basicConfig": "import logging; logging.basicConfig(level='INFO')",
     "a handler": "import logging; logging.getLogger('mine').addHandler(logging.StreamHandler())",
+    "the first stream": """
+import logging, sys
+logging.getLogger("mine").addHandler(logging.StreamHandler(sys.__stderr__))
+""",
     "dictConfig": """
 import logging.config
 logging.config.dictConfig({
