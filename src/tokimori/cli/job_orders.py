@@ -39,15 +39,15 @@ def delete(
     is interrupted, the same command goes on with those that are left.
     """
     if everything:
-        _check(job_id is None and not cascade and not force, "all", "--all without an ID, --cascade and --force")
+        _check(job_id is None and not cascade and not force, "all", "--all goes without an ID, --cascade and --force")
         return _delete_all(now=now, yes=yes, dry_run=dry_run)
-    _check(job_id is not None, "id", "the ID of a job, or --all")
-    _check(not dry_run, "all", "--dry-run only with --all")
+    _check(job_id is not None, "id", "say which: the ID of a job, or --all")
+    _check(not dry_run, "all", "--dry-run goes only with --all")
     if is_pattern(str(job_id)):
         return for_each_matching(
             str(job_id), "delete", "deleted", lambda s, each: _see_gone(s, each, cascade, now, force), yes=yes
         )
-    _check(not yes, "all", "--yes only with --all or a pattern")
+    _check(not yes, "all", "--yes goes only with --all or a pattern")
     in_service(lambda service: service.jobs.delete(str(job_id), cascade=cascade, now=now, force=force))
     print_answer({"id": job_id, "deleted": True}, f"deleted {job_id}")
     return DONE
@@ -59,9 +59,9 @@ async def _see_gone(service: "Service", job_id: str, cascade: bool, now: bool, f
         await service.jobs.delete(job_id, cascade=cascade, now=now, force=force)
 
 
-def _check(right: bool, field: str, allowed: str) -> None:
+def _check(right: bool, field: str, rule: str) -> None:
     if not right:
-        raise InvalidInput(f"{field}: that is not allowed here; allowed: {allowed}", field=field, allowed=allowed)
+        raise InvalidInput(rule, field=field, allowed=rule)
 
 
 def _delete_all(*, now: bool, yes: bool, dry_run: bool) -> int:

@@ -177,7 +177,8 @@ def test_all_jobs_are_deleted_when_somebody_says_so(program: Program) -> None:
     assert program("job", "delete", "--all", "--dry-run") == "a\nb\nwould delete 2 jobs\n"
     assert program.error("job", "delete", "--all")["field"] == "all"
     assert program.error("job", "delete", "--all", "a")["field"] == "all"
-    assert program.error("job", "delete", "a", "--yes")["field"] == "all"
+    refused = program.error("job", "delete", "a", "--yes")
+    assert (refused["field"], refused["message"]) == ("all", "--yes goes only with --all or a pattern")
     assert program.error("job", "delete")["field"] == "id"
     assert answered(program, "n") == (1, "2 jobs: a, b")
     assert len(program.json("job", "list")) == 2
