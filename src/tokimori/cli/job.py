@@ -22,7 +22,7 @@ job = Group(
             "tokimori.cli.why:why_job",
             "Say what keeps a job's runs from starting, and what mends it.",
         ),
-        "logs": ("tokimori.cli.run_logs:job_logs", "Print what the newest run of a job wrote."),
+        "logs": ("tokimori.cli.run_logs:job_logs", "Print what the newest begun run of a job wrote."),
         "skips": ("tokimori.cli.job_show:skips", "List a job's skipped occurrences, and why."),
         "counts": ("tokimori.cli.job_show:counts", "Count a job's runs and skips by day and outcome."),
         "ledger": ("tokimori.cli.ledger:ledger", "Say of each occurrence what became of it."),

@@ -30,6 +30,9 @@ Act = Callable[["Service", str], Awaitable[_T]]
 _LOOKS = 0.05
 """Seconds between two looks at a run that is followed."""
 
+_LOOKED_AT = 100
+"""So many of a job's newest runs are looked at for one that has begun."""
+
 
 class _How(NamedTuple):
     """Form of a printed output: the attempt (None: the newest), with times or not, raw or not."""
@@ -76,11 +79,13 @@ def logs(run_id: str, *, follow: bool, attempt: int | None, timestamps: bool, ra
 @click.option("--raw", is_flag=True, help="Leave every byte as it is on a terminal too.")
 @editor_options
 def job_logs(job_id: str, *, follow: bool, timestamps: bool, raw: bool, editor: str | None) -> int:
-    """Print the output of the newest run of a job, as `run logs` does."""
+    """Print the output of the newest run of a job that has begun, as `run logs` does; with -f that of the newest."""
 
     async def with_newest(service: "Service", act: Act[_T]) -> _T:
         job = (await service.jobs.get(job_id)).id
-        for run in (await service.runs.last([job], longest=0))[job]:
+        newest = (await service.runs.last([job], 1 if follow else _LOOKED_AT, longest=0))[job]
+        if newest:
+            run = next((each for each in newest if each.attempt), newest[0])  # what waits has written nothing
             print_notice(f"run {run.id} {run.state}")
             return await act(service, run.id)
         raise NotFound(f"the job {job!r} has no runs", field="id", value=job, allowed="a job that has run")

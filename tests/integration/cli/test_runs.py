@@ -13,6 +13,15 @@ from tests.integration.cli.conftest import Program
 from tests.programs.forked import PROGRAM
 
 
+def test_the_log_of_a_job_is_that_of_its_newest_begun_run(served: Program) -> None:
+    """A run that waits has written nothing, and hides no log: each run of a chain asks for the next."""
+    served("job", "add", "chain", "--", "echo", "link")
+    run = served.json("job", "trigger", "chain", "--wait", "--timeout", "30")
+    served("job", "trigger", "chain", "--at", "2h")
+    shown = served.run("job", "logs", "chain")
+    assert (shown.stdout, shown.stderr) == ("link\n", f"run {run['id']} succeeded\n")
+
+
 def test_a_triggered_run_is_waited_for_and_shown(served: Program) -> None:
     """Exit code 0 for success, 1 for failure; host, pid, node, start and end of every attempt."""
     served("job", "add", "fine", "--timezone", "Asia/Tokyo", "--", "sh", "-c", "echo out; echo err >&2")
