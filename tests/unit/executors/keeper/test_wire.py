@@ -39,6 +39,7 @@ starts = st.builds(
     timeout=st.none() | moments,
     grace=moments,
     lease_bound=st.booleans(),
+    max_cpu=st.none() | moments,  # no NaN, which equals nothing
 )
 orders = st.one_of(starts, st.builds(Stop, numbers, moments), st.builds(Lease, moments, moments), st.just(Shutdown()))
 notices = st.one_of(
