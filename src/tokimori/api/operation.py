@@ -76,16 +76,15 @@ class Operation:
         """Return the route of the operation."""
         handler, query, body = self.handler, self.query, self.body
         in_path = handler.__annotations__.keys() - _NOT_IN_PATHS
+        is_ours = self.path.startswith("/api/")
         waits = self.large or (get_origin(self.answers) is list and self.method == "GET")
 
         async def answered(request: Request) -> Response:
             given: dict[str, Any] = {name: request.path_params.get(name) for name in in_path}
             if query is not None:
                 given["query"] = read_query(request, query)
-            elif self.path.startswith(
-                "/api/"
-            ):  # what a field of the body should have said, `dry_run` for one, must not be ignored
-                read_query(request, NoQuery)
+            elif is_ours and request.scope.get("query_string"):
+                read_query(request, NoQuery)  # `?dry_run=true` that a field of the body should have said is not ignored
             if body is not None:
                 given["body"] = await read_body(request, body)
             if not waits:
