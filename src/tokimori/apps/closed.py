@@ -41,9 +41,8 @@ CONVERTED: Final[Mapping[Any, tuple[type, Callable[[Any], object]]]] = MappingPr
 """Types that msgspec does not know: as which other one they are read, and by what that becomes theirs."""
 _BARE: Final[Mapping[Any, Any]] = MappingProxyType(
     {
-        **{kind: kind[Any, Any] for kind in (dict, OrderedDict, Mapping, MutableMapping)},
-        **{kind: kind[Any] for kind in (list, set, frozenset, deque, Iterable, Reversible, Container)},
-        **{kind: kind[Any] for kind in (Collection, Sequence, MutableSequence, Set, MutableSet)},
+        **{kind: kind[Any, Any] for kind in (dict, Mapping, MutableMapping)},
+        **{kind: kind[Any] for kind in (list, set, frozenset, Collection, Sequence, MutableSequence, Set, MutableSet)},
         tuple: tuple[Any, ...],
     }
 )
@@ -69,11 +68,12 @@ def check_closed(kinds: Mapping[str, Any], given: Mapping[str, object], root: st
 
 def has_closed(kind: Any) -> bool:
     """Return whether a TypedDict or dataclass is a part of this type."""
+    kind = _plain(kind)
     return _keys_of(kind) is not None or any(map(has_closed, _parts_of(kind)))
 
 
 def read_as(kind: Any) -> tuple[Any, Callable[[Any], object]] | None:
-    """Return the type as which one of `CONVERTED` is read, and by what that becomes it; None for another type."""
+    """Return the type that is read in place of one of `CONVERTED`, and what makes that one of it; None for others."""
     if (known := CONVERTED.get(get_origin(kind) or kind)) is None:
         return None
     (plain, made), of = known, get_args(kind)
@@ -84,7 +84,7 @@ def read_as(kind: Any) -> tuple[Any, Callable[[Any], object]] | None:
 def unknown_in(kind: Any) -> str | None:
     """Return the name of a class in this type that has no JSON form; None if some JSON fits."""
     with suppress(TypeError):  # one that can't be read is refused elsewhere
-        return _unknown_in(inspect.type_info(kind), ())
+        return _unknown_in(inspect.type_info(_plain(kind)), ())
     return None
 
 
@@ -99,8 +99,8 @@ def _unknown_in(info: inspect.Type, around: tuple[type, ...]) -> str | None:
             found = [_unknown_in(each, around) for each in kinds if not isinstance(each, inspect.NoneType)]
             return None if None in found else found[0]
         case inspect.DictType(key_type=key) if isinstance(key, _NO_KEYS):
-            named = getattr(key, "cls", None)
-            return f"dict[{named.__name__ if named else type(key).__name__.removesuffix('Type').lower()}, …]"
+            plain = type(key).__name__.removesuffix("Type").removeprefix("Var").lower()
+            return f"dict[{key.cls.__name__ if hasattr(key, 'cls') else plain}, …]"
         case inspect.DictType(key_type=key, value_type=value):
             parts = key, value
         case inspect.TupleType(item_types=kinds):
@@ -119,7 +119,7 @@ def changed_by_json(kinds: Mapping[Any, Any], values: Mapping[Any, object]) -> t
     """Return the first value that JSON would change, though no type says what it is; None if there is none."""
     for name, value in values.items():
         for kind, each, path in _within(kinds[name], value, str(name)):
-            is_open = _is_open(kind) or (isinstance(each, dict) and _parts_of(_bare(kind))[:1] == (Any,))
+            is_open = _is_open(kind) or (isinstance(each, dict) and _parts_of(kind)[:1] == (Any,))
             is_written = kind is str and isinstance(each, _WRITTEN) and not isinstance(each, str)
             if (is_open and not _is_json(each)) or is_written or not _keeps_keys(kind, each):
                 return path, each
@@ -132,6 +132,8 @@ def _keeps_keys(kind: Any, value: object) -> bool:
     if not isinstance(value, Mapping) or len(parts) != 2 or not _is_a(kind, Mapping) or _is_open(parts[0]):
         return True
     keys = [key for key in value if not isinstance(key, str)]
+    if not keys:
+        return True
     with suppress(TypeError, ValueError):  # what can't be written, or does not fit, is refused elsewhere
         plain = msgspec.to_builtins(dict.fromkeys(keys), str_keys=True)
         back: dict[object, None] = msgspec.convert(plain, GenericAlias(dict, (parts[0], None)), str_keys=True)
@@ -149,7 +151,7 @@ def _is_json(value: object) -> bool:
 def _parts_of(kind: Any) -> tuple[Any, ...]:
     """Return the types of which a type is made."""
     origin, arguments = get_origin(kind), get_args(kind)
-    return () if origin is Literal else arguments[:1] if origin is Annotated else arguments
+    return () if origin in (Literal, Callable) else arguments[:1] if origin is Annotated else arguments
 
 
 def _keys_of(kind: Any) -> Mapping[str, Any] | None:
@@ -171,8 +173,9 @@ def _keys_of_class(kind: type) -> Mapping[str, Any] | None:
 
 def _within(kind: Any, value: object, path: str) -> Iterator[Found]:
     """Yield the type with its value, and all that they hold."""
+    kind = _plain(kind)
     yield kind, value, path
-    for part in _parts(_bare(type(value) if _is_open(kind) else kind), value, path):
+    for part in _parts(_plain(type(value)) if _is_open(kind) else kind, value, path):
         yield from _within(*part)
 
 
@@ -181,8 +184,12 @@ def _is_open(kind: Any) -> bool:
     return kind in (Any, object) or (isinstance(kind, TypeVar) and not (kind.__bound__ or kind.__constraints__))
 
 
-def _bare(kind: Any) -> Any:
-    """Return the type, with `Any` for its parts if it names none."""
+def _plain(kind: Any) -> Any:
+    """Return the type as it is read: without a name (`NewType`), with `Any` for its parts if it names none."""
+    while hasattr(kind, "__supertype__"):
+        kind = kind.__supertype__
+    if (known := read_as(kind)) is not None:
+        kind = known[0]
     return kind if get_args(kind) else _BARE.get(get_origin(kind) or kind, kind)
 
 

@@ -1,6 +1,6 @@
 """Arguments of types that JSON does not have, and what is refused because it would change or vanish."""
 
-from collections import ChainMap, OrderedDict, UserDict, defaultdict, deque
+from collections import ChainMap, Counter, OrderedDict, UserDict, defaultdict, deque
 from collections.abc import (
     Callable,
     Collection,
@@ -21,7 +21,7 @@ from fractions import Fraction
 from ipaddress import IPv4Address, IPv6Network
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import IO, Annotated, Any, NamedTuple, Never, NotRequired, TypedDict, TypeVar, Unpack
+from typing import IO, Annotated, Any, NamedTuple, Never, NewType, NotRequired, TypedDict, TypeVar, Unpack
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -48,6 +48,9 @@ class Shade(Enum):
     """No text, though its values are."""
 
     DARK = "dark"
+
+
+OrderNumber = NewType("OrderNumber", str)
 
 
 class Pair(NamedTuple):
@@ -168,6 +171,7 @@ def test_arguments_arrive_as_they_were(kind: Any, value: Any) -> None:
         (dict[str, deque[int]], '{"value": {"a": [1, "x"]}}', "Expected `int`, got `str` - at `$.value[...][1]`"),
         (OrderedDict[str, int], '{"value": {"a": "x"}}', "Expected `int`, got `str` - at `$.value[...]`"),
         (Iterable[int], '{"value": "12"}', "Expected `array`, got `str` - at `$.value`"),
+        (NewType("Named", list[Box]), '{"value": [{"width": 1, "x": 2}]}', "unknown field `x` - at `$.value[0]`"),
         (Iterable[Box], '{"value": [{"width": 1, "x": 2}]}', "unknown field `x` - at `$.value[0]`"),
         (float, '{"value": NaN}', "Expected `float`, got `str`"),
         (dict, '{"value": Infinity}', "Expected `object`, got `str`|Expected `dict`, got `str`"),
@@ -281,6 +285,11 @@ class Loose:
         (dict[str, int], {1: 2}),
         (dict[int | str, int], {1: 2}),
         (list[Mapping[str, int]], [{1: 2}]),
+        (Counter, Counter([1])),
+        (Counter[str], Counter([1])),
+        (list[Counter[int | str]], [Counter([1, "a"])]),
+        (OrderNumber, UUID(int=1)),
+        (list[OrderNumber | None], [None, b"text"]),
     ],
 )
 def test_nothing_within_a_type_that_is_open_changes_silently(kind: Any, value: object) -> None:
@@ -328,7 +337,8 @@ class Holder:
         *(Iterator[int], Generator[int, None, None], defaultdict[str, int], ChainMap[str, int], UserDict),
         *(complex, range, Callable[[], int], type[int], IO[str], Exception, App, App | None, list[App], dict[str, App]),
         *(tuple[int, App], Annotated[App, 1], Holder, list[Holder]),
-        *(dict[Path, int], dict[bool, int], dict[tuple[int, int], int], list[dict[Place, int]]),
+        *(dict[Path, int], dict[bool, int], dict[tuple[int, ...], int], list[dict[Place, int]]),
+        *(deque[App], Iterable[App], OrderedDict[Path, int], Counter[Path], NewType("Apps", deque[App])),
     ],
 )
 def test_a_type_that_no_json_has_is_refused_where_it_is_declared(kind: Any) -> None:
