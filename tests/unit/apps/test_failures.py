@@ -1,6 +1,7 @@
 """Rules for what a function raises, from the declaration to the outcome."""
 
 import asyncio
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -87,7 +88,9 @@ def test_a_backoff_says_the_next_wait(backoff: Any, wait: float | None, tmp_path
     assert said == Failed("ValueError: 7.5", wait=wait)
 
 
-@pytest.mark.parametrize("wrong", [lambda _, __: -1, lambda _, __: "soon", lambda _, __: 1 / 0, lambda: 1])
+@pytest.mark.parametrize(
+    "wrong", [lambda _, __: -1, lambda _, __: "soon", lambda _, __: 1 / 0, lambda: 1, lambda _, __: sys.exit()]
+)
 def test_a_backoff_that_fails_leaves_the_wait_to_the_job(wrong: Any, tmp_path: Path) -> None:
     """What the backoff raises is in the output, before the error of the function, and the policy of the job counts."""
     assert outcome(ValueError("x"), tmp_path, backoff=wrong) == Failed("ValueError: x")
