@@ -32,6 +32,8 @@ from tokimori.service.shared import Shared
 from tokimori.service.store_calls import retried
 
 Vanished = Literal["report", "pause", "delete"]
+_NO_VERSION = "''"
+"""Words for no version on a command line: 0 is greater than none."""
 _PAUSE = 0.25
 _MOST_TRIES = 160
 """Before each but the first there is a pause, in seconds: longer than a lease, all in all."""
@@ -133,8 +135,13 @@ def _outdated(declared: Declared, newest: str) -> str | None:
     return (
         f"the app {declared.app}, {mine} changes no schedule and no job: version {newest} has declared them; "
         f"to go back, give this code a greater one: App({declared.app!r}, version=…), or say "
-        f"`tokimori app version {declared.app} {declared.version or 0}` and start it again"
+        f"{_way_back(declared.app, declared.version)} and start it again"
     )
+
+
+def _way_back(app: str, version: str) -> str:
+    """Return the command that lets code of this version, or without one, declare the jobs again."""
+    return f"`tokimori app version {app} {version or _NO_VERSION}`"
 
 
 async def version_followed(shared: Shared, app: str, version: str | None = None) -> str:
@@ -161,7 +168,7 @@ async def check_newest(shared: Shared | None, app: str, version: str, job_id: st
             f"and this code {f'is version {version}' if version else 'has none'}",
             field="id",
             value=job_id,
-            allowed=f"code of version {newest}; or `tokimori app version {app} {version or 0}`, to go back",
+            allowed=f"code of version {newest}; or {_way_back(app, version)}, to go back",
         )
 
 
