@@ -49,8 +49,9 @@ class Declared(Struct, frozen=True, kw_only=True):
 
 
 class _At(NamedTuple):
-    """Place of declarations, and the turn in which they change."""
+    """Place of the declarations of an app, and the turn in which they change."""
 
+    app: str
     jobs: Jobs[Inside]
     turn: SetTurn
 
@@ -69,7 +70,7 @@ async def declare(jobs: Jobs[Inside], declared: Declared) -> Sequence[str]:
     async def act() -> Sequence[str]:
         shared = jobs._shared
         async with turn_at(shared, jobs._caller.author, f"app/{declared.app}") as turn:
-            return await _declare(_At(jobs, turn), Documents(shared.store, APPS, shared.random), declared)
+            return await _declare(_At(declared.app, jobs, turn), Documents(shared.store, APPS, shared.random), declared)
 
     for _ in range(_MOST_TRIES):
         with suppress(Conflict):
@@ -277,7 +278,7 @@ async def _put(at: _At, job_id: str, said: Mapping[str, Any], wanted: str, known
             return _left_alone(job, standing, said)
         if standing is DeclarationState.AS_DECLARED:
             await (await at.changing()).update(job_id, **cast(JobArguments, _changes(job, said)))
-        if _is_back(job, said["owner"]):
+        if _is_back(job, at.app):
             await (await at.changing()).resume(job_id)
         return None
 

@@ -217,17 +217,18 @@ def test_a_text_with_a_point_is_no_version(wrong: str) -> None:
 
 
 async def test_a_paused_job_that_is_declared_again_goes_on(world: World) -> None:
-    """After a rollback, if the app itself has paused it; what a person has paused stays paused."""
-    both = {"nightly": NIGHTLY, "weekly": {**NIGHTLY, "function": "app.weekly"}}
+    """After a rollback, if the app itself has paused it, whoever owns it; what a person has paused stays paused."""
+    owned = {**NIGHTLY, "function": "app.owned", "owner": "ada"}
+    both = {"nightly": NIGHTLY, "owned": owned, "weekly": {**NIGHTLY, "function": "app.weekly"}}
     await declared(world, both, "pause", version="1")
     await world.service.jobs.pause("weekly", "stop")
     await declared(world, {}, "pause", version="2")
     assert (await world.service.jobs.get("nightly")).state is JobState.PAUSED
     await version_followed(world.service._shared, "app", "1")
     back = Declared(app="app", jobs=both, vanished="pause", version="1")
-    assert [each[:2] for each in await foretell(world.service.jobs, back)] == [("~", "nightly")]
+    assert [each[:2] for each in await foretell(world.service.jobs, back)] == [("~", "nightly"), ("~", "owned")]
     assert await declared(world, both, "pause", version="1") == []
-    assert (await world.service.jobs.get("nightly")).state is JobState.ENABLED
+    assert [(await world.service.jobs.get(each)).state for each in ("nightly", "owned")] == [JobState.ENABLED] * 2
     assert (await world.service.jobs.get("weekly")).state is JobState.PAUSED
 
 
