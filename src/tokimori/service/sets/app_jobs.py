@@ -115,12 +115,15 @@ def named_in(fields: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _in_order(jobs: Mapping[str, Mapping[str, Any]]) -> Sequence[str]:
-    """Return the ids, each behind those that it names: code declares them in any order. A circle is refused later."""
+    """Return the ids, each behind those that it names: code declares them in any order. Circles, refused, are last."""
     named = {job_id: [each for each in named_in(fields) if each in jobs] for job_id, fields in jobs.items()}
-    try:
-        return [*TopologicalSorter(named).static_order()]
-    except CycleError:
-        return [*jobs]
+    sorter, found = TopologicalSorter(named), list[str]()
+    with suppress(CycleError):
+        sorter.prepare()
+    while ready := sorter.get_ready():
+        found += ready
+        sorter.done(*ready)
+    return [*dict.fromkeys([*found, *jobs])]
 
 
 def _newest(parts: Sequence[DeclaredDigests]) -> str:
