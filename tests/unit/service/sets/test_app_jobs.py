@@ -1,5 +1,6 @@
 """Jobs that an app declares follow its code, and never an edit by hand."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
@@ -195,6 +196,11 @@ async def test_older_code_counts_again_if_somebody_says_so(world: World) -> None
     assert await version_followed(world.service._shared, "app", "9") == "9"
     assert await declared(world, {"nightly": {**NIGHTLY, "schedule": "0 4 * * *"}}, version="9") == []
     assert (await world.service.jobs.get("nightly")).definition.schedule == "0 4 * * *"
+    (told,) = await declared(world, {"nightly": NIGHTLY})
+    (word,) = shlex.split(told.partition("`tokimori app version app ")[2].partition("`")[0])
+    assert await version_followed(world.service._shared, "app", word) == ""
+    assert await declared(world, {"nightly": NIGHTLY}) == []
+    assert (await world.service.jobs.get("nightly")).definition.schedule == "0 3 * * *"
     with pytest.raises(InvalidInput, match="neither a number nor a date"):
         await version_followed(world.service._shared, "app", "next")
 
