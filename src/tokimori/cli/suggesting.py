@@ -72,7 +72,9 @@ def _option_hint(given: str, known: Sequence[str]) -> str:
     from tokimori.service.definitions.arguments import ELSEWHERE
 
     word = ELSEWHERE.get(given.lstrip("-").replace("-", "_"), "")
-    option = {"": "", "at": "--schedule", "parents": "--after"}.get(word, f"--{word.replace('_', '-')}")
+    if word == "at" and "--at" not in known:
+        word = "schedule"  # a request has a moment, and a job its times
+    option = {"": "", "parents": "--after"}.get(word, f"--{word.replace('_', '-')}")
     return hint(option, known) or hint(given, known)
 
 
