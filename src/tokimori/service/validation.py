@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, timedelta
 from enum import Enum, StrEnum
-from math import inf
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
@@ -170,7 +169,7 @@ def job_fields(fields: Mapping[str, object]) -> dict[str, object]:
 def _retention(value: timedelta | float) -> object:
     """Return a length in ISO 8601; what is none stays, and is refused."""
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
-    is_length = not isinstance(value, bool) and 0 <= seconds < inf
+    is_length = not isinstance(value, bool) and 0 <= seconds <= timedelta.max.total_seconds()
     return iso_text(seconds) if is_length else str(value) if isinstance(value, timedelta) else value
 
 

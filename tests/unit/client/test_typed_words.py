@@ -62,6 +62,8 @@ def test_a_job_says_lengths_as_texts(client: Client) -> None:
     for length, text in ((300, "PT300S"), (0, "PT0S"), (timedelta(days=2), "P2D"), ("90s", "PT90S")):
         client.jobs.update("one", retention=length)
         assert client.jobs.get("one").retention == text
+    with pytest.raises(InvalidInput, match="retention: "):
+        client.jobs.update("one", retention=10**400)
     for name in names:
         with pytest.raises(InvalidInput, match=f"{name}: 'soon' is not a length of time") as found:
             client.jobs.update("one", **cast("Any", {name: "soon"}))
