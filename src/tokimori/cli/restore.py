@@ -213,9 +213,7 @@ def _put(source: Path, url: str, inside: frozenset[str], *, replace: bool, witho
 
 
 async def _looked_at(url: str) -> Restored:
-    """Return the content of the store. Raises `SchemaMismatch` if this version can't use it, and
-    `StoreError`.
-    """
+    """Return the content of the store. Raises `StoreError`, also if this version can't use it."""
     from tokimori.clock import SystemClock
     from tokimori.service.schema import open_prepared
     from tokimori.stores.open import open_store

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,9 +11,6 @@ from tokimori.cli.output import print_answer
 from tokimori.cli.session import Absent, in_service, load, with_zone
 from tokimori.cli.table import At, listing, print_list
 from tokimori.errors import InvalidInput
-
-if TYPE_CHECKING:
-    pass
 
 secret = Group("secret", help="Secrets: values that jobs name as {{ secret.NAME }}, and that nobody is shown again.")
 

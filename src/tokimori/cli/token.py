@@ -1,7 +1,6 @@
 """`tokimori token …`"""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
@@ -10,9 +9,6 @@ from tokimori.cli.moment import Length
 from tokimori.cli.output import print_answer
 from tokimori.cli.session import Absent, in_service, with_zone
 from tokimori.cli.table import At, listing, print_list
-
-if TYPE_CHECKING:
-    pass
 
 token = Group("token", help="Tokens: who may ask nodes over HTTP, and as what.")
 

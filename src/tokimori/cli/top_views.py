@@ -127,9 +127,8 @@ def _why(run: "Run") -> str:
 
 async def _running(service: "Service", runs: "Sequence[Run]", hosts: "Mapping[NodeId, str]", now: Moment) -> Listing:
     """Return the running runs. The bar of each compares its elapsed time with the median of its job."""
-    detailed = [
-        (await service.runs.get(run.id)).run for run in runs[:_NEEDS]
-    ]  # lists have no progress of running attempts
+    # Lists have no progress of running attempts.
+    detailed = [(await service.runs.get(run.id)).run for run in runs[:_NEEDS]]
     jobs = list(dict.fromkeys(run.job_id for run in runs))
     usual = await service.jobs.durations(jobs) if jobs else {}
     rows = []

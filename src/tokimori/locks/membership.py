@@ -60,7 +60,7 @@ class MemberStore(Schema, Nodes, Protocol):
 
 
 class PermitHolder(Protocol):
-    """PermitHolder of permits under a membership, or waiter for them."""
+    """Holder of permits under a membership, or waiter for them."""
 
     def is_needed(self) -> bool:
         """Return if it holds or waits for units, or has releases to report, so that the program may not leave."""

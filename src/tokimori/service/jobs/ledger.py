@@ -209,8 +209,9 @@ class LedgerOf:
     async def _fired(
         self, first: Moment, last: Moment, likely: int
     ) -> tuple[Mapping[Moment, LedgerRun], Mapping[Moment, LedgerRun], Moment | None]:
-        """Return the scheduled runs by occurrence, the runs that replaced others, and the moment from which all are
-        known (up to a difference of clocks).
+        """Return the scheduled runs by occurrence, the runs that replaced others, and from when all are known.
+
+        That moment is right up to a difference of clocks.
         """
         fired: dict[Moment, LedgerRun] = {}
         twice: dict[Moment, LedgerRun] = {}

@@ -23,7 +23,7 @@ class Length(timedelta):
     typed: float | None = None
 
     def __repr__(self) -> str:
-        """Return it as what programs know it for."""
+        """Return the text of a plain timedelta, which it is to programs."""
         return repr(+self)
 
 
