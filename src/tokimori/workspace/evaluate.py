@@ -6,12 +6,12 @@ The answer is JSON: `schedule` and `terms` of the job, or `fault` with what went
 `allowed`. Standard library only: this starts at once.
 """
 
-import inspect
 import json
 import runpy
 import sys
 import traceback
 from pathlib import Path
+from types import CoroutineType
 
 
 def main(file: str, answer: str) -> None:
@@ -33,7 +33,7 @@ def _schedule(file: str) -> str | None:
     value = found() if callable(found) else found
     if isinstance(value, str) or found is None:
         return value
-    if inspect.iscoroutine(value):
+    if isinstance(value, CoroutineType):
         value.close()
         raise TypeError("schedule() is async: write `def schedule():`, and return the schedule")
     if value is None:
