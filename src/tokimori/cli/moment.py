@@ -61,7 +61,7 @@ def machine_zone(environ: Mapping[str, str], etc: Path = ETC) -> str:
             continue
     if (etc / "localtime").exists():
         message = "timezone: this machine's zone has no name: /etc/localtime is not a link to a zone file"
-        raise InvalidInput(message, field="timezone", allowed="--timezone ZONE, or a line CRON_TZ=ZONE in the file")
+        raise InvalidInput(message, field="timezone", allowed="--timezone ZONE, or TZ=ZONE in the environment")
     return "UTC"
 
 
