@@ -6,13 +6,14 @@ import msgspec
 import pytest
 
 from tests.contract.stores.actors import NOW, Worker, a_job, a_request, add_job, add_runs, later, state_of
+from tokimori.clock import Moment
 from tokimori.errors import Conflict, FamilyChanged, NotFound, Refused
 from tokimori.model.dependents import Edge, Join, On, Parent
-from tokimori.model.ids import JobId, RunId
+from tokimori.model.ids import JobId, RunId, births_of, child_id
 from tokimori.model.job import Job, JobState
 from tokimori.model.outcome import Cancelled, Failed, Lost, Outcome, Succeeded
 from tokimori.model.policies import OnExhausted, Retry
-from tokimori.model.run import Details, Run, Skip, SkipReason, decode_details, encode_details
+from tokimori.model.run import Details, Run, Skip, SkipReason, decode_details, encode_details, short_id
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter, Store
 from tokimori.ports.working import Verdict
@@ -55,7 +56,10 @@ async def work(store: Store, worker: Worker, job: Job, outcome: Outcome | None =
 async def test_an_end_has_the_children_that_ask_for_it(
     store: Store, worker: Worker, outcome: Outcome, wanted: set[str]
 ) -> None:
-    """Of the children, those get a run that wait for just this kind of end; it is ready at once."""
+    """Of the children, those get a run that wait for just this kind of end; it is ready at once.
+
+    Its id is the same on every store, and its last digits, by which people name it, are no other child's.
+    """
     parent = await add_job(store, "parent")
     await add_child(store, "on-success", after("parent"))
     await add_child(store, "on-failure", after("parent", on=On.FAILURE))
@@ -64,6 +68,10 @@ async def test_an_end_has_the_children_that_ask_for_it(
     children = [run for run in await store.list_runs(RunFilter()) if run.parent_id == ended.id]
     assert {run.job_id for run in children} == wanted
     assert {run.state for run in children} == {RunState.READY}
+    dues = (Moment((ended.ended or 0) + place) for place in range(len(children)))
+    ids = [child_id(due, births_of(ended.id), place) for place, due in enumerate(dues)]
+    assert sorted(run.id for run in children) == ids
+    assert len({*map(short_id, ids)}) == len(ids)
 
 
 async def test_a_child_inherits(store: Store, worker: Worker) -> None:

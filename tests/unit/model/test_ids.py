@@ -101,9 +101,10 @@ def test_children_of_one_moment_have_ids_of_their_own(births: list[tuple[UUID, i
 
 
 def test_a_child_is_named_by_its_last_digits() -> None:
-    """Of a job that follows another one day after day no two runs end alike: people name them by these digits."""
+    """Of a job that follows another one day after day, as of jobs that follow one together, no two runs end alike."""
     parents = [RunId(uuid7(Moment(day * DAY), partial(int.to_bytes, day))) for day in range(1_000)]
     assert len({short_id(child_id(Moment(0), births_of(parent), 0)) for parent in parents}) == 1_000
+    assert len({short_id(child_id(Moment(0), births_of(parents[0]), place)) for place in range(1_000)}) == 1_000
 
 
 @given(st.uuids(), MOMENTS, st.integers(0, (1 << 24) - 2))

@@ -80,7 +80,8 @@ BEGIN
             SET last = excluded.last, count = s.count + 1, reason = excluded.reason;
             CONTINUE;
         END IF;
-        _after := lpad(to_hex(_child.place), 6, '0') || lpad(to_hex(tokimori_births(_child.parent)), 12, '0');
+        _after := lpad(to_hex(_child.place), 6, '0')
+            || lpad(to_hex((tokimori_births(_child.parent) + _child.place) % 281474976710656), 12, '0');
         INSERT INTO tokimori_runs (
             id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, payload, parent_id,
             root, concurrency_key, details)

@@ -85,7 +85,7 @@ local function bear(child, parent, place, runs)
     local due = tonumber(parent.ended) + place
     local rank = string.format('%.0f', due - tonumber(head_start))
     local time = string.format('%012x', math.floor(due / 1000))
-    local after = string.format('%06x%012x', place, births_of(parent.id))
+    local after = string.format('%06x%012x', place, (births_of(parent.id) + place) % 2 ^ 48)
     local step = child.step
     local born = {job = child.id, inc = child.inc, state = 'ready', lane = lane, rank = rank}
     born.id = step and step.id or table.concat({
