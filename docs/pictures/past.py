@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from docs.pictures.company import DAWN, FIRST, NOW, Part, Play, Turn, play
 from tokimori.clock import HOUR, SECOND, Moment
-from tokimori.model.cause import line_as_written, reckoned
+from tokimori.model.cause import cause_and_line
 from tokimori.model.dependents import root_of
 from tokimori.model.ids import JobId, NodeId, RunId, Token, uuid7
 from tokimori.model.job import Job, JobState, schedule_of
@@ -74,7 +74,9 @@ def _run(  # noqa: PLR0917
     run_id = RunId(uuid7(due, chance))
     output = written(run_id, 1, began, how, how.seconds)
     failed = how.outcome if isinstance(how.outcome, Failed) else None
-    cause = None if failed is None else reckoned("failed", failed.exit_code, None, failed.error, output)
+    cause, line = (
+        (None, None) if failed is None else cause_and_line("failed", failed.exit_code, None, failed.error, output)
+    )
     run = Run(
         id=run_id,
         job_id=job.id,
@@ -96,7 +98,7 @@ def _run(  # noqa: PLR0917
         ended=Moment(began + round(how.seconds * SECOND)),
         exit_code=0 if failed is None else failed.exit_code,
         error=None if failed is None else failed.error,
-        details=Details(cause=cause, line=None if failed is None else line_as_written(failed.error, output)),
+        details=Details(cause=cause, line=line),
         parent_id=None if parent is None else parent.id,
         root=None if parent is None else root_of(parent),
         cpu=round(how.seconds * SECOND * 0.4),

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tokimori.clock import SECOND, Moment
 from tokimori.model.approval import is_refused
 from tokimori.model.attempt_notes import Notes, details_after, payload_for, unbegun_once_more
-from tokimori.model.cause import line_as_written, reckoned
+from tokimori.model.cause import cause_and_line
 from tokimori.model.ids import JobId, NodeId
 from tokimori.model.outcome import Hold, Outcome, RetryAt, RetryIn, Spawns, Succeeded
 from tokimori.model.policies import OnExhausted, Retry
@@ -110,17 +110,14 @@ def _noted(
 ) -> Details | None:
     """Return the facts with why the run has failed, or, if it goes on, when the first of its attempts began."""
     if settlement.state is _FAILED:
-        line = None if is_refused(run) else line_as_written(settlement.error or "", output)
-        line = None if line is None else storable(line)
-        return replace(details or run.details, cause=_cause(run, settlement, output), line=line)
+        end = (settlement.outcome, settlement.exit_code, settlement.signal, settlement.error or "")
+        cause, line = (each and storable(each) for each in cause_and_line(*end, output))
+        if is_refused(run):
+            cause, line = (cause or "").removeprefix("failed: "), None
+        return replace(details or run.details, cause=cause, line=line)
     if settlement.state in ENDS or started is None or run.details.begun is not None:
         return details
     return replace(details or run.details, begun=started)
-
-
-def _cause(run: Run, failed: Settlement, output: Output | None) -> str:
-    cause = storable(reckoned(failed.outcome, failed.exit_code, failed.signal, failed.error or "", output))
-    return cause.removeprefix("failed: ") if is_refused(run) else cause
 
 
 def _put_off(run: Run, outcome: Outcome) -> Details | None:

@@ -59,20 +59,18 @@ def reckoned(outcome: str, exit_code: int | None, signal: int | None, error: str
 
     `outcome` is the word for it in `tokimori.model.settle.WORDS`.
     """
+    return cause_and_line(outcome, exit_code, signal, error, output)[0]
+
+
+def cause_and_line(
+    outcome: str, exit_code: int | None, signal: int | None, error: str, output: Output | None
+) -> tuple[str, str | None]:
+    """Return the same, and its line as it was written; None if the cause has it so."""
+    said = "" if _STOCK.match(error) else last_line(error)
+    said = said or last_line(b"" if output is None else output.tail or output.head)
     ended = [f"signal {signal}"] * (signal is not None) or [f"exit {exit_code}"] * (exit_code is not None)
-    kind, line = ended[0] if ended and outcome == "failed" else outcome, steady(_said(error, output))
-    return _shortened(f"{kind}: {line}" if line else kind)
-
-
-def line_as_written(error: str, output: Output | None) -> str | None:
-    """Return the line of the cause as it was written; None if the cause has it so."""
-    line = _said(error, output)
-    return None if line == steady(line) else line[:LONGEST_CAUSE]
-
-
-def _said(error: str, output: Output | None) -> str:
-    line = "" if _STOCK.match(error) else last_line(error)
-    return line or last_line(b"" if output is None else output.tail or output.head)
+    kind, line = ended[0] if ended and outcome == "failed" else outcome, steady(said)
+    return _shortened(f"{kind}: {line}" if line else kind), None if said == line else said[:LONGEST_CAUSE]
 
 
 def steady(line: str) -> str:
