@@ -71,12 +71,17 @@ class Lane(NamedTuple):
         return not (self.ticks or self.number or self.off or self.note)
 
 
-def firings(schedule: Schedule, after: Moment, through: Moment) -> tuple[Sequence[Moment], int]:
-    """Return the moments within after < t <= through, only the first if they are many, and their number."""
+def firings(
+    schedule: Schedule, after: Moment, through: Moment, remaining: int | None = None
+) -> tuple[Sequence[Moment], int]:
+    """Return the moments within after < t <= through, only the first if they are many, and their number.
+
+    `remaining` bounds that number: so many runs of the job are left.
+    """
     found = list(islice(each_moment(schedule, after, through), MOST_WALKED + 1))
-    if len(found) <= MOST_WALKED:
-        return found, len(found)
-    return found[:MOST_WALKED], count_until(schedule, after, through)[0]
+    number = len(found) if len(found) <= MOST_WALKED else count_until(schedule, after, through)[0]
+    number = number if remaining is None else min(number, remaining)
+    return found[: min(number, MOST_WALKED)], number
 
 
 def days_off(days: DaysOff, window: Window, zone: str) -> Sequence[tuple[Moment, Moment]]:

@@ -69,6 +69,8 @@ async def test_each_occurrence_says_what_became_of_it(world: World, tab: Tab) ->
     assert re.search(r"05:00 failed exit 3: no luck", page.text)
     assert "02:00 – 04:00 ran 3 succeeded median" in page.text
     assert "08:00 – 23:00 waiting 16 to come" in page.text
+    await world.service.jobs.update("hello", runs_remaining=2)
+    assert "08:00 – 09:00 waiting 2 to come" in (await tab.show("/jobs/hello?tab=occurrences")).text
     assert f"/runs/{failed.id}" in page.links()
     await world.service.jobs.pause("hello")
     assert "to come" not in (await tab.show("/jobs/hello?tab=occurrences")).text

@@ -158,12 +158,11 @@ def _lane(job: Job, runs: Sequence[Run], window: Window) -> tuple[Lane, Sequence
     usual, zone = median_of(runs) or 0, window.zone
     try:
         schedule, begins = schedule_for(job), max(window.now, window.first)
-        named, count = firings(schedule, begins, window.last) if begins < window.last else ((), 0)
-        named = named if job.runs_remaining is None else named[: job.runs_remaining]
+        is_over = begins >= window.last
+        named, count = ((), 0) if is_over else firings(schedule, begins, window.last, job.runs_remaining)
         off = () if job.days_off is None else days_off(decode_days_off(job.days_off), window, job.definition.time_zone)
     except InvalidInput:
         named, count, off = (), 0, ()
-    count = count if job.runs_remaining is None else min(count, job.runs_remaining)
     takes = f" · about {duration(usual)}" if usual else ""
     ticks = [_past(run, window) for run in runs[::-1] if window.first <= (run.started or run.due) < window.last]
     ticks = [tick for tick in ticks if tick.first <= window.now]

@@ -106,10 +106,10 @@ async def _runs(visit: Visit, job: Job, first: Moment, until: Moment, lines: Seq
 
 async def _with_rest(visit: Visit, job: Job, zone: str, days: Sequence[LedgerDay]) -> Sequence[LedgerDay]:
     """Return the days with a first line for what the schedule still names today, if it does."""
-    if job.state is not JobState.ENABLED or job.runs_remaining == 0:
+    if job.state is not JobState.ENABLED:
         return days
     ends = Moment(midnight(Moment(midnight(visit.now, zone) + 36 * HOUR), zone) - 1)  # days have 23 to 25 hours
-    moments, number = await asyncio.to_thread(firings, schedule_for(job), visit.now, ends)
+    moments, number = await asyncio.to_thread(firings, schedule_for(job), visit.now, ends, job.runs_remaining)
     if not number:
         return days
     name, last = day_name(visit.now, zone, visit.now), moments[-1] if number == len(moments) else ends
