@@ -76,11 +76,13 @@ def test_a_link_and_a_command_are_copied(page: Page, site: Site, client: Client)
     client.runs.wait(run.id)
     page.goto(f"{site.url}runs/{run.id}?line=2#L2")
     page.evaluate("document.addEventListener('copy', () => (window.copied = document.activeElement.value))")
-    page.get_by_role("button", name="Copy link").click()
+    page.get_by_role("button", name="Copy link").dblclick()
     expect(page.get_by_role("button", name="Copied")).to_be_focused()
     assert page.evaluate("copied") == f"{site.url}runs/{run.id}?line=2#L2"
     page.get_by_role("button", name="Copy as command").press("Enter")
     assert page.evaluate("copied") == """tokimori job trigger hello --payload '{"to": "a b"}'"""
+    expect(page.get_by_role("button", name="Copied")).to_have_count(0, timeout=PATIENCE)
+    expect(page.get_by_role("button", name="Copy link")).to_be_visible()
 
 
 @pytest.mark.prove

@@ -219,16 +219,19 @@ function graft(old, fresh) {
 
 // What is copied: the address of the screen, or a command
 
+const labels = new WeakMap(); // of the buttons: one that is pressed again says "Copied" already
+
 document.addEventListener("click", ({ target }) => {
   const button = target.closest("[data-copy]");
   if (!button) return;
-  const [text, says] = [document.createElement("textarea"), button.textContent];
+  const text = document.createElement("textarea");
   text.className = "hid";
+  if (!labels.has(button)) labels.set(button, button.textContent);
   text.value = button.dataset.copy || location.href;
   document.body.append(text);
   text.select();
   button.textContent = document.execCommand("copy") ? "Copied" : "Not copied"; // without HTTPS there is no other way
   text.remove();
   button.focus();
-  setTimeout(() => (button.textContent = says), 2000);
+  setTimeout(() => (button.textContent = labels.get(button)), 2000);
 });
