@@ -12,7 +12,7 @@ from tokimori.model.outcome import Failed, Hold, RetryIn, Succeeded
 from tokimori.model.policies import Approval, Approver
 from tokimori.model.run import Output
 from tokimori.model.transitions import RunState
-from tokimori.service.runs import runs
+from tokimori.service.runs import failures, runs
 from tokimori.web.screens import runs as screen
 from tokimori.web.words import duration
 
@@ -107,18 +107,21 @@ async def test_a_cause_stands_as_it_was_written(world: World, tab: Tab) -> None:
         assert "exit 3: bank said 401: expired" in (await tab.show(path)).text, path
 
 
-async def test_a_failed_run_says_how_many_others_failed_so(world: World, tab: Tab) -> None:
-    """In the last day, and of how many jobs; a single failure says nothing of it."""
+async def test_a_failed_run_says_how_many_failed_so(world: World, tab: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the last day, itself among them, and of how many jobs; a single failure says nothing of it."""
     await add(world)
     run = await world.trigger("hello")
     await world.work(Failed(error="bank said 401", exit_code=3))
-    path, says = f"/runs/{run.id}", "2 other runs of 2 jobs failed so in 24 hours."
+    path = f"/runs/{run.id}"
     assert "failed so" not in (await tab.show(path)).text
     await add(world, "other")
-    for name in ("hello", "other"):
+    for name, says in (("other", "401 2 runs of 2 jobs"), ("hello", "401 3 runs of 2 jobs")):
         await world.trigger(name)
         await world.work(Failed(error="bank said 402", exit_code=3))
-    assert says in (await tab.show(path)).text
+        assert f"{says} failed so in 24 hours." in (await tab.show(path)).text
+    monkeypatch.setattr(failures, "MOST_FAILURES", 2)
+    monkeypatch.setattr(failures, "_PAGE", 2)
+    assert "401 At least 2 runs of 2 jobs failed so in 24 hours." in (await tab.show(path)).text
     world.pass_seconds(25 * 3600)
     assert "failed so" not in (await tab.show(path)).text
 

@@ -68,7 +68,7 @@ async def show(visit: Visit) -> Shown:
         "cause_says": whole_cause(run) if run.state is RunState.FAILED else "",
         "good": good and (good.id, visit.time(good.started or good.due, zone)),
         "error": None if is_said or awaits_approval(run) else run.error,
-        "others": await _others(visit, run),
+        "alike": await _alike(visit, run),
         "started": None if run.started is None else visit.time(run.started, zone),
         "begun": None if run.started is None else visit.time(first_begin(run) or run.started, zone),
         "ended": None if run.ended is None else visit.time(run.ended, zone),
@@ -135,8 +135,8 @@ async def _last_good(visit: Visit, run: Run) -> Run | None:
     return None
 
 
-async def _others(visit: Visit, run: Run) -> str:
-    """Return how many other runs of the last day have failed for the same cause, and of how many jobs; empty: none."""
+async def _alike(visit: Visit, run: Run) -> str:
+    """Return how many runs of the last day, with this one, have failed for its cause; empty: no other one."""
     since, until = Moment(visit.now - DAY), Moment(visit.now + SECOND)
     if run.state is not RunState.FAILED or (run.ended or run.created) < since:
         return ""
@@ -144,8 +144,8 @@ async def _others(visit: Visit, run: Run) -> str:
     same = next((each for each in found.causes if each.cause == cause_in(run)), None)
     if same is None or same.count < 2:
         return ""
-    others, jobs = same.count - 1, len(same.jobs) + same.more_jobs
-    return f"{others} other run{'s' * (others > 1)} of {jobs} job{'s' * (jobs > 1)} failed so in 24 hours."
+    least, jobs = "" if found.next is None else "At least ", len(same.jobs) + same.more_jobs
+    return f"{least}{same.count} runs of {jobs} job{'s' * (jobs > 1)} failed so in 24 hours."
 
 
 def _command(run: Run) -> str:
