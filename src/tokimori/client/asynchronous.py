@@ -40,7 +40,7 @@ from tokimori.service.service import Service, Serving, service_for
 from tokimori.service.shared import Caller, shared_on
 from tokimori.service.views.runs import Run as RunView
 from tokimori.stores.open import open_store
-from tokimori.traces.ambient import ambient, traced_attempt
+from tokimori.traces.ambient import ambient, run_of_caller
 
 log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -310,6 +310,6 @@ def client_on(
     cipher: Cipher | None = None,
 ) -> AsyncClient:
     """Return a client on these stores, which `async with` opens."""
-    parent, place = traced_attempt(program.run_id), ambient(os.environ)
+    parent, place = run_of_caller(program.run_id), ambient(os.environ)
     caller = Caller(author=author, time_zone=time_zone, parent=parent, traceparent=place)
     return AsyncClient(OnStore(stores, clock, random, program, cipher), caller)

@@ -20,7 +20,7 @@ from tokimori.service.operation import Member, Operation, Part, through
 from tokimori.service.service import Service
 from tokimori.service.shared import Caller
 from tokimori.service.validation import many
-from tokimori.traces.ambient import ambient, traced_attempt
+from tokimori.traces.ambient import ambient, run_of_caller
 
 
 def needs_the_store(what: str) -> Refused:
@@ -129,7 +129,7 @@ def http_maker(url: str, time_zone: str | None, author: str | None) -> Callable[
     """
     given = {} if time_zone is None else {"time_zone": check_zone(time_zone)}
     loaded = load_settings(given, os.environ, cwd=Path.cwd())
-    address, parent = address_of(url, loaded.settings.state_dir), traced_attempt(this_program(os.environ).run_id)
+    address, parent = address_of(url, loaded.settings.state_dir), run_of_caller(this_program(os.environ).run_id)
     place = ambient(os.environ)
     caller = Caller(author=author, time_zone=time_zone or "")
     return lambda: AsyncClient(OverHttp(Door(address, parent=parent, traceparent=place)), caller)

@@ -26,8 +26,8 @@ in_hand: ContextVar[TracedAttempt | None] = ContextVar("tokimori_in_hand", defau
 """The attempt on which the caller works: one variable for all, as each costs a function that does little."""
 
 
-def traced_attempt(otherwise: str | None) -> Callable[[], str | None]:
-    """Return what tells which run the caller works on: that of its function, else that which started this program."""
+def run_of_caller(otherwise: str | None) -> Callable[[], str | None]:
+    """Return a function that returns the run on which its caller works; `otherwise` if that is no function of a run."""
     return lambda: otherwise if (attempt := in_hand.get()) is None else attempt.run_id
 
 
