@@ -344,7 +344,8 @@ class App(AppFunctions):
         except NotFound as missing:
             if missing.value != job_id:
                 raise
-        await way(lambda client: check_newest(client._shared_or_none, self.name, self._version, job_id))
+        if job_id in self._jobs:  # no version declares a task of Django: its first request does
+            await way(lambda client: check_newest(client._shared_or_none, self.name, self._version, job_id))
         try:
             if connection is not None and (await way(_outside_of)).driver == "sqlite":
                 raise Refused("your transaction may have locked the file of the store")

@@ -13,7 +13,10 @@ from tests.servers import mariadb, postgres, redis
 from tests.unit.client.served import served
 from tokimori.apps.app import App
 from tokimori.client.client import open as open_client
+from tokimori.client.facade import done
 from tokimori.errors import NotFound, Refused
+from tokimori.executors.functions.wire import Declared as Task
+from tokimori.model.ids import JobId
 from tokimori.model.transitions import RunState
 from tokimori.service.service import service_for
 from tokimori.service.sets.app_jobs import Declared, declare
@@ -136,6 +139,26 @@ def test_older_code_brings_no_job_back(url: str) -> None:
     assert [job.id for job in new.client.jobs.list()] == ["sell"]
     for app in (old, new):
         app.client.close()
+
+
+class Project(App):
+    """One with a task, as the app of a Django project has: the first request declares it."""
+
+    def _with_named(self, job_id: str, below: tuple[str, ...] = ()) -> dict[str, Task]:
+        return {job_id: Task(id=job_id, fields={"noop": True})}
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+def test_older_code_declares_what_no_version_does(url: str) -> None:
+    """A task of Django is requested by older code beside newer: no version has declared its jobs without this one."""
+    app = Project("shop", url=url, version=1)
+    newest = Declared(app="shop", jobs={}, version="2")
+    app.client._run(lambda client: declare(service_for(client._shared, client._caller).jobs, newest), "")
+    way = app.ways.blocking("")
+    assert (
+        done(app._ask(way, JobId("mail"), lambda way: way(lambda client: client.jobs.trigger("mail")))).job_id == "mail"
+    )
+    app.client.close()
 
 
 def test_many_processes_may_ask_at_once(url: str) -> None:
