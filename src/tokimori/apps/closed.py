@@ -38,7 +38,7 @@ CONVERTED: Final[Mapping[Any, tuple[type, Callable[[Any], object]]]] = MappingPr
         **{deque: (list, deque), OrderedDict: (dict, OrderedDict), Counter: (dict, Counter)},
     }
 )
-"""Types that msgspec does not know: as which other one they are read, and by what that becomes theirs."""
+"""Types that msgspec does not know: for each the type that is read in its place, and its constructor."""
 _BARE: Final[Mapping[Any, Any]] = MappingProxyType(
     {
         **{kind: kind[Any, Any] for kind in (dict, Mapping, MutableMapping)},
@@ -46,7 +46,7 @@ _BARE: Final[Mapping[Any, Any]] = MappingProxyType(
         tuple: tuple[Any, ...],
     }
 )
-"""What types say that do not say of what they are made."""
+"""Types without the types of their parts, and the same with `Any` for these."""
 _WRITTEN: Final = (bytes, bytearray, memoryview, date, time, timedelta, Decimal, UUID, Enum, *TEXTS)
 """Types whose values JSON holds as texts: where a text is annotated they would stay texts."""
 _NO_KEYS: Final = (
@@ -73,11 +73,11 @@ def has_closed(kind: Any) -> bool:
 
 
 def read_as(kind: Any) -> tuple[Any, Callable[[Any], object]] | None:
-    """Return the type that is read in place of one of `CONVERTED`, and what makes that one of it; None for others."""
+    """Return the type that is read in place of one of `CONVERTED`, and its constructor; None for another type."""
     if (known := CONVERTED.get(get_origin(kind) or kind)) is None:
         return None
     (plain, made), of = known, get_args(kind)
-    of = (*of, int) if made is Counter and of else of  # it names its keys alone
+    of = (*of, int) if made is Counter and of else of  # Counter[str] names the type of its keys alone
     return GenericAlias(plain, of) if of else plain, made
 
 

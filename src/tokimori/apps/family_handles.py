@@ -152,7 +152,7 @@ class StepHandle(Handle[_T]):
                 states.append((each.run.state, failing))
                 if each.run.state is not RunState.SUCCEEDED:
                     faults.append(failed(each.run, each.error))
-            except RunFailed as fault:  # it is left out itself, for the reason that another one is
+            except RunFailed as fault:  # that run was not made: the error is that of an earlier one
                 faults.append(fault)
                 states.append((RunState.SKIPPED, failing))
         if _is_off(states):

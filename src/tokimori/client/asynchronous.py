@@ -128,8 +128,7 @@ class AsyncClient(Serving[Async], Locking[Lock]):
 
         The `connection` is one of sqlite3, psycopg, psycopg2, PyMySQL, mysqlclient, SQLAlchemy or Django to the store's
         own database, in PostgreSQL, MariaDB, MySQL or SQLite. The run exists exactly if its transaction commits. Such a
-        request can't `force`, `debounce`, `throttle`, `replace` or be `unique`. Errors of the driver come as
-        they are.
+        request can't `force`, `debounce`, `throttle`, `replace` or be `unique`. Errors of the driver come as they are.
         """
         check_connection(connection)
         return AsyncWithin(self, connection)

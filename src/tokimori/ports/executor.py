@@ -183,7 +183,7 @@ class Executor(Protocol):
 
 
 class ExecutorAround:
-    """Executor around another one, to which all passes that a subclass does not change: orders, and reports back."""
+    """Executor around another one: it passes on orders and reports, and a subclass changes some of them."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor

@@ -67,7 +67,7 @@ class Semaphore(Struct, frozen=True, kw_only=True):
 
 
 class UnitRequest(Struct, frozen=True, kw_only=True):
-    """A program's request for units. The caller makes the id, a new UUIDv7 for each wish.
+    """A program's request for units. The caller makes the id, a new UUIDv7 for each request.
 
     `limit` is the limit that the semaphore must have; a new one is made with it. None: any limit; a new one gets 1.
     """

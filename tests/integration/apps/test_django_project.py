@@ -208,7 +208,7 @@ DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": BASE_DI
 @pytest.mark.prove
 def test_a_file_of_sqlite_is_the_store_as_well(tmp_path: Path) -> None:
     """As a project has one at first: the same transactions, in the same file, of which the settings say no more."""
-    found = Project(tmp_path, postgres.server().url("unused"))
+    found = Project(tmp_path, "postgresql:///unused?host=/nowhere")
     (found.folder / "project/lite.py").write_text(LITE)
     found.environment["DJANGO_SETTINGS_MODULE"] = "project.lite"
     found.manage("migrate", "--verbosity", "0")
@@ -270,7 +270,7 @@ DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": BASE_DI
 
 def test_djangos_own_tests_rehearse_a_project(tmp_path: Path) -> None:
     """In the transaction of a TestCase, with the database in memory that Django makes; without, the error says how."""
-    found = Project(tmp_path, postgres.server().url("unused"))
+    found = Project(tmp_path, "postgresql:///unused?host=/nowhere")
     (found.folder / "project/in_memory.py").write_text(IN_MEMORY)
     (found.folder / "shop/tests.py").write_text(TESTED)
     command = [PYTHON, "manage.py", "test", "--settings", "project.in_memory"]

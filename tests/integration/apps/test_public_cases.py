@@ -82,7 +82,7 @@ ASKED_FOR = {
     "relative delay": (f"{HERE}test_a_delay_is_said_as_it_is_spoken",),
     "test of retries, time travel": ("unit/testing/test_rehearsal.py::test_what_is_enqueued_runs_when_it_is_due",),
 }
-"""What shows that it is had: of each case, and of each row of what users asked for."""
+"""Tests of each case, and of each row of what users asked for."""
 
 app = tokimori.App("cases")
 tries: list[int] = []
@@ -127,7 +127,7 @@ def bill(number: int, days: dict[date, int], wait: timedelta) -> Bill:
 
 
 def test_each_case_is_shown() -> None:
-    """What shows it is a test that there is."""
+    """Each test that is named above exists."""
     tests = Path(__file__).parents[2]
     for place in (each for shown in (*CASES.values(), *ASKED_FOR.values()) for each in shown):
         file, _, name = place.partition("::")
