@@ -122,7 +122,7 @@ class JobReads(JobBulk[M], JobDurations[M]):
 
     @operation(Role.READ, JOB)
     async def too_heavy(self, job_id: str) -> Sequence[str]:
-        """Return a sentence for each weight of the job above its semaphore's limit: till that is raised none starts."""
+        """Return a sentence for each weight that exceeds its semaphore's limit: no run starts until that is raised."""
         return tuple([each.text for each in await self._writer.weights.too_heavy((await self.get(job_id)).definition)])
 
     @operation(Role.READ, OPEN)
