@@ -10,6 +10,8 @@ from tests.unit.api.conftest import HEALTHY
 from tests.unit.service.world import World
 from tokimori.api.acting import Acting
 from tokimori.api.app import create_app
+from tokimori.errors import StoreUnavailable
+from tokimori.model.document import Document
 from tokimori.service.doors.sessions import MOST_ENDED
 from tokimori.web.page import Page
 
@@ -149,6 +151,24 @@ async def test_sessions_of_a_clock_that_was_ahead_keep_nobody_out(world: World, 
     assert (await other.ask("/")).status == 200
     tab.cookie = copied
     assert (await tab.ask("/")).status == 401
+
+
+async def test_the_owner_enters_while_the_store_is_away(
+    world: World, tab: Tab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """He may look at what is wrong; a token can't be looked up, and its holder is told so."""
+    text = await token_of(world)
+
+    async def away(*_: object) -> Document:
+        raise StoreUnavailable("the store did not answer")
+
+    monkeypatch.setattr(world.store, "get_document", away)
+    monkeypatch.setattr(world.store, "list_documents", away)
+    assert (await tab.log_in(text)).status == 503
+    for entered in (await tab.ask(f"/?secret={SECRET}"), await tab.log_in(SECRET)):
+        assert entered.status == 303
+        tab.keep(entered)
+        assert (await tab.ask("/login")).headers["location"] == "/"
 
 
 async def test_a_session_ends_with_its_token(world: World, tab: Tab) -> None:
