@@ -12,7 +12,7 @@ from tokimori.model.cause import cause_and_line
 from tokimori.model.ids import JobId, NodeId
 from tokimori.model.outcome import Hold, Outcome, RetryAt, RetryIn, Spawns, Succeeded
 from tokimori.model.policies import OnExhausted, Retry
-from tokimori.model.run import NO_DETAILS, Attempt, Details, Output, Run, Spawned, Step
+from tokimori.model.run import NEVER, NO_DETAILS, Attempt, Details, Output, Run, Spawned, Step
 from tokimori.model.settle import WORDS, Settlement, after_asking, asked_retry, settle
 from tokimori.model.target import Noop
 from tokimori.model.transitions import ENDS, RunState
@@ -108,14 +108,19 @@ def steps_of(run: Run, spawned: Spawned, first: int, children: Sequence[tuple[Jo
 def _noted(
     run: Run, details: Details | None, settlement: Settlement, started: Moment | None, output: Output | None
 ) -> Details | None:
-    """Return the facts with why the run has failed, or, if it goes on, when the first of its attempts began."""
+    """Return the facts with why the run has failed, or, if it may begin again, when the first of its attempts began.
+
+    A run that waits for those it has spawned does not begin again. And an older node changes no facts of a run that has
+    unknown ones: it could not note how many are left to be spawned.
+    """
     if settlement.state is _FAILED:
         end = (settlement.outcome, settlement.exit_code, settlement.signal, settlement.error or "")
         cause, line = (each and storable(each) for each in cause_and_line(*end, output))
         if is_refused(run):
             cause, line = (cause or "").removeprefix("failed: "), None
         return replace(details or run.details, cause=cause, line=line)
-    if settlement.state in ENDS or started is None or run.details.begun is not None:
+    is_last = settlement.state in ENDS or settlement.due == NEVER
+    if is_last or started is None or run.details.begun is not None:
         return details
     return replace(details or run.details, begun=started)
 

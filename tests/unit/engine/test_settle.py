@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from tests.unit.examples import NEW_YEAR, a_definition, a_run, seconds
 from tokimori.engine.settle import change_of
 from tokimori.model.cause import LONGEST_CAUSE
-from tokimori.model.ids import NodeId, RunId, Token
+from tokimori.model.ids import JobId, NodeId, RunId, Token
 from tokimori.model.outcome import (
     Cancelled,
     Failed,
@@ -16,6 +16,7 @@ from tokimori.model.outcome import (
     Released,
     RetryAt,
     RetryIn,
+    Spawns,
     Succeeded,
     TimedOut,
 )
@@ -243,3 +244,10 @@ def test_when_the_first_attempt_began_is_kept() -> None:
     for outcome in (Failed("no"), Succeeded(0), Cancelled("enough"), Failed("no", final=True)):
         assert (change(outcome, later).details or later.run.details).begun == seconds(0)
     assert change(Succeeded(0)).details is None, "of a single one the run itself tells"
+
+
+def test_a_run_that_waits_for_those_it_has_spawned_has_no_new_fact() -> None:
+    """It does not begin again, and a node that can't read all facts of a run does not count what it has spawned."""
+    found = change(Spawns(((JobId("child"), None),))).details
+    assert found is not None and found.spawned is not None
+    assert found == Details(spawned=found.spawned)
