@@ -364,7 +364,7 @@ def _limits(row: Mapping[str, Any]) -> dict[str, object]:
     for name, value in limits.items():
         if not isinstance(value, int | float) or value < 0:
             raise refusal(name, value, "a number of seconds")
-    grace = {"timeout_grace": max(limits.values()) - min(limits.values())} if len(limits) > 1 else {}
+    grace = {"timeout_grace": max(0, row["time_limit"] - row["soft_time_limit"])} if len(limits) > 1 else {}
     return {"timeout": min(limits.values(), default=None), **grace}
 
 

@@ -95,6 +95,7 @@ def test_a_task_with_a_crontab() -> None:
         ({"expires": "2031-01-01 00:00:00"}, {"ends_at": "2031-01-01T00:00:00Z"}),
         ({"time_limit": 30}, {"timeout": 30.0}),
         ({"soft_time_limit": 20, "time_limit": 30}, {"timeout": 20.0, "timeout_grace": 10.0}),
+        ({"soft_time_limit": 40, "time_limit": 30}, {"timeout": 30.0, "timeout_grace": 0.0}),
         ({"start_time": datetime(2030, 1, 1, tzinfo=UTC)}, {"starts_at": "2030-01-01T00:00:00+00:00"}),
         ({"args": "[16]", "kwargs": "{}"}, {"payload": "16"}),
         ({"args": "", "kwargs": None}, {"payload": None}),
