@@ -214,7 +214,7 @@ Given = Mapping[str, Any]
 
 
 async def deleted_alone(sight: Sight, job_id: str, gone: Awaitable[_Listed]) -> _Listed:
-    """Delete one job alone. A refusal does not name jobs out of scope."""
+    """Delete or rename one job alone. A refusal does not name jobs out of scope."""
     try:
         return await gone
     except Refused as fault:

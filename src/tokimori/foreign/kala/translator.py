@@ -84,10 +84,7 @@ class NewJob:
 
 
 def read_job_request(body: bytes) -> JobRequest:
-    """Return a program's request. Names are compared without case, unknown ones ignored. Raises `InvalidInput`.
-
-    Raises `InvalidInput`.
-    """
+    """Return a program's request. Names are compared without case, unknown ones ignored. Raises `InvalidInput`."""
     check_depth(body)
     try:
         content = msgspec.json.decode(body)
