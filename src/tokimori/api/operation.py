@@ -84,7 +84,7 @@ class Operation:
             if query is not None:
                 given["query"] = read_query(request, query)
             elif is_ours and request.scope.get("query_string"):
-                read_query(request, NoQuery)  # `?dry_run=true` that a field of the body should have said is not ignored
+                read_query(request, NoQuery)  # refuses `?dry_run=true`, which the body should have said
             if body is not None:
                 given["body"] = await read_body(request, body)
             if not waits:

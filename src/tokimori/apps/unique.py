@@ -75,10 +75,12 @@ def uniqueness_of(fields: dict[str, Any], arguments: Arguments) -> Uniqueness:
     by, merge = fields.pop("unique_by", None), fields.pop("merge", None)
     asked = {name: fields.pop(name) for name in (*_OF_UNIQUE, "expires") if name in fields}
     asked = {name: value for name, value in asked.items() if value is not None}
-    answer = asked.setdefault("on_duplicate", OnDuplicate.REPLACE.value) if merge and "unique" in asked else None
-    if answer not in (None, OnDuplicate.REPLACE):
-        message = f"merge: it is never called, as a second request is answered {answer!r}"
-        raise InvalidInput(message, field="merge", value=merge, allowed="merge beside on_duplicate replace, or alone")
+    if merge is not None and "unique" in asked:
+        answer = asked.setdefault("on_duplicate", OnDuplicate.REPLACE.value)
+        if answer != OnDuplicate.REPLACE:
+            message = f"merge: it is never called, as a second request is answered {answer!r}"
+            allowed = "merge beside on_duplicate replace, or alone"
+            raise InvalidInput(message, field="merge", value=merge, allowed=allowed)
     if "expires" in asked and moment_ahead("expires", asked["expires"], "UTC", Moment(0)) <= Moment(0):
         message = f"expires: after {asked['expires']!r} each request has expired when it is made"
         raise InvalidInput(message, field="expires", value=asked["expires"], allowed="a length of time, such as 2h")

@@ -54,7 +54,7 @@ class Sessions:
     async def new(self, name: str) -> str:
         """Return the id of a session that begins now: later ones are greater.
 
-        It is greater than all that have ended, too: sessions of a clock that was ahead end none that begins later.
+        It is greater than the ids of all that have ended, even of those that began while the clock was ahead.
         """
         ended = Ended()
         with suppress(StoreError):  # the owner may look at a node whose store is away
