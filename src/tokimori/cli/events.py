@@ -8,9 +8,9 @@ import click
 from tokimori.cli.command import Command, options
 from tokimori.cli.completion import job_ids
 from tokimori.cli.moment import moment_ago
-from tokimori.cli.output import local, print_json, print_lines, print_notice, printable
+from tokimori.cli.output import local, print_lines, print_notice, printable
 from tokimori.cli.session import in_service
-from tokimori.cli.table import At, Short, State, print_found, print_table
+from tokimori.cli.table import At, Short, State, print_found
 from tokimori.model.transitions import ENDS
 
 if TYPE_CHECKING:
@@ -175,14 +175,11 @@ def _words(event: "Event | AnyEvent") -> "Iterator[str]":
 def _print_all(found: "Sequence[Event | AnyEvent]", zone: str) -> None:
     from tokimori.service.views.events import event_given
 
-    if options().as_json:
-        print_json([event_given(each) for each in found])
-        return
     rows = []
     for each in found:
         name, *more = _words(each)
         rows.append((At(each.written, zone), each.what, name, "  ".join(more)))
-    print_table(("TOLD", "EVENT", "NAME", "MORE"), rows)
+    print_found([event_given(each) for each in found], ("TOLD", "EVENT", "NAME", "MORE"), rows)
 
 
 def _print(found: "Sequence[Event | AnyEvent]", zone: str) -> None:
