@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from tokimori.clock import DAY, Moment
 from tokimori.errors import InvalidInput
+from tokimori.model.approval import awaits_approval
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId
 from tokimori.model.job import Definition, Job, JobState, edges_of
@@ -21,8 +22,10 @@ from tokimori.schedules.sentence import sentence
 from tokimori.service.definitions.definitions import target_fields
 from tokimori.service.jobs.graph import how
 from tokimori.service.jobs.writer import schedule_for
+from tokimori.service.validation import MOST_LISTED
 from tokimori.service.why.stops import stopped
 from tokimori.web.pictures import BARS, bars, median_of
+from tokimori.web.run_rows import LONGEST_SAID
 from tokimori.web.visit import Visit
 from tokimori.web.words import Time, duration
 
@@ -71,11 +74,17 @@ class Preview(NamedTuple):
 
 
 async def job_rows(visit: Visit, jobs: Sequence[Job], overdue: Collection[str] = ()) -> Sequence[JobRow]:
-    """Return the rows of these jobs, in the same order."""
+    """Return the rows of these jobs, in the same order. Of held runs alone texts are read: if somebody is asked."""
     last: dict[JobId, Sequence[Run]] = {}
     for first in range(0, len(jobs), AT_ONCE):
         ids = [job.id for job in jobs[first : first + AT_ONCE]]
         last |= await visit.service.runs.last(ids, BARS, longest=0)
+    if any(run.state is RunState.HELD for runs in last.values() for run in runs):
+        held = {
+            each.id: each
+            for each in await visit.service.runs.list(state="held", limit=MOST_LISTED, longest=LONGEST_SAID)
+        }
+        last = {job_id: [held.get(run.id, run) for run in runs] for job_id, runs in last.items()}
     rows: list[JobRow] = []
     for first in range(0, len(jobs), IN_A_STEP):
         await asyncio.sleep(0)  # others have their turn
@@ -111,8 +120,8 @@ def job_row(visit: Visit, job: Job, runs: Sequence[Run], is_overdue: bool) -> Jo
 
 def worst(job: Job, runs: Sequence[Run], is_overdue: bool) -> str:
     """Return the worst word that is true of a job with these last runs, newest first."""
-    states = {run.state.value for run in runs}
-    true = {job.state.value, *(states & {"held", "blocked", "running"})}
+    states = {"approval" if awaits_approval(run) else run.state.value for run in runs}
+    true = {job.state.value, *(states & {"held", "approval", "blocked", "running"})}
     ended = next((run for run in runs if run.state in (RunState.SUCCEEDED, RunState.FAILED)), None)
     true |= {"failing"} if ended is not None and ended.state is RunState.FAILED else set()
     true |= {"overdue"} if is_overdue else set()
@@ -206,5 +215,9 @@ def groups(rows: Sequence[JobRow], by: Mapping[str, str]) -> Sequence[tuple[str,
 
 def _hurts(rows: Sequence[JobRow]) -> str:
     states = Counter(row.state for row in rows)
-    parts = [f"{states[word]} {word}" for word in WORST_FIRST[: WORST_FIRST.index("enabled")] if states[word]]
+    parts = [
+        f"{states[word]} {'to approve' if word == 'approval' else word}"
+        for word in WORST_FIRST[: WORST_FIRST.index("enabled")]
+        if states[word]
+    ]
     return " · ".join([str(len(rows)), *([", ".join(parts)] if parts else [])])

@@ -71,7 +71,9 @@ async def test_who_is_asked_has_a_counter_of_its_own(world: World, tab: Tab) -> 
     assert " 0 held 1 to approve " in page.text
     assert page.links().count("/runs?state=held") == 2
     assert "to approve gate" in (await tab.show("/runs?state=held")).text
-    assert "Last run to approve" in (await tab.show("/jobs/gate")).text
+    jobs, job = (await tab.show("/jobs")).text, (await tab.show("/jobs/gate")).text
+    assert "gate 1 · 1 to approve" in jobs and "to approve gate" in jobs
+    assert " gate, to approve " in job and "Last run to approve" in job
 
 
 async def test_a_clock_in_doubt_needs_somebody(world: World, tab: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
