@@ -138,7 +138,7 @@ class Session:
                     wish = replace(wish, id=self._new_id(), node=self.id)  # its place in line is the same
                     continue
                 await self._wait(wanted, answer, bell, began)
-                if wanted.rank is None and wish.rank > self.now + AHEAD:
+                if self._is_ahead(wish.rank):
                     self._release_later(wish.id, wish.node, LATE_REPLY)
                     wish = self._wish(wanted)
         except BaseException:
@@ -165,8 +165,11 @@ class Session:
             semaphore=wanted.name,
             weight=wanted.weight,
             limit=wanted.limit,
-            rank=self.now if wanted.rank is None else wanted.rank,
+            rank=self.now if wanted.rank is None or self._is_ahead(wanted.rank) else wanted.rank,
         )
+
+    def _is_ahead(self, rank: int) -> bool:
+        return rank > self.now + AHEAD
 
     def _new_id(self) -> PermitId:
         return PermitId(uuid7(self.now, self._random))

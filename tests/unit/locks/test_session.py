@@ -401,14 +401,22 @@ async def test_the_line_goes_by_the_stores_clock(store: MemoryStore) -> None:
     second.cancel()
 
 
-@virtually
-async def test_a_place_by_a_clock_that_was_ahead_is_not_behind_all_who_come_later(_: MemoryStore) -> None:
-    """The store's clock is two days ahead while a program comes into the line, then right: it is served in its turn."""
+@pytest.mark.parametrize("has_rank", [False, True])
+def test_a_place_by_a_clock_that_was_ahead_is_not_behind_all_who_come_later(has_rank: bool) -> None:
+    """The store's clock is two days ahead while a program comes into the line, then right: it is served in its turn.
+
+    So it is with a place of its own, as a node has one for its runs.
+    """
+    run_virtually(served_in_turn(has_rank=has_rank))
+
+
+async def served_in_turn(*, has_rank: bool) -> None:
+    """See the test."""
     clock = LoopClock(2 * 86_400)
     store = MemoryStore(clock)
     a, early, late = Member(store), Member(store), Member(store)
     await a.acquire()
-    first = asyncio.ensure_future(early.acquire())
+    first = asyncio.ensure_future(early.acquire(rank=a.session.now if has_rank else None))
     await let_pass(1)
     clock.offset = 0
     await let_pass(10)

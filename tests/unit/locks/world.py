@@ -1,6 +1,7 @@
 """Programs on one memory store and one virtual loop: time passes only when all of them wait."""
 
 import os
+from functools import partial
 
 from tests.simulation.virtual_time import LoopClock
 from tests.unit.virtual import Link
@@ -48,9 +49,11 @@ class Member:
         weight: int = 1,
         limit: int | None = None,
         wait: float | None = None,
+        rank: int | None = None,
     ) -> Held:
         """Hold it for the owner; `lost` notes its loss."""
-        wanted = Wanted(name=name, weight=weight, limit=limit, wait=wait, on_lost=lambda: self.lost.append(name))
+        lost = partial(self.lost.append, name)
+        wanted = Wanted(name=name, weight=weight, limit=limit, wait=wait, rank=rank, on_lost=lost)
         return await self.session.acquire(wanted, owner)
 
     async def release(self, name: str = "table", *, owner: object = "ada") -> None:
