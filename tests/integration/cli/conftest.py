@@ -96,8 +96,10 @@ def lent(program: Program, store: str) -> Iterator[None]:
         yield
         return
     program.environment["TOKIMORI_STORE"] = LOANS[store].url_of(program.home)
-    yield
-    LOANS[store].give_back(program.home)
+    try:
+        yield
+    finally:
+        LOANS[store].give_back(program.home)
 
 
 @pytest.fixture
