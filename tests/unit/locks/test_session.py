@@ -422,6 +422,7 @@ async def served_in_turn(*, has_rank: bool) -> None:
     await let_pass(10)
     second = asyncio.ensure_future(late.acquire())
     await let_pass(1)
+    assert (await store.get_semaphore("table")).waiting == 2, "the old place is given up"
     await a.release()
     await asyncio.wait([first, second], return_when=asyncio.FIRST_COMPLETED)
     assert (first.done(), second.done(), await used(store)) == (True, False, 1)
