@@ -266,7 +266,9 @@ class SecretGuard:
         return False
 
     def _refusal(self, request: Request, fault: Unauthorized | None = None, wanted: str | None = None) -> Response:
-        """Return the refusal, which is the same for every caller except one with an expired token."""
+        """Return the refusal: `fault` is that of an expired token, and `wanted` what the login was for."""
+        missing = "this node lets nobody in without its secret or a token"
+        wrong = "what was sent is neither the secret of this node nor a token of its store"
         response = refused(
             request,
             self._page,
@@ -274,7 +276,7 @@ class SecretGuard:
             code="unauthorized" if fault is None else fault.code,
             message=fault.message
             if fault is not None
-            else "this node lets nobody in without its secret or a token: `tokimori token create` makes a token, and"
+            else f"{missing if wanted is None else wrong}: `tokimori token create` makes a token, and"
             f" `{COMMAND}` prints the address that carries the secret",
             field="Authorization",
             allowed=f"Bearer and a token, or what the file `secret` in the node's state folder holds"

@@ -85,9 +85,11 @@ async def test_the_secret_logs_in_too(tab: Tab) -> None:
 
 @pytest.mark.parametrize("wrong", ["", "x", SECRET[:-1], f"tkm_c.i_{'0' * 64}"])
 async def test_what_is_no_token_logs_nobody_in(world: World, tab: Tab, wrong: str) -> None:
-    """The form is shown again."""
+    """The form is shown again, and says that what was sent is wrong: who only came gets other words."""
     await token_of(world)
     answer = await tab.log_in(wrong)
+    says = b"what was sent is neither the secret of this node nor a token of its store"
+    assert says in answer.body and says not in (await tab.ask("/")).body
     assert answer.status == 401 and "set-cookie" not in answer.headers and b'action="/login"' in answer.body
 
 
