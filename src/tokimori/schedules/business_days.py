@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from tokimori.clock import DAY, MINUTE, Moment
 from tokimori.errors import InvalidSchedule
-from tokimori.schedules.combined import MOST_EXCLUDED, Except, members_of, names
+from tokimori.schedules.combined import MOST_EXCLUDED, Except, ends_in, members_of, names
 from tokimori.schedules.days import FIRST_DAY, LAST_DAY, date_of, lowest
 from tokimori.schedules.days_off import DaysOff
 from tokimori.schedules.grid import FIRST_MOMENT, LAST_MOMENT, ExactSteps, Grid, MixedSteps, moment_of
@@ -183,10 +183,10 @@ class BusinessDays:
         return self.days.is_off(self.days.day_of(moment))
 
     def check(self) -> None:
-        """Raise `InvalidSchedule` if a search takes too long from either end of the calendar."""
-        if self.shift is None:
-            self._next_kept(Moment(FIRST_MOMENT), MOST_EXCLUDED + 1)
-            self._last_kept(Moment(LAST_MOMENT), MOST_EXCLUDED + 1)
+        """Raise `InvalidSchedule` if a search takes too long from an end of the calendar, or of an interval."""
+        for first, last in ((LAST_MOMENT, FIRST_MOMENT), *ends_in(self.base)) if self.shift is None else ():
+            self._next_kept(Moment(last), MOST_EXCLUDED + 1)
+            self._last_kept(Moment(first), MOST_EXCLUDED + 1)
 
     def __str__(self) -> str:
         if self.shift is None:

@@ -111,7 +111,7 @@ class Difference(Struct, frozen=True):
 
     def check(self) -> None:
         """Raise `InvalidSchedule` if a search takes too long from an end of the calendar, or of an interval."""
-        ends = [found for each in members_of(self.excluded) if (found := _ends_of(each))]
+        ends = ends_in(self.excluded)
         for first in {FIRST_MOMENT, max((first for first, _ in ends), default=FIRST_MOMENT)}:
             self.next_after(Moment(first - 1), looks=MOST_EXCLUDED + 1)
         for last in {LAST_MOMENT, *(last for _, last in ends)}:
@@ -141,6 +141,12 @@ class Difference(Struct, frozen=True):
         )
         allowed = f"at most {MOST_EXCLUDED} in a row that intervals or dates name one by one; or several jobs"
         return InvalidSchedule(message, field="schedule", value=str(by), allowed=allowed)
+
+
+def ends_in(schedule: Schedule) -> list[tuple[int, int]]:
+    """Return the first and the last moments of the intervals that have several: beside them a search may be long."""
+    base = schedule.base if isinstance(schedule, Except) else schedule
+    return [found for each in members_of(base) if (found := _ends_of(each))]
 
 
 def _ends_of(schedule: Schedule) -> tuple[int, int] | None:

@@ -85,6 +85,14 @@ def test_more_than_62_days_off_in_a_row_are_not_moved(weekdays: list[str], dates
     assert with_days_off("0 9 * * *", None, weekdays, dates).next_after(at("2030-01-08")) is not None
 
 
+def test_a_row_of_days_off_between_intervals_is_too_long() -> None:
+    """Between the last of one interval and the first of another one all moments may be off: a search takes a second."""
+    text = "R5/0002-01-01T09:00:00Z/P1D; R/8059-01-01T09:00:00Z/P1D; 0 9 * * sun"
+    with pytest.raises(InvalidSchedule, match=r"over 400 moments or days of .* in a row are on days off"):
+        with_days_off(text, None, ["sun"], [])
+    assert with_days_off(text.replace("sun", "*"), None, ["sun"], []).next_after(at("2030-01-08")) is not None
+
+
 def test_two_that_fall_on_one_moment_are_one() -> None:
     """Nine on Saturday, Sunday and Monday is nine on Monday, once."""
     schedule = with_days_off("0 9 * * *", Shift.NEXT, ["sat", "sun"], [])
