@@ -10,7 +10,7 @@ import traceback
 import warnings
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import groupby, pairwise
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
@@ -74,6 +74,7 @@ class _Child:
         factory: Any = config._tmp_path_factory  # type: ignore[attr-defined]
         factory._basetemp = factory.getbasetemp() / f"gw{number}"
         factory._basetemp.mkdir(mode=0o700, exist_ok=True)
+        factory._exit_stack = ExitStack()  # the parent alone removes older folders: two at once fail
         config.pluginmanager.register(self)
 
     def _run(self, items: Items) -> Items:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from getpass import getuser
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -50,6 +51,19 @@ def test_bad(bad):
     pass
 """
 
+CONFTEST = """
+import pytest
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    place = session.config.rootpath / "root"
+    left = sorted(each.name for each in place.glob("*/pytest-[1-9]"))
+    who = "child" if hasattr(session.config, "workerinput") else "parent"
+    with (place / who).open("a") as seen:
+        print(*left, file=seen)
+"""
+
 
 def test_what_forked_processes_report_is_shown(tmp_path: Path) -> None:
     """Each outcome of a test in a forked process is shown, and who ends its process hides no test after it."""
@@ -70,3 +84,26 @@ def test_what_forked_processes_report_is_shown(tmp_path: Path) -> None:
     assert "2 failed, 2 passed, 1 skipped, 1 warning, 1 error" in said
     assert "test_one.py::test_ends_its_process - Its process has ended with 7." in said
     assert "Captured stderr call" in said and "a warning" in said
+
+
+def test_older_folders_are_removed_by_the_parent_alone(tmp_path: Path) -> None:
+    """A child that ends removes no folder of an earlier run: two that do it at once fail."""
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    for name in ("one", "other"):
+        (tmp_path / f"test_{name}.py").write_text("def test_it(tmp_path):\n    pass\n")
+    owner = tmp_path / "root" / f"pytest-of-{getuser()}"
+    for number in range(1, 6):
+        (owner / f"pytest-{number}").mkdir(parents=True, mode=0o700)
+    owner.chmod(0o700)
+    words = ["-q", "-p", "tests.forks", "-p", "no:cacheprovider", "--forks", "2", "-c", os.devnull, "--rootdir", "."]
+    subprocess.run(
+        [sys.executable, "-m", "pytest", *words],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DEBUG_TEMPROOT": str(tmp_path / "root")},
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    every = "pytest-1 pytest-2 pytest-3 pytest-4 pytest-5 pytest-6"
+    assert (tmp_path / "root" / "child").read_text().splitlines() == [every, every]
+    assert not (owner / "pytest-1").exists()
