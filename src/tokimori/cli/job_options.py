@@ -12,20 +12,10 @@ from tokimori.cli.completion import zones
 from tokimori.cli.moment import AHEAD, Length
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
-from tokimori.model.job_fields import FIELDS, OF_RETRY, JobField
+from tokimori.model.job_fields import BOTH_WAYS, FIELDS, OF_RETRY, OPTIONS, SPELLINGS, JobField
 from tokimori.model.job_fields import SECTIONS as BY_SECTION
 from tokimori.schedules.stamp import future_moment_text
 
-_SPELT = {
-    "time_zone": "timezone",
-    "calendars": "calendar",
-    "semaphores": "semaphore",
-    "labels": "label",
-    "headers": "header",
-    "parents": "after",
-    "epsilon": "retry-epsilon",
-}
-"""Options that are spelt otherwise than their fields."""
 _METAVARS = {
     **dict.fromkeys(("function", "user", "queue", "smtp_user", "calendars"), "NAME"),
     **dict.fromkeys(("email", "sender", "mailto"), "ADDRESS"),
@@ -55,13 +45,9 @@ _METAVARS = {
 }
 _BOUNDS = {"starts_at": AHEAD, "ends_at": AHEAD, "notify": "without EVENT: of all but success"}
 _MANY = ("email", "calendars", "labels", "semaphores", "notify", "parents", "env", "headers", "expect", "quiet")
-_BOTH_WAYS = ("client", "own_process", "auto_complete_success")
-_BY_PATH = {f"retry.{field}": option for option, field in OF_RETRY.items()}
-_NAMES = {path: _BY_PATH.get(path, path.removeprefix("notifier.")) for path in FIELDS}
-SECTIONS = {title: tuple(_NAMES[path] for path in fields) for title, fields in BY_SECTION.items()}
+SECTIONS = {title: tuple(OPTIONS[path] for path in fields) for title, fields in BY_SECTION.items()}
 """The options in the help, by what they are about."""
-SPELLINGS = {path: f"--{_SPELT.get(name, name).replace('_', '-')}" for path, name in _NAMES.items()}
-_NOTIFIER = tuple(_NAMES[path] for path in FIELDS if path.startswith("notifier."))
+_NOTIFIER = tuple(OPTIONS[path] for path in FIELDS if path.startswith("notifier."))
 """The fields of `Notifier`, which are their options."""
 
 
@@ -72,11 +58,11 @@ def _count_or_unlimited(_context: click.Context, _option: click.Parameter, text:
 
 def _option(path: str, field: JobField) -> Callable[[Callable[..., object]], Callable[..., object]]:
     """Return the option of a field, as the table describes it."""
-    name, spelling = _NAMES[path], SPELLINGS[path]
+    name, spelling = OPTIONS[path], SPELLINGS[path]
     extra: dict[str, Any] = {"multiple": name in _MANY}
     if isinstance(field.default, bool):
         extra = {"is_flag": True, "default": None}
-        spelling = f"{spelling}/--no-{spelling[2:]}" if name in _BOTH_WAYS else spelling
+        spelling = f"{spelling}/--no-{spelling[2:]}" if name in BOTH_WAYS else spelling
     elif field.unit == "seconds":
         extra |= {"type": Length(), "metavar": "LENGTH"}
     elif field.choices and name not in _METAVARS:

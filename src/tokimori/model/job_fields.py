@@ -253,6 +253,26 @@ OF_RETRY: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """Fields of `retry`, as a function's job and the terminal say them beside the others."""
+_BY_PATH = {f"retry.{field}": option for option, field in OF_RETRY.items()}
+OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
+    {path: _BY_PATH.get(path, path.removeprefix("notifier.")) for path in FIELDS}
+)
+"""The names of the options of `tokimori job add` by path."""
+BOTH_WAYS: Final = ("client", "own_process", "auto_complete_success")
+"""The options that have another one with `no-` before it."""
+_SPELT = {
+    "time_zone": "timezone",
+    "calendars": "calendar",
+    "semaphores": "semaphore",
+    "labels": "label",
+    "headers": "header",
+    "parents": "after",
+    "epsilon": "retry-epsilon",
+}
+SPELLINGS: Final[Mapping[str, str]] = MappingProxyType(
+    {path: f"--{_SPELT.get(name, name).replace('_', '-')}" for path, name in OPTIONS.items()}
+)
+"""The options as they are typed, by path."""
 
 
 def described(noun: str, within: str = "") -> str:

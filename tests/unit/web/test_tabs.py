@@ -181,6 +181,11 @@ async def test_the_definition_is_what_makes_the_job_again(world: World, tab: Tab
         **{"id": "hello", "schedule": "@daily", "retry": {"attempts": 3}},
         "env": {"A B": "<1>"},
     }
+    command = re.search(r"<pre[^>]*>(tokimori job add hello.*?)</pre>", answer, re.DOTALL)
+    assert command is not None
+    assert "\n  --env 'A B=<1>' \\\n  --schedule @daily" in unescape(command[1])
+    await add(world, "hidden", stdin="a\x1b[2Jb")
+    assert "job add" not in (await tab.show("/jobs/hidden?tab=definition")).text, "a terminal would obey it"
 
 
 async def test_a_job_that_the_engine_has_parked_says_its_state_alone(world: World, tab: Tab) -> None:
