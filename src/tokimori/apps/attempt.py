@@ -6,7 +6,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from functools import partial
 from math import inf
@@ -19,12 +19,14 @@ from msgspec.structs import replace
 
 from tokimori.apps.arguments import UnfitPayload
 from tokimori.apps.failures import ANY
+from tokimori.apps.families import own_spawns
 from tokimori.apps.hooks import DJANGO, Act, called_async, hooks
 from tokimori.apps.json_text import clean_and_cut, error_traceback, error_words, kept, text_of
 from tokimori.apps.own_process import BLUR, Meter, ThreadTime, leave
 from tokimori.apps.routes import AppFunctions
 from tokimori.apps.signals import SignalThread
 from tokimori.apps.task import FINISHED, End, Finished, Task, TaskNotes, spawned_by, take_in_hand
+from tokimori.client.facade import done
 from tokimori.errors import InvalidInput
 from tokimori.executors.functions import wire
 from tokimori.executors.keeper.kernel import boottime, is_short
@@ -123,6 +125,8 @@ class RunningAttempt:
                     self._act, self._begun, self._goes_on = lambda _: returned, False, True
                     return None
                 end = self._end_of(returned)
+                if end is not FINISHED and spawned_by(end):
+                    end = done(own_spawns(end, blocks=True))
             finally:
                 with self._lock:
                     self._thread = None
@@ -149,11 +153,9 @@ class RunningAttempt:
             self._begin()
             await self._await_hooks()
             try:
-                if self._tracer is None:
+                with nullcontext() if self._tracer is None else self._span(self._tracer):
                     end = self._end_of(await self._act(self.task))
-                else:
-                    with self._span(self._tracer):
-                        end = self._end_of(await self._act(self.task))
+                end = end if end is FINISHED else await own_spawns(end, blocks=False)
             finally:
                 await self._await_hooks()
         except BaseException as fault:  # asyncio would keep it in its task, and nobody would hear of the end

@@ -1,5 +1,6 @@
 """Families of single runs: requests that follow each other, made at once, and a handle for each."""
 
+import logging
 import os
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -10,17 +11,19 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, c
 
 from tokimori.apps.family_handles import Handles, StepHandle
 from tokimori.apps.handle import Handle
-from tokimori.apps.task import task_in_hand
+from tokimori.apps.task import End, Finished, task_in_hand
 from tokimori.apps.ways import Ways, named_elsewhere
 from tokimori.client.asynchronous import Act, Way
 from tokimori.client.facade import done
 from tokimori.clock import Moment, from_datetime
-from tokimori.errors import InvalidInput, NotFound, Refused, TokimoriError
+from tokimori.errors import InvalidInput, NotFound, Refused, StoreError, TokimoriError
 from tokimori.model.ids import JobId, RunId, uuid7
-from tokimori.model.outcome import spawns_of
+from tokimori.model.outcome import Failed, Spawns, spawns_of
 from tokimori.model.run import Step
 from tokimori.service.validation import payload_of
 from tokimori.service.views.runs import Run
+
+log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 _U = TypeVar("_U")
@@ -308,9 +311,11 @@ def spawn(requests: Iterable[FunctionRequest[_T]]) -> list[_T]:
             return tokimori.spawn([count.request(book) for book in books])
 
     They are made when the function ends, all or none; until they have ended its run is `waiting`. It has succeeded when
-    all have, and failed if one has not. At most 10,000; without requests the list is empty. Raises `InvalidInput`.
+    all have, and failed if one has not. It fails, and none is made, if a job is that of another app. At most 10,000;
+    without requests the list is empty. Raises `InvalidInput`.
     """
     given: list[tuple[str, str | None]] = []
+    functions: dict[JobId, Requested] = {}
     for number, each in enumerate(_listed(requests)):
         if not isinstance(each, FunctionRequest):
             message, allowed = f"requests: {each!r} can't be spawned", "single requests, such as `fn.request(1)`"
@@ -318,4 +323,31 @@ def spawn(requests: Iterable[FunctionRequest[_T]]) -> list[_T]:
         each.function._check_request(number, each)
         each.check_alone()
         given.append((each.function.job_id, each.payload))
-    return cast("list[_T]", spawns_of(given) if given else [])
+        functions[each.function.job_id] = each.function
+    return cast("list[_T]", SpawnsOfFunctions(spawns_of(given).children, functions.values()) if given else [])
+
+
+class SpawnsOfFunctions(Spawns):
+    """Runs that a function spawns, and the functions that are to carry them out."""
+
+    __slots__ = ("functions",)
+
+    def __init__(self, children: tuple[tuple[JobId, str | None], ...], functions: Iterable[Requested]) -> None:
+        super().__init__(children)
+        self.functions = functions
+
+
+async def own_spawns(end: End, *, blocks: bool) -> End:
+    """Return this end of a function, or a failure if it spawns a run of another app's job, which that one's code runs.
+
+    If the store does not answer nothing is checked: the work of the function is done. `blocks`: on no event loop.
+    """
+    if type(end) is Finished and isinstance(end.result, SpawnsOfFunctions):
+        try:
+            for function in end.result.functions:
+                await function._meet(function._ways.blocking("") if blocks else function._ways.awaiting)
+        except Refused as fault:
+            return Failed(f"spawn: {fault.message}; allowed: {fault.allowed}", final=True)
+        except StoreError as fault:
+            log.warning("if the spawned runs are of this app is not known, as the store did not answer: %s", fault)
+    return end

@@ -39,7 +39,7 @@ FINISHED = Finished()
 
 def spawned_by(end: object) -> tuple[tuple[JobId, str | None], ...]:
     """Return the runs that a function spawns by its end: job and payload of each."""
-    return end.result.children if type(end) is Finished and type(end.result) is Spawns else ()
+    return end.result.children if type(end) is Finished and isinstance(end.result, Spawns) else ()
 
 
 End = Finished | Failed | RetryIn | RetryAt | Hold | Released

@@ -11,6 +11,7 @@ import tokimori
 from tests.integration.apps.conftest import until
 from tests.integration.apps.test_families import SERVERS
 from tokimori.apps.app import App
+from tokimori.errors import RunFailed
 
 
 class Trial:
@@ -53,6 +54,25 @@ class Trial:
 
         self.measure_all = measure_all
         self.count, self.fan, self.tree, self.total, self.wrapped = count, fan, tree, total, wrapped
+        self.astray = self._astray(url)
+
+    def _astray(self, url: str) -> dict[str, Any]:
+        """Return functions that spawn a run of another app's job."""
+
+        @App("other", url=url).job(id="count")
+        def another(number: int) -> int:
+            return number
+
+        def astray() -> list[int]:
+            return tokimori.spawn([another.request(1)])
+
+        async def astray_async() -> list[int]:
+            return astray()
+
+        def astray_at_once() -> None:
+            tokimori.current_task().finish(astray())
+
+        return {each.__name__: self.app.job(attempts=3)(each) for each in (astray, astray_async, astray_at_once)}
 
 
 @pytest.fixture(params=["sqlite", *(pytest.param(name, marks=pytest.mark.prove) for name in SERVERS)], scope="module")
@@ -128,7 +148,7 @@ def test_what_cannot_be_spawned_is_refused(trial: Trial) -> None:
         tokimori.spawn([trial.count.request(1).then(trial.count.request())])  # type: ignore[arg-type]
     with pytest.raises(tokimori.RunFailed, match=r"10001 runs .allowed: at least one run, at most 10000"):
         trial.fan.enqueue([1] * 10_001).result(timeout=60)
-    with pytest.raises(tokimori.RunFailed, match="type Spawns can't be written as JSON"):
+    with pytest.raises(tokimori.RunFailed, match="type SpawnsOfFunctions can't be written as JSON"):
         trial.wrapped.enqueue().result(timeout=60)
 
 
@@ -149,3 +169,11 @@ def test_large_arguments_are_spawned(trial: Trial) -> None:
     """Three MiB of them: a worker process may say so much at once."""
     handle = trial.measure_all.enqueue(6, 500_000)
     assert handle.result(timeout=60) == [500_000] * 6
+
+
+@pytest.mark.parametrize("name", ["astray", "astray_async", "astray_at_once"])
+def test_a_job_of_another_app_is_not_spawned(trial: Trial, name: str) -> None:
+    """Its runs would be carried out by that app's code: the function fails for good, and says whose job it is."""
+    trial.count.enqueue(1).result(timeout=60)
+    with pytest.raises(RunFailed, match=r"spawn: the job 'count' is that of the app 'spawn', whose code .*another id"):
+        trial.astray[name].enqueue().result(timeout=60)
