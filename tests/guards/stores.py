@@ -371,8 +371,8 @@ STORE_GUARDS: tuple[Guard, ...] = (
         "test_semaphores.py::test_a_heavy_head_is_not_starved",
         _postgres(
             "functions/*.sql",
-            "                OR EXISTS (\n                    SELECT FROM tokimori_runs b\n",
-            "                OR EXISTS (\n                    SELECT FROM tokimori_runs b WHERE false) AND EXISTS (\n"
+            "                OR (\n                    SELECT true FROM tokimori_runs b\n",
+            "                OR (\n                    SELECT false) AND EXISTS (\n"
             "                    SELECT FROM tokimori_runs b\n",
         ),
         _redis("claim.lua", "\n        or is_behind(run, line_of(run.inc, run.lane, 'semaphore:' .. name))", ""),

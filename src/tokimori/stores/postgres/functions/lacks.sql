@@ -1,6 +1,7 @@
 -- The line in which a ready run has to stand: '' its job's, 'key' its key's, 'semaphore:NAME'. NULL: it fits. The gate
 -- of a job with a limit, and that of a run with a key, are locked alone, and so are its semaphores. `_paced` are rates of
--- queues. How much a rate has left the claim knows.
+-- queues. How much a rate has left the claim knows. PostgreSQL 18 makes a hash of EXISTS within OR, and reads all runs
+-- for it.
 CREATE OR REPLACE FUNCTION tokimori_lacks(_id uuid, _paced text[]) RETURNS text LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
@@ -20,13 +21,13 @@ BEGIN
                 coalesce(j.semaphores::jsonb, '[]') || CASE WHEN 'queue:' || split_part(r.lane, '|', 1) = ANY (_paced)
                     THEN jsonb_build_array(jsonb_build_array('queue:' || split_part(r.lane, '|', 1), 1)) ELSE '[]' END) w
             WHERE (w ->> 0 NOT LIKE '%:%' AND (w ->> 1)::integer > coalesce(tokimori_unused(w ->> 0), 1))
-                OR EXISTS (
-                    SELECT FROM tokimori_runs b
+                OR (
+                    SELECT true FROM tokimori_runs b
                     WHERE b.state = 'blocked' AND b.blocked_on = 'semaphore:' || (w ->> 0) AND b.lane = r.lane
-                        AND (b."rank", b.id) < (r."rank", r.id))
-                OR EXISTS (
-                    SELECT FROM tokimori_permits p
-                    WHERE p.semaphore = w ->> 0 AND p.waiting AND p."rank" <= r."rank")
+                        AND (b."rank", b.id) < (r."rank", r.id) LIMIT 1)
+                OR (
+                    SELECT true FROM tokimori_permits p
+                    WHERE p.semaphore = w ->> 0 AND p.waiting AND p."rank" <= r."rank" LIMIT 1)
             ORDER BY (w ->> 0) COLLATE "C" LIMIT 1)
         END
     FROM tokimori_runs r JOIN tokimori_jobs j ON j.incarnation = r.incarnation WHERE r.id = _id);
