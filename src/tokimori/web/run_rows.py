@@ -50,7 +50,7 @@ def run_row(visit: Visit, summary: RunSummary, node: str = "") -> RunRow:
     run, zone = summary.run, summary.time_zone
     awaits_start = run.state in BEFORE_START or run.state is RunState.HELD
     is_started = run.started is not None and (not awaits_start or run.due == NEVER)
-    began = run.started if is_started and run.started is not None else run.due
+    began = first_begin(run) if is_started else None
     return RunRow(
         id=run.id,
         short=short(run.id),
@@ -59,7 +59,7 @@ def run_row(visit: Visit, summary: RunSummary, node: str = "") -> RunRow:
         state="approval" if awaits_approval(run) else run.state.value,
         origin=_origin(visit, run, zone),
         nominal=visit.time(run.nominal, zone),
-        began=visit.time(began, zone),
+        began=visit.time(run.due if began is None else began, zone),
         is_started=is_started,
         took=lasted(first_begin(run), run.ended, visit.now, is_running=run.state is RunState.RUNNING),
         attempts=0 if awaits_start and never_begun(run) else run.attempt,

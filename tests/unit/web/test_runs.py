@@ -14,7 +14,7 @@ from tokimori.model.run import Output
 from tokimori.model.transitions import RunState
 from tokimori.service.runs import failures, runs
 from tokimori.web.screens import runs as screen
-from tokimori.web.words import duration
+from tokimori.web.words import distance, duration
 
 
 async def test_runs_are_listed_newest_first(world: World, tab: Tab) -> None:
@@ -142,14 +142,18 @@ async def test_a_run_took_from_its_first_begin_to_its_last_end(world: World, tab
     whole = duration((kept.ended or 0) - kept.details.begun)
     for path in ("/runs", "/jobs/hello", "/", f"/runs/{run.id}"):
         assert f" {whole} " in (await tab.show(path)).text, path
+    began = distance(kept.details.begun, world.clock.now())
+    assert f" {began} {whole} " in (await tab.show("/runs")).text, "when it first began"
 
 
 async def test_a_link_and_a_command_are_copied_from_a_run(world: World, tab: Tab) -> None:
     """The command asks for the same once more, with its payload between quotes."""
     await add(world)
     run = await world.service.jobs.trigger("hello", payload='{"to": "a b"}')
-    copied = [each["data-copy"] for each in (await tab.show(f"/runs/{run.id}")).named("button") if "data-copy" in each]
+    page = await tab.show(f"/runs/{run.id}")
+    copied = [each["data-copy"] for each in page.named("button") if "data-copy" in each]
     assert copied == ["", """tokimori job trigger hello --payload '{"to": "a b"}'"""]
+    assert f"The same again Copy as command {copied[1]}" in page.text, "it is seen before it is copied"
 
 
 async def test_the_output_stands_before_the_family(world: World, tab: Tab) -> None:
@@ -183,6 +187,8 @@ async def test_the_waterfall_says_what_took_how_long(world: World, tab: Tab) -> 
     await add(world, retry={"attempts": 2, "delay": 60})
     run = await world.trigger("hello")
     world.pass_seconds(63)
+    waits = [str(each.get("aria-label")) for each in (await tab.show(f"/runs/{run.id}")).named("svg")]
+    assert "Before it began: 1 min 03 s ready" in waits, "nothing that has not begun is said to be late"
     await world.work(RetryIn(60))
     world.pass_seconds(60)
     await world.work(Failed(error="no luck", exit_code=3))

@@ -93,7 +93,7 @@ async def _rows(
 
 
 def _run(visit: Visit, run: Run) -> Option:
-    at = visit.time(run.started or run.due)
+    at = visit.time(run.ended or run.started or run.due)
     return Option(f"{plain(run.job_id)} · {short(run.id)}", path("runs", run.id), run.state.value, at=at)
 
 

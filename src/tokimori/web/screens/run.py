@@ -234,7 +234,7 @@ def _fall(visit: Visit, details: RunDetails) -> Fall | None:
         first = begun[0].started or first
     if last <= first:
         return None
-    lanes = [] if details.attempts_left_out else [_before(first, begun[0].started if begun else last, run.state.value)]
+    lanes = [] if details.attempts_left_out else [_before(first, begun[0].started if begun else None, last, run.state)]
     before: Moment | None = None
     for each in begun:
         began, ended = each.started or first, each.ended or now
@@ -252,8 +252,8 @@ def _fall(visit: Visit, details: RunDetails) -> Fall | None:
     return Fall(waterfall(lanes, first, last, begins), lanes)
 
 
-def _before(due: Moment, began: Moment | None, state: str) -> Lane:
-    end = began or due
+def _before(due: Moment, began: Moment | None, last: Moment, state: RunState) -> Lane:
+    end = last if began is None else began
     wait = end - due
     tone = "amber" if wait >= 1_000_000 else "faint"
     label = f"{duration(wait)} {state if began is None else 'late'}" if wait >= 1_000_000 else "on time"
