@@ -40,7 +40,7 @@ class Window(NamedTuple):
 
 
 class Tick(NamedTuple):
-    """Run or firing: its begin and end, its tone (empty: to come), and its title."""
+    """Run or firing: its begin and end, its tone (empty: to come; `next`: due, not begun), and its title."""
 
     first: Moment
     last: Moment
@@ -168,12 +168,12 @@ def _day(at: Moment, zone: str) -> str:
 
 
 def to_come(lanes: Sequence[Lane]) -> Iterator[tuple[Tick, Lane]]:
-    """Yield the firings to come that are drawn, the soonest first."""
+    """Yield the firings to come that are drawn, the soonest first; none of a stopped job: these will be skipped."""
     return merge(*map(_to_come, lanes), key=lambda pair: pair[0].first)
 
 
 def _to_come(lane: Lane) -> Iterator[tuple[Tick, Lane]]:
-    return ((tick, lane) for tick in lane.ticks if not tick.tone)
+    return ((tick, lane) for tick in lane.ticks if not (tick.tone or lane.note))
 
 
 def picture(lanes: Sequence[Lane], window: Window) -> Markup:
@@ -244,19 +244,21 @@ def _lane(lane: Lane, window: Window, y: int) -> Iterator[str]:
     x = window.percent(max(window.now, window.first))
     if lane.is_dense:
         yield _rect("next", (max(window.now, window.first), window.last), window, (y + 19, 5))
+    if lane.is_dense and not lane.note:
         yield f'<text class="halo" x="{x}%" dx="6" y="{y + 14}">{written(lane.says)}: {lane.number:,} to come</text>'
     if lane.unread:
         yield _rect("f ok", lane.unread, window, (y + 19, 5), "<title>earlier runs, not one by one</title>")
     for tick in lane.ticks:
         if lane.is_dense and tick.tone in ("", "ok", "q"):
             continue
-        tone = f"f {tick.tone}" if tick.tone else "next"
-        yield _rect(tone, (tick.first, tick.last), window, (y + 7, 15), f"<title>{written(tick.says)}</title>")
+        tone = "next" if tick.tone in ("", "next") else f"f {tick.tone}"
+        box = (y + 19, 5) if lane.note and not tick.tone else (y + 7, 15)  # below the note
+        yield _rect(tone, (tick.first, tick.last), window, box, f"<title>{written(tick.says)}</title>")
         if tick.tone == "bad":
             yield _rect(tone, (tick.first, tick.last), window, (y + 24, 2))
     if lane.note:
         tone = "bad" if lane.note.startswith("■") else "amber"
-        yield f'<text class="{tone} t halo" x="{x}%" dx="6" y="{y + 18}">{written(lane.note)}</text>'
+        yield f'<text class="{tone} t halo" x="{x}%" dx="6" y="{y + 14}">{written(lane.note)}</text>'
 
 
 def _rect(kind: str, span: tuple[int, int], window: Window, box: tuple[int, int], inner: str = "") -> str:

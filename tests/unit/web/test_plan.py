@@ -184,3 +184,27 @@ async def test_a_week_ends_at_midnight(world: World, tab: Tab) -> None:
     await tab.ask("/do/zone", "POST", form, ("origin", "http://localhost"), body=b"zone=Europe%2FBerlin&back=%2F")
     page = await tab.show("/plan?span=week&at=12")
     assert "Mon 25 Mar 00:00 to Mon 1 Apr 00:00" in page.text and "clocks skip 1 h" in page.text
+
+
+async def test_what_has_not_begun_is_not_drawn_as_if_it_ran(world: World, tab: Tab) -> None:
+    """A held run stands from its due moment to now in the tone of its state, and a ready one is hollow."""
+    for name in ("held", "ready"):
+        await add(world, name, schedule="@yearly")
+        run = await world.trigger(name)
+        if name == "held":
+            await world.service.runs.hold(run.id, "wait")
+    world.pass_seconds(3600)
+    page = await tab.show("/plan")
+    drawn = [(each["class"], each["width"]) for each in page.named("rect") if each.get("height") == "15"]
+    assert [kind for kind, _ in drawn] == ["f violet", "next"] and all(float(wide[:-1]) > 4 for _, wide in drawn)
+    assert "held · 1 h 00 min" in page.text and "ready · 1 h 00 min" in page.text
+
+
+async def test_firings_of_a_stopped_job_are_not_to_come(world: World, tab: Tab) -> None:
+    """They will be skipped: they are drawn thin below that note, and neither counted nor listed."""
+    await add(world, "stopped", schedule="0 * * * *")
+    assert re.search(r"1\d firings to come", (await tab.show("/plan")).text)
+    await world.service.jobs.pause("stopped")
+    page = await tab.show("/plan")
+    assert " 0 firings to come" in page.text and "stopped every hour" not in page.text
+    assert {each["height"] for each in page.named("rect") if each.get("class") == "next" and "y" in each} == {"5"}

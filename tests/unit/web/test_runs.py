@@ -142,8 +142,8 @@ async def test_a_run_took_from_its_first_begin_to_its_last_end(world: World, tab
     whole = duration((kept.ended or 0) - kept.details.begun)
     for path in ("/runs", "/jobs/hello", "/", f"/runs/{run.id}"):
         assert f" {whole} " in (await tab.show(path)).text, path
-    began = distance(kept.details.begun, world.clock.now())
-    assert f" {began} {whole} " in (await tab.show("/runs")).text, "when it first began"
+    away = distance(kept.details.begun, world.clock.now())
+    assert f" {away} {whole} " in (await tab.show("/runs")).text, "when it first began"
 
 
 async def test_a_link_and_a_command_are_copied_from_a_run(world: World, tab: Tab) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from heapq import merge
 from itertools import islice
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from tokimori.clock import DAY, HOUR, Moment
@@ -13,7 +14,7 @@ from tokimori.model.calendar import decode_days_off
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import Run
-from tokimori.model.transitions import RunState
+from tokimori.model.transitions import BEFORE_START, RunState
 from tokimori.schedules.schedule import each_moment
 from tokimori.service.jobs.writer import schedule_for
 from tokimori.web import plan
@@ -35,7 +36,12 @@ SHOWN, LISTED, MOST_PAGES, FARTHEST = 40, 100, 20, 100
 RUNS_OF_EACH: Final = 25
 MOST_EVENTS, EVENTS_OF_EACH = 1_000, 100
 _STOPPED: Final = {JobState.PAUSED: "‖ paused: will be skipped", JobState.PARKED: "■ parked: will be skipped"}
-_TONES: Final = {RunState.SUCCEEDED: "ok", RunState.FAILED: "bad", RunState.RUNNING: "busy"}
+_TONES: Final = MappingProxyType(
+    {
+        **{RunState.SUCCEEDED: "ok", RunState.FAILED: "bad", RunState.RUNNING: "busy"},
+        **{RunState.READY: "next", RunState.BLOCKED: "amber", RunState.HELD: "violet"},
+    }
+)
 
 
 class Reckoned(NamedTuple):
@@ -64,6 +70,7 @@ async def show(visit: Visit) -> Shown:
         "picture": plan.picture(found.lanes, window),
         "coming": [(visit.time(tick.first), lane, duration(tick.last - tick.first)) for tick, lane in coming],
         "count": sum(lane.number for lane in found.lanes),
+        "tones": {tick.tone for lane in found.lanes for tick in lane.ticks},
         "busiest": None if found.busiest is None else (visit.time(found.busiest[0]), found.busiest[1]),
         "spans": [(says, visit.link(span=name, at=None), name == span) for name, (says, _) in SPANS.items()],
         "earlier": visit.link(at=at - 1),
@@ -146,7 +153,7 @@ def _merged(name: str, lanes: Sequence[Lane], kind: str) -> Lane:
         name=name,
         to=address("/jobs", [("queue" if kind == "queue" else "q", name)]),
         says=f"{len(lanes)} job{'s' if len(lanes) != 1 else ''}",
-        ticks=[tick for lane in lanes for tick in lane.ticks],
+        ticks=[tick for lane in lanes for tick in lane.ticks if tick.tone or not lane.note or len(lanes) == 1],
         number=count,
         is_dense=count > MOST_TICKS or any(lane.is_dense for lane in lanes),
         off=lanes[0].off if len(lanes) == 1 else (),
@@ -163,7 +170,7 @@ def _lane(job: Job, runs: Sequence[Run], window: Window) -> tuple[Lane, Sequence
         off = () if job.days_off is None else days_off(decode_days_off(job.days_off), window, job.definition.time_zone)
     except InvalidInput:
         named, count, off = (), 0, ()
-    takes = f" · about {duration(usual)}" if usual else ""
+    takes, note = f" · about {duration(usual)}" if usual else "", _STOPPED.get(job.state, "")
     ticks = [_past(run, window) for run in runs[::-1] if window.first <= (run.started or run.due) < window.last]
     ticks = [tick for tick in ticks if tick.first <= window.now]
     oldest = (runs[-1].started or runs[-1].due) if len(runs) == RUNS_OF_EACH else Moment(0)
@@ -178,10 +185,10 @@ def _lane(job: Job, runs: Sequence[Run], window: Window) -> tuple[Lane, Sequence
             path("jobs", job.id),
             in_words(job),
             ticks,
-            count,
+            0 if note else count,
             is_dense,
             off,
-            _STOPPED.get(job.state, ""),
+            note,
             unread if unread[0] < unread[1] else None,
         ),
         named,
@@ -189,9 +196,10 @@ def _lane(job: Job, runs: Sequence[Run], window: Window) -> tuple[Lane, Sequence
 
 
 def _past(run: Run, window: Window) -> Tick:
-    first = run.started or run.due
+    waits = run.state in BEFORE_START or run.state is RunState.HELD
+    first = run.due if waits or run.started is None else run.started
     last = Moment(first + (took(run) or 0)) if run.ended else max(first, window.now)
-    length = f" · {duration(last - first)}" if run.started else ""
+    length = f" · {duration(last - first)}" if run.started or waits else ""
     tone = _TONES.get(run.state, "q")
     return Tick(
         first,
