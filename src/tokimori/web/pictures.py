@@ -1,5 +1,6 @@
 """Pictures of runs as SVG, made of numbers. Widths are percentages, so that they stretch without a script."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 from typing import Final, NamedTuple
@@ -135,7 +136,7 @@ def strip(minutes: Sequence[Minute], now: Moment, marks: Sequence[Minute]) -> Ma
         place = f"{'m' if x > 4 else ''}{' odd' if number % 2 else ''}"  # the first one has no room at its left
         drawn.append(f'<text class="{place.strip()}" x="{x}%" y="90">{written(each.clock)}</text>')
     drawn.append(
-        '<line class="s acc" x1="50%" x2="50%" y1="6" y2="92"/><text class="acc t" x="50.5%" y="14">now</text>'
+        '<line class="s acc" x1="50%" x2="50%" y1="6" y2="75"/><text class="acc t" x="50.5%" y="14">now</text>'
     )
     total, bad = sum(each.runs for each in minutes if each.at <= now), sum(each.failed for each in minutes)
     label = f"Runs by minute of the past hour and the next: {total} began, {bad} of them failed"
@@ -143,19 +144,25 @@ def strip(minutes: Sequence[Minute], now: Moment, marks: Sequence[Minute]) -> Ma
 
 
 def _failure_labels(minutes: Sequence[Minute], since: int, scale: float, base: int) -> Iterator[str]:
-    """Yield how many failed in the worst minutes, none so near to another that one covers the other."""
+    """Yield how many failed in and around the worst minutes, none so near to another that one covers the other."""
+    failing = sorted((each for each in minutes if each.failed), key=lambda minute: -minute.failed)
     labelled, apart = list[Minute](), list[Minute]()  # the latter on phones, too
-    for each in sorted((each for each in minutes if each.failed), key=lambda minute: -minute.failed):
+    for each in failing:
         if len(labelled) < MOST_TOLD and all(abs(each.at - other.at) >= 10 * MINUTE for other in labelled):
             labelled.append(each)
-            below = max(other.runs for other in minutes if abs(other.at - each.at) <= 2 * MINUTE)
-            y = max(9, base - round(below * scale, 1) - 5)  # above its neighbours, over which the words reach
-            ends = since + HOUR - each.at < 10 * MINUTE  # else it would cover the word for now
-            place = f'x="{_percent(each.at, since)}%" y="{y}"' + ' text-anchor="end"' * ends
-            is_near = any(abs(each.at - other.at) < 20 * MINUTE for other in apart)
-            apart += [] if is_near else [each]
-            odd = " odd" if is_near else ""  # a phone has no room for it
-            yield f'<text class="bad t{"" if ends else " m"} halo{odd}" {place}>{each.failed} failed</text>'
+    told = Counter[Moment]()
+    for each in failing:
+        nearest = min(labelled, key=lambda other: abs(each.at - other.at))
+        told[nearest.at] += each.failed if abs(each.at - nearest.at) < 10 * MINUTE else 0
+    for each in labelled:
+        below = max(other.runs for other in minutes if abs(other.at - each.at) <= 2 * MINUTE)
+        y = max(9, base - round(below * scale, 1) - 5)  # above its neighbours, over which the words reach
+        ends = since + HOUR - each.at < 10 * MINUTE  # else it would cover the word for now
+        place = f'x="{_percent(each.at, since)}%" y="{y}"' + ' text-anchor="end"' * ends
+        is_near = any(abs(each.at - other.at) < 20 * MINUTE for other in apart)
+        apart += [] if is_near else [each]
+        odd = " odd" if is_near else ""  # a phone has no room for it
+        yield f'<text class="bad t{"" if ends else " m"} halo{odd}" {place}>{told[each.at]} failed</text>'
 
 
 def _bar(kind: str, x: float, y: float, high: float, inner: str = "") -> str:

@@ -157,6 +157,9 @@ async def test_what_is_overdue_is_said(world: World, tab: Tab) -> None:
     page = await tab.show("/")
     assert "A good end was expected by 01:01:00 CET, 1 s ago; it has never ended well." in page.text
     assert " 1 overdue" in page.text and "/expectations/backup" in page.links()
+    listed = "/expectations?state=overdue&state=failed"
+    assert listed in page.links(), "it is no job: the list of jobs does not have it"
+    assert (await tab.show(listed)).keys("expectation") == ["backup"]
     assert any(link.startswith("/do/expectations.ping?on=backup&") for link in page.links())
 
 
@@ -172,7 +175,7 @@ async def test_a_run_that_no_node_may_run_is_seen(world: World, tab: Tab) -> Non
 
 
 async def test_running_runs_are_seen_beside_how_long_they_take(world: World, tab: Tab) -> None:
-    """A bar over the median, what is left, and past the 95th percentile by how much it is over."""
+    """A bar over the median, what is left, and past the 95th percentile by how much it is over the median."""
     await add(world)
     for seconds in (60, 60, 80):
         await world.trigger("hello")
@@ -189,7 +192,8 @@ async def test_running_runs_are_seen_beside_how_long_they_take(world: World, tab
     world.pass_seconds(20)
     assert re.search(r"running hello .*20 s of ~1 min 00 s about 40 s left", (await tab.show("/")).text)
     world.pass_seconds(80)
-    assert "1 min 40 s of ~1 min 00 s 20 s over" in (await tab.show("/")).text
+    assert "1 min 40 s of ~1 min 00 s 40 s over" in (await tab.show("/")).text
+    assert "1 min 40 s 40 s over" in (await tab.show("/wall")).text
 
 
 async def test_the_hours_say_what_began_what_failed_and_what_comes(world: World, tab: Tab) -> None:
@@ -235,6 +239,13 @@ def test_failures_that_are_near_to_each_other_are_told_once_on_a_phone() -> None
     minutes = [Minute(Moment(now - ago * MINUTE), 3, 1) for ago in (42, 27, 12)]
     drawn = str(strip(minutes, now, ()))
     assert drawn.count('halo"') == 2 and drawn.count('halo odd"') == 1
+
+
+def test_a_label_of_the_hours_counts_all_failures_around_it() -> None:
+    """A label that says one beside several red marks is wrong; together the labels say them all."""
+    now = Moment(100 * HOUR)
+    minutes = [Minute(Moment(now - ago * MINUTE), 3, 1) for ago in (42, 41, 38, 20)]
+    assert re.findall(r">(\d+) failed<", str(strip(minutes, now, ()))) == ["3", "1"]
 
 
 async def test_the_next_hour_says_how_far_it_is_known(world: World, tab: Tab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,8 +100,8 @@ def _missing(lane: Lane, nodes: Iterable[NodeRecord]) -> Reason | None:
         text = "it waits for a node that knows the store of its semaphores, and none that runs now does"
         return _no_such_node(text, "`datasource.semaphore.url` in the settings of a node names that")
     labels = f"the label{'s' if len(lacks) > 1 else ''} {', '.join(lacks)}"
-    text = f"it waits for a node with {labels}, and none that runs now has what it asks"
-    return _no_such_node(text, "`node.labels` in the settings of a node gives it some")
+    text = f"it waits for a node with {labels}, and none that runs now has {'them' if len(lacks) > 1 else 'it'}"
+    return _no_such_node(text, "`node.labels` in the settings of a node names its labels")
 
 
 def silent_in(node: NodeRecord) -> Iterator[tuple[str, str, str]]:

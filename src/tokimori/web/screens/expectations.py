@@ -42,14 +42,14 @@ _COMMAND: Final = "tokimori expect backup-of-nas --within 25h"
 async def show(visit: Visit) -> Noun:
     """Return the list of expectations, and of missed ones."""
     wrong = await _wrong(visit.service)
-    word, kind = visit.one("state"), visit.one("kind")
+    words, kind = visit.all("state"), visit.one("kind")
     found, page = await paged(
         visit,
         visit.service.expectations.list,
         lambda each: each.name,
         lambda each: (
             has(visit, each.name, each.description)
-            and word in (None, _word(wrong, each))
+            and (not words or _word(wrong, each) in words)
             and kind in (None, "job" if each.of_job else "elsewhere")
         ),
     )

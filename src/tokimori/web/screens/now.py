@@ -55,6 +55,7 @@ LATE: Final = MINUTE
 """A run that is ready for longer is looked at: perhaps no node may run it."""
 _TEXTS: Final = MappingProxyType({RunState.HELD: LONGEST_SAID})
 """Of which runs texts are read: they say if somebody is asked to approve them."""
+_ALARMS: Final = "/expectations?state=overdue&state=failed"
 _OPEN: Final = (RunState.RUNNING, RunState.READY, RunState.BLOCKED, RunState.HELD)
 
 
@@ -181,12 +182,12 @@ def _counts(standing: Findings) -> Sequence[Tally]:
     def of_runs(state: RunState) -> Tally:
         return Tally(state.value, len(standing.runs[state]), f"/runs?state={state}")
 
-    asked = sum(map(awaits_approval, standing.runs[RunState.HELD]))
+    asked, of_jobs = sum(map(awaits_approval, standing.runs[RunState.HELD])), [each.of_job for each in standing.alarms]
     return [
         *map(of_runs, (RunState.RUNNING, RunState.READY, RunState.BLOCKED)),
-        Tally("failing", len(standing.failed), "/jobs?state=failing", begins=True),
-        Tally("overdue", len(standing.alarms), "/jobs?state=overdue"),
-        Tally("parked", len(standing.parked), "/jobs?state=parked"),
+        Tally("parked", len(standing.parked), "/jobs?state=parked", begins=True),
+        Tally("overdue", len(standing.alarms), "/jobs?state=overdue" if all(of_jobs) else _ALARMS),
+        Tally("failing", len(standing.failed), "/jobs?state=failing"),
         Tally("held", len(standing.runs[RunState.HELD]) - asked, "/runs?state=held"),
         Tally("approval", asked, "/runs?state=held"),
         Tally("paused", len(standing.paused), "/jobs?state=paused", begins=True),
@@ -323,7 +324,7 @@ def _going(row: RunRow, run: Run, last: Sequence[Run], now: Moment) -> Going:
         return Going(row, Markup(""), "", "no run to compare with", is_late=False)
     usual, rarely = found
     left = f"about {duration(usual - elapsed)} left" if usual > elapsed else ""
-    over = f"{duration(elapsed - rarely)} over" if elapsed > rarely else ""
+    over = f"{duration(elapsed - usual)} over" if elapsed > rarely else ""
     return Going(row, progress(elapsed, usual, rarely), duration(usual), over or left, is_late=over != "")
 
 

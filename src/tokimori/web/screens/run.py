@@ -238,7 +238,11 @@ def _fall(visit: Visit, details: RunDetails) -> Fall | None:
     before: Moment | None = None
     for each in begun:
         began, ended = each.started or first, each.ended or now
-        spans = [Span(before, began, "", f"waits {duration(began - before)}", dash=True)] if before else []
+        spans = (
+            [Span(before, began, "", f"waits {duration(began - before).removesuffix(' 00 s')}", dash=True)]
+            if before
+            else []
+        )
         tone = _TONES.get(each.outcome, "ok")
         took = duration(ended - began)
         exit_ = _exit(each.exit_code, each.signal)
