@@ -3,7 +3,7 @@
 import logging
 import os
 import pwd
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple, Protocol
 
@@ -40,6 +40,7 @@ from tokimori.service.doors.job_restrictions import JobRestrictions
 from tokimori.service.schema import DoorOnDemand, StoreOnDemand
 from tokimori.service.service import Service
 from tokimori.web.page import Page
+from tokimori.web.visit import Doubts
 
 
 class ServiceOf(Protocol):
@@ -122,7 +123,7 @@ async def http_door(
     vitals, author_of = vitals_of(node, doors, service, settings, clock), author_said(who(None))
     http, secrets = settings.http, DoorSecret(settings.http, settings.state_dir, clock)
     people = Acting(service, author_of)
-    page = Page(people.service, clock, http.path_prefix or "", access_for=people.access, key=lambda: secrets()[0])
+    page = _page(people, clock, http, secrets, lambda: Doubts(vitals.causes, store.faults()))
     kala = Acting(service, lambda _: "kala", allowed=allowed_by(http))
     if http.v1_open:
         check_open(http.interface, os.geteuid())
@@ -160,6 +161,11 @@ async def http_door(
                 yield OpenDoor(here, secrets()[0])
     finally:
         await door.stop()
+
+
+def _page(people: Acting, clock: Clock, http: HttpSettings, secrets: DoorSecret, doubts: Callable[[], Doubts]) -> Page:
+    prefix = http.path_prefix or ""
+    return Page(people.service, clock, prefix, access_for=people.access, key=lambda: secrets()[0], doubts=doubts)
 
 
 def _health(node: Node) -> Health:

@@ -5,7 +5,7 @@ Each check runs by itself, and not again before its answer: a silent one delays 
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,6 +153,11 @@ class Vitals:
     def unready(self) -> str | None:
         """Return all causes for which the node should get no new requests; None: it is ready."""
         return self._node.absent or "; ".join(each.text for each in self._causes()) or None
+
+    @property
+    def causes(self) -> Sequence[UnreadyCause]:
+        """Return the causes with what only readers of all jobs may see; none of a node that is drained or stops."""
+        return () if self._node.absent else tuple(self._causes())
 
     def _log_changes(self) -> None:
         """Log the changed answers, with names that unauthenticated callers may not see.

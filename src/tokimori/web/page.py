@@ -31,7 +31,7 @@ from tokimori.web.screen import Act, Moved, Screen
 from tokimori.web.screens import plan
 from tokimori.web.screens.now import badges
 from tokimori.web.screens.registry import ACTS, RAIL, SCREENS, shows
-from tokimori.web.visit import EACH_JOB, Visit
+from tokimori.web.visit import EACH_JOB, Doubts, Visit
 from tokimori.web.words import harmless, short
 
 KINDS = {
@@ -67,7 +67,7 @@ class Page:
     """The page and its files. `service_for` returns the service with the rights of a request's sender.
 
     `access_for` returns these rights, so that forbidden acts are drawn as such. All addresses begin with `path_prefix`.
-    `key` seals the toast that one page hands to the next.
+    `key` seals the toast that one page hands to the next. `doubts` tells what the node knows against itself.
     """
 
     def __init__(
@@ -78,12 +78,14 @@ class Page:
         *,
         access_for: Callable[[Request], Access] = lambda _: owner(None),
         key: Callable[[], str] = lambda: "",
+        doubts: Callable[[], Doubts] = Doubts,
     ) -> None:
         self._service_for = service_for
         self._access_for = access_for
         self._clock = clock
         self._kept = AnswerCache(clock)
         self._key = key
+        self._doubts = doubts
         self._root = path_prefix
         self._files = {name: files("tokimori.web").joinpath("static", name).read_bytes() for name in KINDS}
         self._files["uplot.js"] += b"\nexport default uPlot;\n"
@@ -184,6 +186,7 @@ class Page:
             kept=self._kept,
             zone=_zone(request),
             part=request.headers.get(PART, "")[:20],
+            doubts=self._doubts(),
         )
 
     async def _drawn(

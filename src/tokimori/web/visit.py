@@ -19,6 +19,16 @@ EACH_JOB = "job"
 """The choice of zone by which times are shown in the zone of each job."""
 
 
+class Doubts(NamedTuple):
+    """Faults that this node knows of. `causes`: a word, a text, and what only readers of all jobs may see.
+
+    `promises` are those that the store can't keep.
+    """
+
+    causes: Sequence[tuple[str, str, str | None]] = ()
+    promises: Sequence[str] = ()
+
+
 class Visit(NamedTuple):
     """A request for a screen. `service` acts for the reader, and `parts` are the parameters of the path."""
 
@@ -34,6 +44,7 @@ class Visit(NamedTuple):
     """The chosen zone: empty for that of the service, `job` for that of each job."""
     part: str = ""
     """Set if the script asks for what may change, since all else stands there: the last line of a log that it has."""
+    doubts: Doubts = Doubts()
 
     def one(self, name: str) -> str | None:
         """Return the last value of a parameter; None if it has none. Raises `InvalidInput` for one that is too long."""

@@ -62,6 +62,7 @@ async def test_a_healthy_node_is_ready(patient: Patient) -> None:
     """One that has not joined, or stops, says so and nothing else."""
     assert await patient.ask() is None
     patient.absent, patient.healthy = "the node stops", False
+    assert not patient.vitals.causes
     assert await patient.ask() == "the node stops"
 
 
@@ -91,6 +92,7 @@ async def test_a_handler_that_does_not_end(patient: Patient, caplog: pytest.LogC
     assert await patient.ask() is None
     patient.late = [(run, patient.clock.monotonic() - 6)]
     assert await patient.ask() == "a handler was asked to end 6 s ago, and does not"
+    assert [each.detail for each in patient.vitals.causes] == [f"run {run.id} of job {run.job_id}"]
     with caplog.at_level(logging.INFO):
         patient.vitals._log_changes()
         patient.vitals._log_changes()

@@ -19,6 +19,7 @@ from tokimori.model.audit import KIND as AUDIT
 from tokimori.model.audit import AuditEntry, encode_entry, name_of
 from tokimori.model.document import Document
 from tokimori.web.page import Page
+from tokimori.web.visit import Doubts
 
 compile_once()
 
@@ -70,9 +71,11 @@ def elements(answer: Answer) -> Elements:
 class Tab:
     """A browser at the page, who brings the secret or a token, and keeps the cookies that it gets."""
 
-    def __init__(self, world: World, token: str = SECRET) -> None:
+    def __init__(self, world: World, token: str = SECRET, doubts: Doubts | None = None) -> None:
         acting = Acting(world.service)
-        page = Page(acting.service, world.clock, access_for=acting.access, key=lambda: SECRET)
+        page = Page(
+            acting.service, world.clock, access_for=acting.access, key=lambda: SECRET, doubts=lambda: doubts or Doubts()
+        )
         app = create_app(
             world.service,
             world.clock,

@@ -13,6 +13,7 @@ from tokimori.model.policies import Approval, Approver
 from tokimori.ports.nodes import Beat, StartedRun
 from tokimori.service.service import Service
 from tokimori.web.pictures import Minute, strip
+from tokimori.web.visit import Doubts
 
 
 async def test_an_empty_page_says_how_to_begin(tab: Tab) -> None:
@@ -82,6 +83,29 @@ async def test_a_clock_in_doubt_needs_somebody(world: World, tab: Tab, monkeypat
     assert says not in (await tab.show("/")).text
     monkeypatch.setattr(Service, "trusts_time", False)
     assert f"doubt clock {says}: nothing fires here." in (await tab.show("/")).text
+
+
+async def test_a_store_in_doubt_needs_somebody(world: World) -> None:
+    """What the node knows against its disk, its loop and the store is told, with the command that says more.
+
+    Jobs that it names are for readers of all jobs alone; what the store can't promise stands with the nodes.
+    """
+    causes = (
+        ("disk", "the disk can't be written: No space left", "/var/lib/a"),
+        ("fired", "what is due is not fired: `tokimori doctor` names it", "due and not fired: etl"),
+    )
+    doubts = Doubts(causes, ("Redis may forget a second of what it has acknowledged",))
+    await world.register("01a1fe76-c901-7d5c-b9f7-4e869d9c8e52", {})
+    page = await Tab(world, doubts=doubts).show("/")
+    assert "The disk can't be written: No space left (/var/lib/a). tokimori doctor says more." in page.text
+    assert "What is due is not fired: tokimori doctor names it (due and not fired: etl)." in page.text
+    assert "Needs you 2, worst first" in page.text
+    eve = Tab(world, (await world.service.tokens.create("eve", "read", queues=["a"])).text, doubts)
+    text = (await eve.show("/")).text
+    assert "What is due is not fired: tokimori doctor names it." in text
+    assert "etl" not in text and "/var/lib" not in text
+    says = "The store does not keep every promise: Redis may forget a second of what it has acknowledged."
+    assert says in (await eve.show("/nodes")).text
 
 
 async def test_what_needs_somebody_says_why_and_what_mends_it(world: World, tab: Tab) -> None:

@@ -45,6 +45,7 @@ async def show(visit: Visit) -> Noun:
         tables.append(Table("Nodes that went", _GONE, went, head=f"Gone, the last {len(gone)}"))
     return Noun(
         tables,
+        warnings=[f"The store does not keep every promise: {each}." for each in visit.doubts.promises],
         filter=filters(visit, "Filter nodes", _NAMES),
         note="`tokimori doctor` checks the store, clocks and nodes. `tokimori serve` starts a node.",
     )

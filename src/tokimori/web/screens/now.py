@@ -147,7 +147,7 @@ async def badges(visit: Visit) -> Mapping[str, int]:
 def _badges(visit: Visit, standing: Findings) -> Mapping[str, int]:
     late = late_of(standing.runs[RunState.READY], visit.now) if standing.has_nodes else ()
     each = (standing.parked, standing.alarms, standing.failed, standing.runs[RunState.HELD], standing.pauses, late)
-    doubts = (not standing.has_nodes) + (not visit.service.trusts_time)
+    doubts = (not standing.has_nodes) + (not visit.service.trusts_time) + len(visit.doubts.causes)
     return {"now": sum(map(len, each)) + doubts, "failures": len(standing.failed)}
 
 
@@ -208,6 +208,7 @@ async def _needs(visit: Visit, standing: Findings) -> Sequence[Need]:
         *(await _held(visit) if standing.runs[RunState.HELD] else []),
         *([] if standing.has_nodes else [Need("doubt", "nodes", None, nobody)]),
         *([] if visit.service.trusts_time else [Need("doubt", "clock", "/nodes", clock)]),
+        *_doubts(visit),
         *(await stuck(visit, standing.runs[RunState.READY]) if standing.has_nodes else []),
         *_paused(visit, standing.pauses),
     ]
@@ -293,6 +294,15 @@ async def stuck(visit: Visit, ready: Sequence[Run]) -> Sequence[Need]:
             why = f"Due {distance(run.due, visit.now)}: {text}{mend}."
             found.append(Need("ready", run.job_id, to, why, links=[("Why", to)], cause=reasons[0].text))
     return found
+
+
+def _doubts(visit: Visit) -> Iterator[Need]:
+    """Yield what the node finds wrong with itself and the store; jobs are named to readers of all jobs alone."""
+    sees_all = visit.reader.access.scope.is_everything
+    for word, text, detail in visit.doubts.causes:
+        more = f" ({detail})" if detail and sees_all else ""
+        says = "" if "`" in text else " `tokimori doctor` says more."
+        yield Need("doubt", word, "/nodes", f"{text[0].upper()}{text[1:]}{more}.{says}")
 
 
 def _paused(visit: Visit, pauses: Sequence[Pause]) -> Sequence[Need]:
