@@ -87,7 +87,8 @@ MOST_NAMED = 20
 MOST_LOOKED_AT = 20_000
 """Runs made after now, of any origin, that are read of one job."""
 PAGE_OF_RUNS, LONGEST_FACTS = 1_000, 4_000
-"""Waiting runs read at a time, and bytes of their facts above which these are left out."""
+"""Runs that have not begun read at a time, and bytes of their facts above which these are left out."""
+_WAITING, _IN_LINE = frozenset({RunState.WAITING}), frozenset({RunState.READY, RunState.BLOCKED})
 
 ScheduleFor = Callable[[Job], Schedule]
 
@@ -164,22 +165,26 @@ async def jobs_ahead(store: NamingStore, jobs: Iterable[Job], now: Moment) -> li
 
 
 async def hasten(store: HasteningStore, now: Moment, job_id: JobId | None = None, *, requests: bool = True) -> None:
-    """Make runs due that a clock which was ahead has put off: retries, and requests with a delay."""
-    before, found = None, 0
-    for _ in range(MOST_LOOKED_AT // PAGE_OF_RUNS):
-        states = frozenset({RunState.WAITING})
-        asked = RunFilter(job_id=job_id, states=states, before=before, limit=PAGE_OF_RUNS, longest=LONGEST_FACTS)
-        page = await store.list_runs(asked)
-        for run in page:
-            ended = await _last_end(store, run) if run.started is not None and run.due > now + MARGIN else None
-            if (requests or run.started is not None) and (moments := brought_forward(run, now, ended)) is not None:
-                await store.hasten_run(run, *moments)
-                found += 1
-        if len(page) < asked.limit:
-            break
-        before = page[-1].id
+    """Make runs due that a clock which was ahead has put off: retries, and requests. Their place in a line is by that.
+
+    Requests that it has made ready before their moment wait again.
+    """
+    found = 0
+    for states in (_WAITING, _IN_LINE):
+        before = None
+        for _ in range(MOST_LOOKED_AT // PAGE_OF_RUNS):
+            asked = RunFilter(job_id=job_id, states=states, before=before, limit=PAGE_OF_RUNS, longest=LONGEST_FACTS)
+            page = await store.list_runs(asked)
+            for run in page:
+                ended = await _last_end(store, run) if run.started is not None and run.due > now + MARGIN else None
+                if (requests or run.started is not None) and (moments := brought_forward(run, now, ended)) is not None:
+                    await store.hasten_run(run, *moments)
+                    found += 1
+            if len(page) < asked.limit:
+                break
+            before = page[-1].id
     if found:
-        log.warning("a clock ahead had put off %d runs: they are due by the correct time again", found)
+        log.warning("a clock ahead had moved %d runs: they are due by the correct time again", found)
 
 
 async def _last_end(store: HasteningStore, run: Run) -> Moment | None:

@@ -14,6 +14,7 @@ from tokimori.model.decide import decidable, has_ended, next_look
 from tokimori.model.job import Job, JobState, moments_in, schedule_of
 from tokimori.model.policies import AnchoredOn
 from tokimori.model.run import NEVER, Run, Skip
+from tokimori.model.transitions import RunState
 from tokimori.schedules.counting import count_until
 from tokimori.schedules.schedule import Schedule
 from tokimori.schedules.zones import tzdata_version
@@ -78,10 +79,10 @@ def rewound(job: Job, schedule: Schedule, ahead: Ahead, now: Moment) -> tuple[Jo
 
 
 def brought_forward(run: Run, now: Moment, ended: Moment | None = None) -> tuple[Moment, Moment] | None:
-    """Return the due and the nominal time of a waiting run that a clock ahead has put off.
+    """Return the due and the nominal time of a run that a clock ahead has put off, or made ready too early.
 
     A retry is due now; its attempt may have begun before the clock was ahead: `ended` is when it ended. A request with
-    a delay waits so long from now; one for a moment keeps it.
+    a delay waits so long from now; one for a moment keeps it, and waits for it.
     """
     if run.due == NEVER:
         return None
@@ -89,9 +90,10 @@ def brought_forward(run: Run, now: Moment, ended: Moment | None = None) -> tuple
         was_ahead = max(run.started, ended or run.started) > now + MARGIN
         return (now, run.nominal) if was_ahead and run.due > now else None
     delay = run.details.delay
-    if delay is None or run.due - delay <= now + MARGIN:
-        return at_once(run, now)
-    return Moment(now + delay), Moment(now + delay)
+    if delay is not None and run.due - delay > now + MARGIN:
+        return Moment(now + delay), Moment(now + delay)
+    is_early = run.state is not RunState.WAITING and run.origin.startswith("m:") and run.due > now + MARGIN
+    return at_once(run, now) or ((run.due, run.nominal) if is_early else None)
 
 
 def at_once(run: Run, now: Moment) -> tuple[Moment, Moment] | None:

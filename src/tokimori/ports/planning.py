@@ -57,7 +57,7 @@ class Planning(Protocol):
         ...
 
     async def hasten_run(self, run: Run, due: Moment, nominal: Moment) -> None:
-        """Let a waiting run be due at this earlier moment; a run that has changed stays."""
+        """Let a run that has not begun wait until this moment, not after its own one; a run that has changed stays."""
         ...
 
 

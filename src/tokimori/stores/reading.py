@@ -58,8 +58,9 @@ ORDER BY n.state <> 'alive', coalesce(n."left", n.started) DESC, n.id DESC LIMIT
 """Living nodes and the last ones that have left; an index finds these."""
 RESUME = """UPDATE tokimori_runs SET state = 'waiting', error = NULL, details = %s
 WHERE id = %s AND state = 'held' AND coalesce(details, '') = coalesce(%s, '')"""
-_HASTEN = """UPDATE tokimori_runs SET "rank" = "rank" + %s - due, due = %s, nominal = %s
-WHERE id = %s AND state = 'waiting' AND due = %s"""
+_HASTEN = """UPDATE tokimori_runs
+SET "rank" = "rank" + %s - due, due = %s, nominal = %s, state = 'waiting', blocked_on = NULL
+WHERE id = %s AND state IN ('waiting', 'ready', 'blocked') AND due = %s"""
 
 HELD = "SELECT 1 FROM tokimori_documents WHERE kind = %s AND name = %s AND version = %s"
 """Condition that a document has this version."""

@@ -1,6 +1,7 @@
 """A cursor that a clock which was ahead has put ahead goes back to now: every moment comes once, on every store."""
 
 from random import Random
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -422,6 +423,45 @@ async def test_a_request_that_said_how_long_to_wait_waits_so_long(store: Store, 
     assert [each.run.id for each in await worker.claim(10, Moment(now + 30))] == [debounced.id]
 
 
+async def test_what_a_clock_ahead_made_ready_is_in_line_by_the_right_time(store: Store, worker: Worker) -> None:
+    """Ready or blocked, what was asked for at once comes before newer requests, and what has a moment waits for it.
+
+    Children and retries too; what runs, and what is ready by the right time, stays as it is.
+    """
+    ahead, now, moment = Moment(NOW + TWO_DAYS), Moment(NOW + MINUTE), Moment(NOW + HOUR)
+    job, full = a_job(max_running=0), a_job("full", max_running=1)
+    await store.add_jobs([job, full])
+
+    async def asked(at: Moment, of: Job = job, *, due: int | None = None, delay: int | None = None, **more: Any) -> Run:
+        run_id, due = RunId(uuid7(at, random_bytes)), Moment(at if due is None else due)
+        details = Details(delay=delay)
+        run = a_request(of, id=run_id, created=at, due=due, details=details, state=RunState.READY, **more)
+        return await store.add_run(run, at)
+
+    blocked = [await asked(ahead, full) for _ in range(3)]
+    running = (await worker.claim(3, ahead))[0].run
+    blocked = [each for each in blocked if each.id != running.id]
+    retried = await asked(ahead)
+    (claimed,) = await worker.claim(1, ahead)
+    await worker.settle(claimed, RetryAt(ahead), ahead)
+    moved = [retried, await asked(ahead), await asked(ahead, origin=child_origin("x")), *blocked]
+    late = [await asked(NOW, due=moment), await asked(ahead, due=ahead + 1, delay=HOUR)]
+    await store.promote(ahead, 10)
+    known = await asked(NOW)
+    states = [await state_of(store, each) for each in (*moved, *late)]
+    assert states == [RunState.READY] * 3 + [RunState.BLOCKED] * 2 + [RunState.READY] * 2
+    await hasten(store, now)
+    runs = [await store.get_run(each.id) for each in (*moved, *late)]
+    assert [each.due for each in runs] == [now] * 5 + [moment, now + HOUR]
+    assert {(each.state, each.blocked_on) for each in runs} == {(RunState.WAITING, None)}
+    assert all(each.rank == rank_of(each.due, each.priority) for each in runs)
+    assert (await state_of(store, running), (await store.get_run(known.id)).due) == (RunState.RUNNING, NOW)
+    await store.promote(now, 10)
+    newer = await asked(Moment(now + 1))
+    order = [each.run.id for each in await worker.claim(10, Moment(now + 1))]
+    assert (order[0], order[-1], len(order)) == (known.id, newer.id, 5)
+
+
 async def test_a_run_that_changed_meanwhile_is_not_hastened(store: Store, worker: Worker) -> None:
     """Nor one that has begun, or is gone."""
     job = a_job(max_running=0)
@@ -431,6 +471,7 @@ async def test_a_run_that_changed_meanwhile_is_not_hastened(store: Store, worker
     await store.hasten_run(replace(run, id=RunId(uuid7(NOW, random_bytes))), NOW, NOW)
     assert await store.get_run(run.id) == run
     await store.promote(run.due, 10)
+    await worker.claim(1, run.due)
     await store.hasten_run(run, NOW, NOW)
     assert (await store.get_run(run.id)).due == run.due
 

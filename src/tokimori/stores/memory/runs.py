@@ -23,7 +23,7 @@ from tokimori.model.request import (
 )
 from tokimori.model.retention import FIRST_ID, MOST_COUNTED, PASSED, DailyCount, Expiry, daily_counts, day_of
 from tokimori.model.run import Attempt, Details, Output, Run, Skip, brief, may_drop, may_hold, may_resume
-from tokimori.model.transitions import ENDS, RunMove, RunState, move
+from tokimori.model.transitions import ENDS, RunMove, move, sources
 from tokimori.ports.ends import EndPlace, Ends
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.store import Most, RunFilter
@@ -182,8 +182,9 @@ def hold_run(tables: Tables, run_id: RunId, reason: str) -> Run:
 
 def hasten_run(tables: Tables, run: Run, due: Moment, nominal: Moment) -> None:
     row = tables.live.get(run.id)
-    if row is not None and row.run.state is RunState.WAITING and row.run.due == run.due:
-        tables.put(row, replace(row.run, rank=row.run.rank + due - run.due, due=due, nominal=nominal))
+    if row is not None and row.run.state in sources(RunMove.PUT_OFF) and row.run.due == run.due:
+        state, rank = move(row.run.state, RunMove.PUT_OFF), row.run.rank + due - run.due
+        tables.put(row, replace(row.run, state=state, rank=rank, due=due, nominal=nominal, blocked_on=None))
 
 
 def resume_run(tables: Tables, run_id: RunId, told: tuple[Details, Details] | None = None) -> Run:

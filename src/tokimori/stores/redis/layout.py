@@ -77,7 +77,7 @@ output:<run>:<attempt>  hash    size, head, tail, times; settled: it came with t
 
 A live run stands in the index of its state:
 
-waiting                 zset    by due; in: hasten_run, lines, list_runs, prelude, promote
+waiting                 zset    by due; in: lines, list_runs, prelude, promote
 ready:<lane>            zset    by rank, then id; a run without lane stands nowhere
                                 in: claim, lines, prelude, tick, turns
 lanes                   set     lanes that may have ready runs; in: lines, prelude

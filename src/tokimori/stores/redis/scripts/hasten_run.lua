@@ -1,9 +1,12 @@
--- Let a run be due earlier, if it still waits until the moment that the caller read.
+-- Let a run wait until another moment, if it has not begun and has the one that the caller read.
 local key = P .. 'run:' .. ask.id
-local state, due, rank = unpack(call('HMGET', key, 'state', 'due', 'rank'))
-if state == 'waiting' and tonumber(due) == ask.was then
-    local ours = string.format('%.0f', tonumber(rank) + ask.due - ask.was)
-    call('HSET', key, 'due', ask.due, 'nominal', ask.nominal, 'rank', ours)
-    call('ZADD', P .. 'waiting', ask.due, ask.id)
+local state, due, rank, inc, lane, constraint, concurrency_key =
+    unpack(call('HMGET', key, 'state', 'due', 'rank', 'incarnation', 'lane', 'blocked_on', 'concurrency_key'))
+if (state == 'waiting' or state == 'ready' or state == 'blocked') and tonumber(due) == ask.was then
+    exit(ask.id, inc, state, lane, constraint, concurrency_key)
+    call('HSET', key, 'state', 'waiting', 'due', ask.due, 'nominal', ask.nominal,
+        'rank', string.format('%.0f', tonumber(rank) + ask.due - ask.was))
+    call('HDEL', key, 'blocked_on')
+    enter(ask.id, inc, 'waiting', nil, ask.due)
 end
 return true
