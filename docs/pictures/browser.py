@@ -190,6 +190,8 @@ async def _prepare(tab: Page, shot: Shot) -> None:
         await tab.get_by_label(f"Choose {job_id}", exact=True).check()
     if shot.keys:
         await tab.locator("dialog").wait_for()
+    if shot.name == "job-trends":
+        await tab.locator(".trends .u-legend").nth(4).wait_for()
     if shot.name == "palette":
         await tab.locator("dialog mark").first.wait_for()
     if shot.keys or shot.ticks:

@@ -62,6 +62,21 @@ async def test_the_pages_keep_their_own_policy(world: World, tab: Tab) -> None:
         assert (script["type"], "src" in script) == ("module", True)
 
 
+async def test_a_column_leaves_a_narrow_window_with_its_head(world: World, tab: Tab) -> None:
+    """Else the other heads stand above cells that are not theirs."""
+    paths = await filled(world)
+    await world.trigger("hello")
+    await world.work(Succeeded(0))
+    for path in paths:
+        heads, row = list[set[str]](), list[set[str]]()
+        for tag, attributes in [*(await tab.show(path)).all, ("tr", {})]:
+            if tag in ("table", "tr"):
+                assert len(row) != len(heads) or row == heads, path
+                heads, row = list[set[str]]() if tag == "table" else heads or row, []
+            elif tag in ("th", "td"):
+                row.append({"w1", "w2", "w3", "w4", "w5", "w6"} & set((attributes.get("class") or "").split()))
+
+
 async def test_every_screen_says_what_it_shows(world: World, tab: Tab) -> None:
     """Of that it is told, in words that notices have; a refresh is sent what may change alone."""
     for path in await filled(world):

@@ -4,7 +4,7 @@ import uPlot from "./uplot.js";
 
 const HIGH = 150; // pixels
 const UNITS = {
-  s: (value) => (value < 1 ? `${+(value * 1000).toPrecision(2)} ms` : value < 120 ? `${+value.toPrecision(3)} s` : value < 7200 ? `${+(value / 60).toPrecision(3)} min` : `${+(value / 3600).toPrecision(3)} h`),
+  s: (value) => (value === 0 ? "0 s" : value < 1 ? `${+(value * 1000).toPrecision(2)} ms` : value < 120 ? `${+value.toPrecision(3)} s` : value < 7200 ? `${+(value / 60).toPrecision(3)} min` : `${+(value / 3600).toPrecision(3)} h`),
   B: (value) => (value < 2 ** 30 ? `${+(value / 2 ** 20).toPrecision(3)} MiB` : `${+(value / 2 ** 30).toPrecision(3)} GiB`),
   "%": (value) => `${+value.toPrecision(4)} %`,
 };
