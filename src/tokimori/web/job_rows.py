@@ -12,6 +12,7 @@ from tokimori.clock import DAY, Moment
 from tokimori.errors import InvalidInput
 from tokimori.model.approval import awaits_approval
 from tokimori.model.dependents import Edge
+from tokimori.model.expectation import Alarm
 from tokimori.model.ids import JobId
 from tokimori.model.job import Definition, Job, JobState, edges_of
 from tokimori.model.run import Run
@@ -93,6 +94,13 @@ async def job_rows(visit: Visit, jobs: Sequence[Job], overdue: Collection[str] =
     return rows
 
 
+async def overdue(visit: Visit) -> Mapping[JobId, Alarm]:
+    """Return the alarms of jobs that should have ended well by now."""
+    return {
+        JobId(each.name): each for each in await visit.service.expectations.alarms(limit=MOST_LISTED) if each.of_job
+    }
+
+
 def job_row(visit: Visit, job: Job, runs: Sequence[Run], is_overdue: bool) -> JobRow:
     """Return the row of a job with its last runs, newest first."""
     definition, usual = job.definition, median_of(runs)
@@ -121,7 +129,7 @@ def job_row(visit: Visit, job: Job, runs: Sequence[Run], is_overdue: bool) -> Jo
 def worst(job: Job, runs: Sequence[Run], is_overdue: bool) -> str:
     """Return the worst word that is true of a job with these last runs, newest first."""
     states = {"approval" if awaits_approval(run) else run.state.value for run in runs}
-    true = {job.state.value, *(states & {"held", "approval", "blocked", "running"})}
+    true = {job.state.value, *(states & {"held", "approval", "blocked", "running", "ready"})}
     ended = next((run for run in runs if run.state in (RunState.SUCCEEDED, RunState.FAILED)), None)
     true |= {"failing"} if ended is not None and ended.state is RunState.FAILED else set()
     true |= {"overdue"} if is_overdue else set()

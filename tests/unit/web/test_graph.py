@@ -5,6 +5,7 @@ from tests.unit.web.conftest import Tab, add
 from tokimori.clock import SECOND, Moment
 from tokimori.model.access_token import Role
 from tokimori.model.dependents import Edge, On
+from tokimori.model.expectation import looked_at
 from tokimori.model.ids import JobId
 from tokimori.model.outcome import Failed, Succeeded, spawns_of
 from tokimori.web.families import Node, families, layers, picture
@@ -68,6 +69,24 @@ async def test_families_show_the_last_outcome_of_each_job(world: World, tab: Tab
     assert "✓ succeeded" in page.text and "! failed" in page.text and "load on failure" in page.text
     assert "No family matches" in (await tab.show("/graph?q=nothing")).text
     assert "1 family" in (await tab.show("/graph?q=ALARM")).text
+
+
+async def test_the_graph_says_when_jobs_ended_and_which_are_overdue(world: World, tab: Tab) -> None:
+    """As the list of jobs does: an old success of a job that should have run since is no good sign."""
+    await add(world, "extract")
+    await add(world, "load", parents=[{"job": "extract"}], expect_within="1m")
+    await world.trigger("extract")
+    for seconds in (0, 90):
+        await world.work(Succeeded())
+        world.pass_seconds(seconds)
+    page = await tab.show("/graph")
+    assert "extract ✓ succeeded 1 min ago" in page.text and "load ✓ succeeded 1 min ago" in page.text
+    alarm = looked_at(await world.service.expectations.get("load"), world.clock.now())[1]
+    assert alarm is not None
+    await world.service.expectations._alarms.add("load", alarm)
+    for path in ("/graph", "/jobs/extract?tab=graph"):
+        assert "load ◷ overdue for 31 s" in (await tab.show(path)).text, path
+    assert "overdue" in (await tab.show("/graph?job=load")).text.partition("Follows")[0].rpartition("×")[2]
 
 
 async def test_a_reader_sees_families_within_his_queue_alone(world: World) -> None:

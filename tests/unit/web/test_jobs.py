@@ -77,6 +77,9 @@ async def test_words_of_runs_and_alarms_are_states_too(world: World, tab: Tab) -
     assert (await tab.show("/jobs?state=failing")).keys("job") == ["bad"]
     assert (await tab.show("/jobs?state=running")).keys("job") == ["mended"]
     assert (await tab.show("/jobs?state=failing&q=mended")).keys("job") == []
+    await add(world, "due")
+    await world.trigger("due")
+    assert "ready due" in (await tab.show("/jobs?state=ready")).text
 
 
 async def test_pages_of_jobs_lead_through_all(world: World, tab: Tab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from tokimori.model.job import Job
 from tokimori.model.run import Run
 from tokimori.service.validation import MOST_LISTED
 from tokimori.web.addresses import address, path
-from tokimori.web.job_rows import WORST_FIRST, JobRow, job_row
+from tokimori.web.job_rows import WORST_FIRST, JobRow, job_row, overdue
 from tokimori.web.nouns import plain
 from tokimori.web.pictures import BARS
 from tokimori.web.screen import Act, Screen, Shown
@@ -86,7 +86,7 @@ async def _rows(
     if not jobs:
         return (), ()
     last = await visit.service.runs.last([job.id for job in jobs], BARS, longest=0)
-    late = {each.name for each in await visit.service.expectations.alarms(limit=100) if each.of_job}
+    late = await overdue(visit)
     rows = [(job, job_row(visit, job, last[job.id], job.id in late)) for job in jobs]
     rows.sort(key=lambda pair: (not pair[0].id.casefold().startswith(looked[0]), WORST_FIRST.index(pair[1].state)))
     return rows, [_run(visit, run) for job, _ in rows[:NAMED] for run in last[job.id][:1]]

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from tokimori.errors import NotFound, Refused
 from tokimori.model.dependents import Edge
+from tokimori.model.expectation import Alarm
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS, RunState
@@ -18,7 +19,7 @@ from tokimori.service.runs.family_reading import MOST_RUNS, FamilyMember
 from tokimori.web.addresses import path
 from tokimori.web.families import ACROSS, DOWN, Node, families, is_slim, layers, picture
 from tokimori.web.filters import words
-from tokimori.web.job_rows import job_row
+from tokimori.web.job_rows import job_row, overdue
 from tokimori.web.pictures import BARS, took
 from tokimori.web.run_rows import LONGEST_SAID, whole_cause
 from tokimori.web.screen import Screen, Shown
@@ -66,13 +67,14 @@ async def show(visit: Visit) -> Shown:
     found = [each for each in found if _has(each, looked)]
     skipped = next((place for place, each in enumerate(found) if str(_first(each)) == visit.one("after")), -1) + 1
     page = [_few(each) for each in found[skipped : skipped + SHOWN]]
-    nodes = await _nodes(visit, {end for few, _ in page for edge in few for end in (edge.parent, edge.child)})
+    late = await overdue(visit)
+    nodes = await _nodes(visit, {end for few, _ in page for edge in few for end in (edge.parent, edge.child)}, late)
     rest = len(found) > skipped + SHOWN
     chosen = visit.one("job")
     nodes = {job: node._replace(to=visit.link(job=job), is_here=job == chosen) for job, node in nodes.items()}
     return {
         "families": [_family(few, left, nodes) for few, left in page],
-        "side": None if chosen is None else await _side(visit, chosen, edges),
+        "side": None if chosen is None else await _side(visit, chosen, edges, late),
         "close": visit.link(job=None),
         "count": len(found),
         "jobs": len({end for each in found for edge in each for end in (edge.parent, edge.child)}),
@@ -81,12 +83,12 @@ async def show(visit: Visit) -> Shown:
     }
 
 
-async def _side(visit: Visit, chosen: str, edges: Sequence[Edge]) -> Mapping[str, object]:
+async def _side(visit: Visit, chosen: str, edges: Sequence[Edge], late: Collection[JobId]) -> Mapping[str, object]:
     """Return the values of the panel of a job. Raises `NotFound`."""
     job = await visit.service.jobs.get(chosen)
     last = (await visit.service.runs.last([job.id], BARS, longest=LONGEST_SAID))[job.id]
     return {
-        "job": job_row(visit, job, last, is_overdue=False),
+        "job": job_row(visit, job, last, is_overdue=job.id in late),
         "last": last[0] if last else None,
         "ended": None if not last or last[0].ended is None else visit.time(last[0].ended, job.definition.time_zone),
         "cause": whole_cause(last[0]) if last and last[0].state is RunState.FAILED else "",
@@ -110,12 +112,16 @@ def _few(edges: Sequence[Edge]) -> tuple[Sequence[Edge], int]:
     return few, len(edges) - len(few)
 
 
-async def _nodes(visit: Visit, jobs: set[JobId]) -> Mapping[JobId, Node]:
-    """Return each of these jobs with its newest run."""
+async def _nodes(visit: Visit, jobs: set[JobId], late: Mapping[JobId, Alarm]) -> Mapping[JobId, Node]:
+    """Return each of these jobs with its newest run: when it ended, or since when the job is overdue."""
     ids, last = sorted(jobs), dict[JobId, Sequence[Run]]()
     for first in range(0, len(ids), 500):
         last |= await visit.service.runs.last(ids[first : first + 500], 1, longest=0)
-    return {job: _node(visit, job, next(iter(last.get(job, ())), None), path("jobs", job)) for job in ids}
+    nodes = {job: _node(visit, job, next(iter(last.get(job, ())), None), path("jobs", job)) for job in ids}
+    for job in late.keys() & nodes.keys():
+        since = distance(visit.now, late[job].expected_by).removeprefix("in ")
+        nodes[job] = nodes[job]._replace(word="overdue", tone="bad", sign="◷", more=f"for {since}")
+    return nodes
 
 
 async def family_of_job(visit: Visit, job_id: JobId) -> Family | None:
@@ -124,7 +130,7 @@ async def family_of_job(visit: Visit, job_id: JobId) -> Family | None:
     edges = every if len(every) <= MOST_DRAWN else around(every, job_id, MOST_DRAWN)
     if not edges:
         return None
-    nodes = dict(await _nodes(visit, {end for edge in edges for end in edge[:2]}))
+    nodes = dict(await _nodes(visit, {end for edge in edges for end in edge[:2]}, await overdue(visit)))
     nodes[job_id] = nodes[job_id]._replace(is_here=True)
     return _family(edges, len(every) - len(edges), nodes)
 
@@ -192,20 +198,17 @@ def _member(visit: Visit, each: FamilyMember, *, alone: bool) -> Node:
         word = "not made" if each.state in ENDS else "not made yet"
         return Node(each.job_id, path("jobs", each.job_id), word, "q", "◌", "")
     name = each.job_id if alone else JobId(f"{each.job_id} {short(each.name)}")
-    return _node(visit, name, each.run, path("runs", each.name))
+    node, length = _node(visit, name, each.run, path("runs", each.name)), took(each.run)
+    return node if length is None or each.run.state is not RunState.SUCCEEDED else node._replace(more=duration(length))
 
 
 def _node(visit: Visit, job: JobId, run: Run | None, to: str) -> Node:
     if run is None:
         return Node(job, to, "no run yet", "q", "◌", "")
     tone, sign = SIGNS.get(run.state, ("q", "◌"))
-    length, at = took(run), run.ended or run.started or run.due
-    if run.state not in ENDS and at <= visit.now:
-        more = f"for {duration(visit.now - at)}"
-    elif length is not None and run.state is RunState.SUCCEEDED:
-        more = duration(length)
-    else:
-        more = distance(at, visit.now)
+    at = run.ended or run.started or run.due
+    is_open = run.state not in ENDS and at <= visit.now
+    more = f"for {duration(visit.now - at)}" if is_open else distance(at, visit.now)
     return Node(job, to, run.state.value, tone, sign, more)
 
 

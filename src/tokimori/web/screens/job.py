@@ -10,7 +10,7 @@ from tokimori.model.job import Job, JobState
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.service.reasons import AT_REST, Reason
-from tokimori.web.job_rows import calendars, job_row
+from tokimori.web.job_rows import calendars, job_row, overdue
 from tokimori.web.pictures import BARS
 from tokimori.web.run_rows import LONGEST_SAID, cause, run_rows, whole_cause
 from tokimori.web.screen import Screen, Shown
@@ -46,9 +46,8 @@ async def show(visit: Visit) -> Shown:
     if tab not in TABS:
         raise NotFound(f"a job has no tab {tab!r}", field="tab", value=tab, allowed=", ".join(TABS))
     last = (await visit.service.runs.last([job.id], BARS, longest=LONGEST_SAID))[job.id]
-    alarm = {each.name for each in await visit.service.expectations.alarms(limit=100) if each.of_job}
     shown = {
-        "job": job_row(visit, job, last, job.id in alarm),
+        "job": job_row(visit, job, last, job.id in await overdue(visit)),
         "said": job,
         "tab": tab,
         "tabs": list(TABS),

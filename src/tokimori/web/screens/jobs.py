@@ -16,7 +16,7 @@ from tokimori.service.service import Service
 from tokimori.service.validation import MOST_LISTED
 from tokimori.web.addresses import path
 from tokimori.web.filters import chips, typed, words
-from tokimori.web.job_rows import AT_ONCE, WORST_FIRST, JobRow, groups, job_rows
+from tokimori.web.job_rows import AT_ONCE, WORST_FIRST, JobRow, groups, job_rows, overdue
 from tokimori.web.run_rows import LONGEST_SAID
 from tokimori.web.screen import Act, Field, Given, Receipt, Screen, Shown
 from tokimori.web.visit import Visit
@@ -51,8 +51,7 @@ async def show(visit: Visit) -> Shown:
         return moved
     sort, group = visit.one("sort") or "", visit.one("group") or ""
     found = await _found(visit, MOST_SORTED if sort else SHOWN)
-    alarms = {alarm.name for alarm in await visit.service.expectations.alarms(limit=MOST_LISTED) if alarm.of_job}
-    rows = _sorted(await job_rows(visit, found.jobs, alarms), sort)[:SHOWN]
+    rows = _sorted(await job_rows(visit, found.jobs, await overdue(visit)), sort)[:SHOWN]
     by = {str(job.id): _group(job, group) for job in found.jobs}
     return {
         "groups": [("", "", rows)] if group == "none" or sort else groups(rows, by),
@@ -100,7 +99,7 @@ async def _in_state(visit: Visit, state: str, limit: int) -> Some:
     """Return the jobs of which a word is true that the store does not keep: their runs or alarms say it."""
     service = visit.service
     if state == "overdue":
-        ids = {alarm.name for alarm in await service.expectations.alarms(limit=MOST_LISTED) if alarm.of_job}
+        ids = set(await overdue(visit))
     elif state in _RUNS:
         ids = {run.job_id for run in await runs_in(service, RunState(state))}
     elif state == "failing":

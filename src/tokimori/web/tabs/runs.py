@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from tokimori.clock import DAY, HOUR, Moment
 from tokimori.model.job import Job, JobState
-from tokimori.model.run import NEVER, Run, Skip
+from tokimori.model.run import NEVER, Run, Skip, first_begin
 from tokimori.model.transitions import RunState
 from tokimori.service.validation import MOST_LISTED
 from tokimori.web.pictures import took, usual_of
@@ -154,7 +154,7 @@ def _chart(visit: Visit, job: Job, runs: Sequence[Run], skips: Sequence[Skip], f
     step, zone = (visit.now - first) // BARS, visit.zone_of(job.definition.time_zone)
     places: dict[int, list[Run]] = {}
     for run in runs:
-        at = run.started or run.due
+        at = first_begin(run) or run.due
         places.setdefault(min(max(0, at - first) // step, BARS - 1), []).append(run)
     empty = {place for skip in skips for place in range(*_places(skip, first, step))} - set(places)
     bars = [_bar(place, each, visit, zone) for place, each in places.items()]
@@ -176,7 +176,7 @@ def _bar(place: int, runs: Sequence[Run], visit: Visit, zone: str) -> Bar:
     """Return the bar of the runs that began at about the same time: as high as the longest of them took."""
     lengths = [length for run in runs if (length := took(run)) is not None]
     failed = sum(run.state is RunState.FAILED for run in runs)
-    at = clock_time(runs[-1].started or runs[-1].due, zone, visit.now)
+    at = clock_time(first_begin(runs[-1]) or runs[-1].due, zone, visit.now)
     states = ", ".join(dict.fromkeys(run.state.value for run in runs))
     label = f"{at} · {states if len(runs) == 1 else f'{len(runs)} runs: {states}'}"
     longest = max(lengths, default=None)
