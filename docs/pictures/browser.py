@@ -25,6 +25,7 @@ from tokimori.service.service import Service
 from tokimori.web.page import Page as Pages
 from tokimori.web.screens.job import TABS
 from tokimori.web.screens.registry import SCREENS
+from tokimori.web.toasts import COOKIE, Toast, sealed
 
 SECRET: Final = "a-picture-needs-no-secret"  # noqa: S105
 SIZES: Final[Mapping[int, int]] = {1440: 900, 1024: 768, 390: 844}
@@ -33,15 +34,25 @@ LONGEST: Final = 3_000
 """Pixels of a picture: what stands below is left out."""
 JOB: Final = "etl-orders-load"
 
+UNDONE: Final = Toast(head="2 jobs paused", undo="jobs.resume", on=("shop-reviews", "shop-sitemap"))
+REFUSED: Final = Toast(
+    head="etl-orders-load was not paused",
+    text="The role read may not do it: it needs operate.",
+    bad=True,
+    command="tokimori job pause etl-orders-load",
+)
+
 
 class Shot(NamedTuple):
-    """A picture: its name, the address, and what is done there first."""
+    """A picture: its name, the address, and what is done there first. A stranger is not logged in."""
 
     name: str
     path: str
     keys: tuple[str, ...] = ()
     words: str = ""
     ticks: tuple[str, ...] = ()
+    told: Toast | None = None
+    is_stranger: bool = False
 
 
 class Pose(NamedTuple):
@@ -90,6 +101,8 @@ async def shots(company: Company) -> list[Shot]:
     found += [Shot("palette", "/jobs", ("Control+k",), "etl-ord"), Shot("ask-run", f"/do/jobs.trigger?on={JOB}")]
     found += [Shot("ask-pause", f"/do/jobs.pause?on={JOB}"), Shot("keys", "/jobs", ("?",))]
     found += [Shot("dialog", f"/jobs/{JOB}", ("p",), "the supplier moves its servers")]
+    found += [Shot("login", "/runs?state=failed", is_stranger=True), Shot("toast", "/jobs", told=UNDONE)]
+    found += [Shot("toast-bad", "/jobs", told=REFUSED)]
     return found
 
 
@@ -144,12 +157,15 @@ async def _take(browser: Browser, url: str, shot: Shot, pose: Pose, file: Path) 
     tab = await browser.new_page(
         viewport={"width": width, "height": height},
         color_scheme=scheme,
-        extra_http_headers={"authorization": f"Bearer {SECRET}", AUTHOR: "ana"},
+        extra_http_headers={} if shot.is_stranger else {"authorization": f"Bearer {SECRET}", AUTHOR: "ana"},
         reduced_motion="reduce",
     )
     faults: list[str] = []
     tab.on("pageerror", lambda fault: faults.append(f"{file.stem}: {fault}"))
-    tab.on("console", lambda said: faults.append(f"{file.stem}: {said.text}") if said.type == "error" else None)
+    if not shot.is_stranger:  # the answer to whom is an error
+        tab.on("console", lambda said: faults.append(f"{file.stem}: {said.text}") if said.type == "error" else None)
+    if shot.told is not None:
+        await tab.context.add_cookies([{"name": COOKIE, "value": sealed(shot.told, SECRET.encode()), "url": url}])
     await _stop_time(tab)
     await tab.goto(url.rstrip("/") + shot.path)
     try:
@@ -194,5 +210,7 @@ async def _prepare(tab: Page, shot: Shot) -> None:
         await tab.locator(".trends .u-legend").nth(4).wait_for()
     if shot.name == "palette":
         await tab.locator("dialog mark").first.wait_for()
+    if shot.told is not None:
+        await tab.locator(".toast").hover()  # it stays while one reads it
     if shot.keys or shot.ticks:
         await tab.wait_for_timeout(400)

@@ -2,9 +2,10 @@
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
+from zoneinfo import ZoneInfo
 
 from tokimori.clock import HOUR, MINUTE, SECOND, Moment, parse_moment
 from tokimori.model.outcome import Failed, Hold, Outcome, Succeeded
@@ -234,12 +235,15 @@ def _lines(task: Turn, seconds: float, outcome: Outcome, chance: random.Random) 
     for step in range(1, steps + 1):
         rows = chance.randrange(800, 9000)
         warns = "\x1b[33mWARN\x1b[0m slow batch, " if chance.random() < 0.05 else ""
-        yield seconds * step / (steps + 1), f"\x1b[36minfo\x1b[0m {warns}batch {step} of {steps}: {rows:,} rows"
+        yield (
+            0.35 + (seconds - 0.4) * step / (steps + 1),
+            f"\x1b[36minfo\x1b[0m {warns}batch {step} of {steps}: {rows:,} rows",
+        )
     yield seconds - 0.05, f"\x1b[32mdone\x1b[0m in {seconds:.1f} s"
 
 
 def _clock(at: Moment) -> str:
-    return f"{datetime.fromtimestamp(at / SECOND, UTC):%H:%M:%S}"
+    return f"{datetime.fromtimestamp(at / SECOND, ZoneInfo('Europe/Berlin')):%H:%M:%S}"
 
 
 def said(job_id: str, elapsed: float, seconds: float) -> tuple[float, str] | None:

@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 
 class Cell(NamedTuple):
     """A text of a row. `kind`: `st` for the sign of the state `text`, `code` and `q` for their classes,
-    `why` for a text with commands between backticks."""
+    `why` for a text with commands between backticks, `clock` for a time that is no distance."""
 
     text: str = ""
     kind: str = ""

@@ -373,7 +373,7 @@ async def test_units_in_another_store(world: World) -> None:
     wish = UnitRequest(id=PermitId("p"), node=NodeId("session"), semaphore="db", rank=NEW_YEAR)
     await elsewhere.store.acquire(wish, NEW_YEAR)
     (reason,) = (await service.runs.why(run.id)).reasons
-    assert "units of the semaphore db in another store (1 of 1 are held), held by pid 1 on h" in reason_text(reason)
+    assert "units of the semaphore db in another store (1 of 1 is held), held by pid 1 on h" in reason_text(reason)
 
 
 async def test_what_is_not_due(world: World) -> None:

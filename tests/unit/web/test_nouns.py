@@ -185,13 +185,28 @@ async def test_a_number_has_its_name_on_a_phone(world: World, tab: Tab) -> None:
 
 
 async def test_a_semaphore_says_whose_units_are_held(world: World, tab: Tab) -> None:
-    """The job of the run that holds them."""
+    """The job of the run that holds them, in the list too."""
     await world.service.semaphores.set("warehouse", 2)
     await add(world, "load", semaphores=["warehouse"])
     await world.trigger("load")
     await world.begin(1)
     page = await tab.show("/semaphores/warehouse")
     assert "/jobs/load" in page.links()
+    assert "warehouse 1 of 2 – – load" in (await tab.show("/semaphores")).text, "its id alone names nothing"
+
+
+async def test_a_queue_says_how_many_of_its_runs_run_and_wait(world: World, tab: Tab) -> None:
+    """Each number leads to a list of so many."""
+    await add(world, "load", queue="etl", max_running=0)
+    await add(world, "other")
+    for name in ("load", "other", "load", "load"):
+        await world.trigger(name)
+    await world.begin(2)
+    page = await tab.show("/queues/etl")
+    assert " Running 1 Ready 2 Blocked 0 Runs all" in page.text
+    for state, number in (("running", 1), ("ready", 2), ("blocked", 0)):
+        link = f"/runs?queue=etl&state={state}"
+        assert link in page.links() and len((await tab.show(link)).keys("run")) == number
 
 
 def test_every_act_has_a_screen_to_go_back_to() -> None:

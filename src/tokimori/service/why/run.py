@@ -180,7 +180,8 @@ def _of_semaphore(name: str, weight: int, units: Units, text: str) -> Reason:
     most = units.limit if units.rate is None else min(units.limit, units.rate.units)
     if weight > most:
         return too_heavy(name, weight, most)
-    held = f"{text} ({units.used} of {units.limit} are held{f', and it wants {weight}' if weight > 1 else ''})"
+    are = "is" if units.used == 1 else "are"
+    held = f"{text} ({units.used} of {units.limit} {are} held{f', and it wants {weight}' if weight > 1 else ''})"
     fits = units.used + weight <= units.limit
     mend = f"`tokimori lock set {name} --limit {units.used + weight}` lets it in"
     behind = f"{text}, and others stand before it in its line"

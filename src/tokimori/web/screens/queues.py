@@ -28,6 +28,7 @@ from tokimori.web.screen import Act, Field, Given
 from tokimori.web.screens.jobs import REASON
 from tokimori.web.visit import Visit
 
+MOST_COUNTED: Final = 100
 _NAMES: Final = {"state": ("paused", "open")}
 _COLUMNS: Final = (
     *(Column("State", "pc"), Column("Queue", "pa"), Column("Jobs", "n pb"), Column("Rate", "n w2")),
@@ -109,11 +110,18 @@ async def page(visit: Visit) -> Noun:
         facts=(
             ("Rate", said(_rate(queue))),
             ("Jobs", said(queue.jobs, to=address("/jobs", [("queue", name)]))),
-            ("Runs", said("all runs", to=address("/runs", [("queue", name)]))),
-            ("Ready", said("what waits", to=address("/runs", [("queue", name), ("state", "ready")]))),
+            *[(word.capitalize(), await _count(visit, name, word)) for word in ("running", "ready", "blocked")],
+            ("Runs", said("all", to=address("/runs", [("queue", name)]))),
         ),
         boxes=(("In a terminal", f"tokimori queue {'resume' if is_own else 'pause'} {plain(name)}"),),
     )
+
+
+async def _count(visit: Visit, queue: str, word: str) -> Cell:
+    """Return how many runs of the queue are in a state, that leads to them; of many only that they are many."""
+    found = await visit.service.runs.list(queue=queue, state=word, limit=MOST_COUNTED, longest=0)
+    many = "+" if found.next else ""
+    return said(f"{len(found.runs)}{many}", to=address("/runs", [("queue", queue), ("state", word)]))
 
 
 async def _set(service: Service, queue: str, given: Given) -> None:

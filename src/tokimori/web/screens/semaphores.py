@@ -1,10 +1,13 @@
 """Semaphores: units that runs and programs share."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
 from tokimori.errors import InvalidInput, NotFound, StoreUnavailable
+from tokimori.model.ids import JobId, RunId
 from tokimori.model.semaphores import MOST_UNITS
+from tokimori.model.transitions import RunState
 from tokimori.service.semaphores import Holder, SemaphoreDetails
 from tokimori.service.service import Service
 from tokimori.web.addresses import path
@@ -28,11 +31,14 @@ from tokimori.web.nouns import (
 )
 from tokimori.web.pictures import share
 from tokimori.web.screen import Act, Field, Given, Receipt
+from tokimori.web.screens.jobs import runs_in
 from tokimori.web.visit import Visit
 
+MOST_RUNNING: Final = 500
+"""Of so many of the newest running runs the jobs are known in the list."""
 _COLUMNS: Final = (
     *(Column("Name", "pa"), Column("Used", "prog pf"), Column("Units", "n pc"), Column("Rate", "n pd")),
-    *(Column("Waiting", "n pb"), Column("Held by", "wide w2")),
+    *(Column("Waiting", "n pb"), Column("Held by", "wide pg")),
 )
 _HELD: Final = (
     Column("Run or program", "pa"),
@@ -55,7 +61,8 @@ async def show(visit: Visit) -> Noun:
     except StoreUnavailable as fault:
         return Noun(warnings=(fault.message,))
     empty = "There are no semaphores. A job takes units of one with `--semaphore NAME`; this makes one of three units:"
-    rows = [_row(each) for each in found]
+    running = await runs_in(visit.service, RunState.RUNNING, limit=MOST_RUNNING) if found else ()
+    rows = [_row(each, {run.id: run.job_id for run in running}) for each in found]
     return Noun(
         [Table("Semaphores", _COLUMNS, rows, empty, "tokimori lock set NAME --limit 3")],
         makes=("semaphores.set",),
@@ -64,8 +71,11 @@ async def show(visit: Visit) -> Noun:
     )
 
 
-def _row(each: SemaphoreDetails) -> Row:
-    held = ", ".join(_holder(holder).text for holder in each.holders[:5])
+def _row(each: SemaphoreDetails, jobs: Mapping[RunId, JobId]) -> Row:
+    """Return the row of a semaphore: it names the jobs of runs that hold units, as far as they are known."""
+    first = each.holders[0] if len(each.holders) == 1 else None
+    to = path("runs", first.run_id) if first is not None and first.run_id is not None else None
+    held = ", ".join((holder.run_id and jobs.get(holder.run_id)) or _holder(holder).text for holder in each.holders[:5])
     more = f" and {len(each.holders) - 5} more" if len(each.holders) > 5 else ""
     cells = (
         said(each.name, to=path("semaphores", each.name)),
@@ -73,7 +83,7 @@ def _row(each: SemaphoreDetails) -> Row:
         said(f"{each.used} of {'any' if each.limit == MOST_UNITS else each.limit}"),
         said(each.rate and f"{each.taken} of {each.rate}"),
         said(each.waiting or None),
-        said(f"{held}{more}"),
+        said(f"{held}{more}", to=to),
     )
     return Row(f"semaphore {each.name}", cells)
 
@@ -125,7 +135,7 @@ async def _current_values(service: Service, name: str) -> Given:
 
 
 def _units(each: SemaphoreDetails) -> str:
-    count = "any number of units" if each.limit == MOST_UNITS else f"{each.limit} units"
+    count = "any number of units" if each.limit == MOST_UNITS else f"{each.limit} unit{'s' if each.limit != 1 else ''}"
     return f"{count}, {each.rate}" if each.rate else count
 
 

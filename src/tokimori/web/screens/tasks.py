@@ -108,7 +108,7 @@ async def page(visit: Visit) -> Noun:
         Row(
             f"line {n}",
             (
-                when(visit, each.at, zone),
+                when(visit, each.at, zone)._replace(kind="clock"),
                 said(ANSI.sub("", each.message)),
                 said(each.level),
                 Cell() if each.run_id is None else run_cell(each.run_id),
