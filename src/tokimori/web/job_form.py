@@ -60,10 +60,11 @@ def flat(fields: Mapping[str, object]) -> Mapping[str, object]:
 
 def texts_of(fields: Mapping[str, object]) -> Texts:
     """Return the texts of the form for these fields."""
-    return {path: text for path, value in flat(fields).items() if (text := _text(path, value))}
+    return {path: text for path, value in flat(fields).items() if (text := text_of(path, value))}
 
 
-def _text(path: str, value: object) -> str:
+def text_of(path: str, value: object) -> str:
+    """Return the text of a field with this value."""
     match value:
         case bool():
             return "yes" if value else "no"
@@ -104,7 +105,7 @@ def fields_in(texts: Texts, old: Mapping[str, object]) -> dict[str, object]:
         text = texts.get(path, "").replace("\r\n", "\n")
         if not text.strip():
             continue
-        same = path in known and _text(path, known[path]) == text
+        same = path in known and text_of(path, known[path]) == text
         value = known[path] if same else _value(path, FIELDS[path], text)
         group, dot, name = path.partition(".")
         if dot:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from tokimori.clock import HOUR, MINUTE, Moment
 from tokimori.model.run import Run, first_begin
 from tokimori.model.transitions import RunState
-from tokimori.web.words import duration, written
+from tokimori.web.words import duration, whole_length, written
 
 BARS: Final = 20
 """The last runs of a job that its line shows."""
@@ -202,7 +202,7 @@ def waterfall(lanes: Sequence[Lane], first: Moment, last: Moment, begins: str) -
     for number in range(span // step + 1):
         x = round(number * step / span * 100, 2)
         place = f"{'' if number == 0 else 'e' if x > 97 else 'm'}{' odd' if number % every else ''}".strip()
-        name = begins if number == 0 else f"+{duration(number * step).removesuffix(' 00 s').removesuffix(' 00 min')}"
+        name = begins if number == 0 else f"+{whole_length(number * step)}"
         drawn.append(f'<line class="hl" x1="{x}%" x2="{x}%" y1="18" y2="{high - 2}"/>')
         drawn.append(f'<text class="{place}" x="{x}%" y="12">{name}</text>')
     for row, lane in enumerate(lanes):

@@ -14,7 +14,7 @@ from tokimori.schedules.counting import count_until
 from tokimori.schedules.days_off import DaysOff
 from tokimori.schedules.schedule import Schedule, each_moment
 from tokimori.schedules.zones import on_clocks, stretches_between, zone_info
-from tokimori.web.words import duration, written
+from tokimori.web.words import whole_length, written
 
 MOST_TICKS: Final = 120
 """A lane with more firings is drawn as a band."""
@@ -137,7 +137,7 @@ def jumps(window: Window) -> Iterator[tuple[Moment, Moment, str]]:
     for each in stretches_between(window.zone, window.first, window.last):
         if window.first < each.start < window.last:
             leap = each.offset - each.before
-            says = f"clocks {'skip' if leap > 0 else 'repeat'} {duration(abs(leap)).removesuffix(' 00 min')}"
+            says = f"clocks {'skip' if leap > 0 else 'repeat'} {whole_length(abs(leap))}"
             around = 0 if leap > 0 else -leap
             yield Moment(each.start - around), Moment(each.start + around), says
 

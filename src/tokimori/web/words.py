@@ -118,6 +118,11 @@ def duration(microseconds: int) -> str:
     return f"{minutes // 60} h {minutes % 60:02} min"
 
 
+def whole_length(microseconds: int) -> str:
+    """Return a length that somebody has set, without zeros behind it: `45 min`, `48 h`."""
+    return duration(microseconds).removesuffix(" 00 s").removesuffix(" 00 min")
+
+
 def short(run_id: str) -> str:
     """Return the end of a run's id, by which people name it: the beginning is that of all runs of its minute."""
     return run_id[-8:]

@@ -41,6 +41,7 @@ async def test_a_preview_saves_nothing(world: World, tab: Tab) -> None:
     """It says the schedule in words, its next ten moments, and what will change."""
     await add(world, schedule="*/15 * * * *")
     page = await tab.show("/jobs/hello/edit")
+    assert "As a notifier all as usual" in page.text, "where nothing is common, the title itself unfolds"
     answer = await send(
         tab, "/jobs/hello/edit", **{**filled(page), "do": "look"}, command="echo hello", schedule="@daily"
     )

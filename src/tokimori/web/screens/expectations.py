@@ -26,7 +26,7 @@ from tokimori.web.nouns import (
 )
 from tokimori.web.screen import Act, Field, Given, Receipt
 from tokimori.web.visit import Visit
-from tokimori.web.words import duration
+from tokimori.web.words import whole_length
 
 _NAMES: Final = {"state": ("overdue", "failed", "good"), "kind": ("job", "elsewhere")}
 _COLUMNS: Final = (
@@ -80,7 +80,7 @@ def _row(visit: Visit, each: Expectation, word: str) -> Row:
     cells = (
         _state(word),
         said(each.name, to=path("jobs" if each.of_job else "expectations", each.name)),
-        said(f"job {each.name}" if each.of_job else each.description),
+        said("job" if each.of_job else each.description),
         said(_within(each)),
         when(visit, each.good),
         when(visit, each.expected_by),
@@ -89,7 +89,7 @@ def _row(visit: Visit, each: Expectation, word: str) -> Row:
 
 
 def _within(each: Expectation) -> str:
-    return duration(round(each.within * SECOND))
+    return whole_length(round(each.within * SECOND))
 
 
 async def page(visit: Visit) -> Noun:
@@ -158,8 +158,8 @@ ACTS: Final = (
     ),
     Act(
         "expectations.delete",
-        "Never",
-        "forgotten",
+        "Delete",
+        "deleted",
         sure="Nothing is expected of it any more.",
         back="/expectations",
     ),

@@ -31,7 +31,7 @@ from tokimori.web.nouns import (
 from tokimori.web.screen import Act, Field, Given, Receipt
 from tokimori.web.screens.secrets import listed
 from tokimori.web.visit import Visit
-from tokimori.web.words import duration, short
+from tokimori.web.words import short, whole_length
 
 _COLUMNS: Final = (
     *(Column("State", "pc"), Column("Name", "pa"), Column("Kind", "pd"), Column("To", "wide pf")),
@@ -67,7 +67,7 @@ def _terms(job: Job) -> tuple[str, str]:
     said_ = job.definition.notifier
     if said_ is None:
         return "", ""
-    return duration(round(said_.bundle * SECOND)).removesuffix(" 00 s") if said_.bundle else "", ", ".join(said_.quiet)
+    return whole_length(round(said_.bundle * SECOND)) if said_.bundle else "", ", ".join(said_.quiet)
 
 
 def _row(job: Job) -> Row:

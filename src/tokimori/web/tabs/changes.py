@@ -7,8 +7,10 @@ import msgspec
 
 from tokimori.model.audit import PARK, AuditEntry
 from tokimori.model.job import Job
+from tokimori.model.job_fields import FIELDS
 from tokimori.service.audit import Recorded
 from tokimori.service.validation import MOST_LISTED
+from tokimori.web.job_form import text_of
 from tokimori.web.visit import Visit
 from tokimori.web.words import Time
 
@@ -71,16 +73,18 @@ def sides(entry: AuditEntry) -> tuple[Any, Any]:
     return before, after
 
 
-def _flat(value: object) -> Iterator[tuple[str, str]]:
-    """Yield the fields that people change, those of the definition among the others."""
+def _flat(value: object, group: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the fields that people change, as their form writes them, those of the definition among the others."""
     if not isinstance(value, Mapping):
         return
     for name, each in value.items():
-        if name == "definition" and isinstance(each, Mapping):
-            yield from _flat(each)
+        path = f"{group}{name}"
+        if name in ("definition", "retry", "notifier") and isinstance(each, Mapping) and each:
+            yield from _flat(each, "" if name == "definition" else f"{name}.")
         elif name not in _NOISE and each is not None:
-            text = each if isinstance(each, str) else msgspec.json.encode(each).decode()
-            yield str(name), text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
+            is_number = path in FIELDS and isinstance(each, int | float)
+            text = text_of(path, each) if is_number or isinstance(each, str) else msgspec.json.encode(each).decode()
+            yield path, text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
 
 
 def _lines(name: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[tuple[str, str]]:

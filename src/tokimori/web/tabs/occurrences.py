@@ -58,11 +58,19 @@ class Line(NamedTuple):
 
 
 class LedgerDay(NamedTuple):
-    """A day with its lines, newest first, and their sums in words."""
+    """A day with its lines, newest first, how many occurrences became what, and how many are to come."""
 
     name: str
-    sums: str
+    counts: Counter[str]
     lines: Sequence[Line]
+    rest: int = 0
+
+    @property
+    def sums(self) -> str:
+        """Return the sums in words."""
+        number, parts = self.counts.total(), ", ".join(f"{count} {word}" for word, count in self.counts.items())
+        of = f"{number} of {number + self.rest}" if self.rest else f"{number}" if len(self.counts) > 1 else ""
+        return ": ".join(filter(None, (of, parts)))
 
 
 async def tab(visit: Visit, job: Job) -> Mapping[str, object]:
@@ -72,7 +80,7 @@ async def tab(visit: Visit, job: Job) -> Mapping[str, object]:
     zone, since = visit.zone_of(job.definition.time_zone), known_since(job, visit.now)
     until = visit.now if (given := visit.one("until")) is None else moment_of("until", given, zone)
     try:
-        first, lines = await _read(visit, job, since, min(until, visit.now))
+        first, lines = await _read(visit, job, zone, since, min(until, visit.now))
     except InvalidInput as fault:
         return {"days": (), "older": None, "newest": visit.link(until=None), "fault": fault}
     days = _days(visit, zone, lines, await _runs(visit, job, first, until, lines))
@@ -84,11 +92,14 @@ async def tab(visit: Visit, job: Job) -> Mapping[str, object]:
     }
 
 
-async def _read(visit: Visit, job: Job, since: Moment, until: Moment) -> tuple[Moment, Sequence[LedgerLine]]:
-    """Return the lines before a moment, the newest first, and since when."""
+async def _read(visit: Visit, job: Job, zone: str, since: Moment, until: Moment) -> tuple[Moment, Sequence[LedgerLine]]:
+    """Return the lines before a moment, the newest first, and since when: from a midnight on, if there are so few."""
     first, lines = until, tuple[LedgerLine, ...]()
     for hours in HOURS:
-        first = min(max(Moment(until - hours * HOUR), since), until)
+        begins = Moment(until - hours * HOUR)
+        if hours >= 24 and (day := midnight(begins, zone)) != begins:
+            begins = midnight(Moment(day + 36 * HOUR), zone)  # days have 23 to 25 hours
+        first = min(max(begins, since), until)
         page = await visit.service.jobs.ledger(job.id, first, until, MOST_LISTED)
         lines = page.lines
         if page.next is None:
@@ -114,9 +125,8 @@ async def _with_rest(visit: Visit, job: Job, zone: str, days: Sequence[LedgerDay
         return days
     name, last = day_name(visit.now, zone, visit.now), moments[-1] if number == len(moments) else ends
     line = Line(_span(visit, zone, moments[0], last), "waiting", f"{number:,} to come", "", None, "")
-    today, older = (days[0], days[1:]) if days and days[0].name == name else (LedgerDay(name, "0:", ()), days)
-    whole, _, sums = today.sums.partition(":")
-    return [LedgerDay(name, f"{whole} of {int(whole) + number}{sums and f':{sums}'}", [line, *today.lines]), *older]
+    today, older = (days[0], days[1:]) if days and days[0].name == name else (LedgerDay(name, Counter(), ()), days)
+    return [today._replace(lines=[line, *today.lines], rest=number), *older]
 
 
 def _days(visit: Visit, zone: str, lines: Sequence[LedgerLine], runs: Mapping[str, Run]) -> Sequence[LedgerDay]:
@@ -128,8 +138,7 @@ def _day(visit: Visit, zone: str, name: str, lines: Sequence[LedgerLine], runs: 
     counts = Counter[str]()
     for line in lines:
         counts[_word(line)] += line.count
-    sums = f"{counts.total()}: " + ", ".join(f"{count} {word}" for word, count in counts.items())
-    return LedgerDay(name, sums, list(_merged(visit, zone, lines, runs)))
+    return LedgerDay(name, counts, list(_merged(visit, zone, lines, runs)))
 
 
 def _word(line: LedgerLine) -> str:

@@ -23,7 +23,7 @@ from tokimori.schedules.zones import on_clocks, zone_info
 from tokimori.service.jobs.writer import schedule_for
 from tokimori.web.job_rows import Preview, after, preview, unread
 from tokimori.web.visit import Visit
-from tokimori.web.words import duration
+from tokimori.web.words import whole_length
 
 MOMENTS_SHOWN: Final = 10
 MOST_YEARS: Final = 50
@@ -89,7 +89,7 @@ async def _meaning(visit: Visit, job: Job) -> Preview:
 def _late(definition: Definition) -> str:
     """Return what becomes of occurrences that are late, and of those that come while others run."""
     known = definition.late_after, definition.grace
-    after_, grace = (None if each is None else duration(round(each * SECOND)).removesuffix(" 00 s") for each in known)
+    after_, grace = (None if each is None else whole_length(round(each * SECOND)) for each in known)
     text = f"Over {after_} late is missed: {_MISSED[definition.misfire]}."
     text += "" if grace is None else f" Over {grace} late none runs."
     limit = limit_of(definition)
