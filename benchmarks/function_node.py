@@ -82,12 +82,12 @@ class Ends:
     def __init__(self) -> None:
         self.number = 0
 
-    def counted(self, hear: Callable[[Report], None]) -> Callable[[Report], None]:
+    def counted(self, receive: Callable[[Report], None]) -> Callable[[Report], None]:
         """The same, but that ends are counted."""
 
         def count(report: Report) -> None:
             self.number += isinstance(report, Ended)
-            hear(report)
+            receive(report)
 
         return count
 
@@ -106,7 +106,7 @@ async def _node(store: Store, folder: Path, url: str, concurrency: int, ends: En
         concurrency=concurrency,
     )
     functions, came = FunctionExecutor(clock, settings), asyncio.Semaphore(0)
-    functions.tell(gone=_stay, able=came.release)
+    functions.call_when(gone=_stay, able=came.release)
     executors = executors_of(clock, folder, functions)
     hello = await functions.load()
     assert hello is not None
@@ -123,7 +123,7 @@ async def _node(store: Store, folder: Path, url: str, concurrency: int, ends: En
         concurrency=PROCESSES * concurrency,
     )
     node = Node(store, executors, clock, os.urandom, identity)
-    await executors.open(ends.counted(node.hear))
+    await executors.open(ends.counted(node.receive))
     try:
         yield node
     finally:

@@ -78,7 +78,7 @@ async def drain(url: str, folder: Path, runs: int, concurrency: int) -> Drained:
         executors = executors_of(clock, folder)
         identity = Identity(host="bench", boot_id="bench", pid=os.getpid(), version="0", concurrency=concurrency)
         node = Node(store, executors, clock, os.urandom, identity)
-        await executors.open(node.hear)
+        await executors.open(node.receive)
         spare_the_collector()
         watch = Watch()
         await node.start()

@@ -81,7 +81,7 @@ async def a_node(store: Store, folder: Path) -> AsyncIterator[Counting]:
     executors = executors_of(clock, folder)
     identity = Identity(host="bench", boot_id="bench", pid=os.getpid(), version="0", concurrency=CONCURRENCY)
     node = Node(counting, executors, clock, os.urandom, identity)  # type: ignore[arg-type]
-    await executors.open(node.hear)
+    await executors.open(node.receive)
     await node.start()
     task = asyncio.create_task(node.run())
     try:

@@ -170,7 +170,7 @@ class Company:
         self._jump(DAWN)
         await skip_past(self.store, self.parts)
         for actors, node in zip(self._actors, self.nodes, strict=True):
-            await actors.open(node.hear)
+            await actors.open(node.receive)
             await node.start()
         await write_past(self.store, self.parts, [node.id for node in self.nodes], self.random)
         await self._pass_until(until)

@@ -116,7 +116,7 @@ class Metrics:
 
     def text(
         self,
-        standing: StoreFigures,
+        figures: StoreFigures,
         lease_left: float,
         broken: Mapping[str, int] = _NOTHING,
         silent: Iterable[str] = (),
@@ -131,7 +131,7 @@ class Metrics:
         checks = _labelled(GaugeMetricFamily("tokimori_broken_invariants", meaning, labels=["check"]), broken)
         why = "Worker processes of this node that do not answer, at most 8, by the run, or runs, that block them."
         blocked = GaugeMetricFamily("tokimori_silent_worker_processes", why, labels=["run"])
-        families = [*self._own(lease_left), checks, _labelled(blocked, Counter(silent)), *_of_store(standing)]
+        families = [*self._own(lease_left), checks, _labelled(blocked, Counter(silent)), *_of_store(figures)]
         registry.register(_Families(families))
         return generate_latest(registry)
 
@@ -162,12 +162,12 @@ class _Families(Collector):
         return self._families
 
 
-def _of_store(standing: StoreFigures) -> Iterator[Metric]:
-    yield _gauge("nodes_alive", "Nodes that live.", standing.nodes)
-    yield _gauge("pauses", "Pauses of queues.", standing.pauses)
-    yield _gauge("alarms", "What should have ended well and has not; 1000 or more.", standing.alarms)
+def _of_store(figures: StoreFigures) -> Iterator[Metric]:
+    yield _gauge("nodes_alive", "Nodes that live.", figures.nodes)
+    yield _gauge("pauses", "Pauses of queues.", figures.pauses)
+    yield _gauge("alarms", "What should have ended well and has not; 1000 or more.", figures.alarms)
     yield _gauge(
-        "oldest_ready_seconds", "How long the first of the newest 1000 ready runs has waited.", standing.oldest_ready
+        "oldest_ready_seconds", "How long the first of the newest 1000 ready runs has waited.", figures.oldest_ready
     )
     words = (
         "Units that are taken of a rate for which runs wait: NAME, job:ID or queue:NAME.",
@@ -177,15 +177,15 @@ def _of_store(standing: StoreFigures) -> Iterator[Metric]:
         GaugeMetricFamily(f"tokimori_rate_{name}", text, labels=["rate"])
         for name, text in zip(("taken", "goes_on_seconds"), words, strict=True)
     )
-    for rate, (units, seconds) in standing.rates.items():
+    for rate, (units, seconds) in figures.rates.items():
         taken.add_metric([rate], units)
         goes_on.add_metric([rate], seconds)
     yield from (taken, goes_on)
     counted = "Runs that have not ended, by state; 100 (ready ones: 1000) or more."
     runs = GaugeMetricFamily("tokimori_runs", counted, labels=["state"])
-    yield _labelled(runs, standing.runs)
+    yield _labelled(runs, figures.runs)
     ready = GaugeMetricFamily("tokimori_ready_runs", "Of the newest 1000 ready runs, by queue.", labels=["queue"])
-    yield _labelled(ready, bounded(standing.ready))
+    yield _labelled(ready, bounded(figures.ready))
 
 
 def bounded(queues: Mapping[str, int]) -> Mapping[str, int]:

@@ -38,22 +38,22 @@ def _plain(word: str) -> str:
     return word.casefold().translate(_SIGNS)
 
 
-def _same(told: str, word: str) -> int:
+def _same(typed: str, word: str) -> int:
     """Return how many letters both begin with: of words that are equally near the one with the most is meant."""
-    return next((place for place, pair in enumerate(zip(told, word, strict=False)) if pair[0] != pair[1]), len(told))
+    return next((place for place, pair in enumerate(zip(typed, word, strict=False)) if pair[0] != pair[1]), len(typed))
 
 
-def _distance(told: str, word: str, most: int) -> int:
+def _distance(typed: str, word: str, most: int) -> int:
     """Return how many faults make one of the other (optimal string alignment); more than `most` if there are more."""
-    if abs(len(told) - len(word)) > most or len(set(told) ^ set(word)) > 2 * most:  # most words are no near misses
+    if abs(len(typed) - len(word)) > most or len(set(typed) ^ set(word)) > 2 * most:  # most words are no near misses
         return most + 1
     before: Sequence[int] = ()
     last: Sequence[int] = range(len(word) + 1)
-    for row, letter in enumerate(told, 1):
+    for row, letter in enumerate(typed, 1):
         line = [row]
         for column, other in enumerate(word, 1):
             cost = min(last[column] + 1, line[-1] + 1, last[column - 1] + (letter != other))
-            if row > 1 and column > 1 and letter == word[column - 2] and other == told[row - 2]:
+            if row > 1 and column > 1 and letter == word[column - 2] and other == typed[row - 2]:
                 cost = min(cost, before[column - 2] + 1)
             line.append(cost)
         if min(line) > most:

@@ -379,8 +379,8 @@ GUARDS: tuple[Guard, ...] = (
         DEATH,
         "on MariaDB, a program is granted nothing while its node is declared dead",
         "stores/mysql/semaphores.py",
-        "AND state = 'alive' {SHARED}\", wish.node",
-        "AND state = 'alive'\", wish.node",
+        "AND state = 'alive' {SHARED}\", request.node",
+        "AND state = 'alive'\", request.node",
         f"{MARIADB}::test_a_program_waits_for_its_nodes_burial",
     ),
     Guard(
@@ -409,9 +409,9 @@ GUARDS: tuple[Guard, ...] = (
     ),
     Guard(
         LIMIT,
-        "a wish that was given up is given back until it can't come late any more: no unit stays with nobody",
+        "a request that was given up is given back until it can't come late any more: no unit stays with nobody",
         "locks/session.py",
-        "self._release_later(wish.id, wish.node, LATE_REPLY)",
+        "self._release_later(request.id, request.node, LATE_REPLY)",
         "pass",
         "tests/unit/locks/test_session.py::test_a_wish_that_comes_late_is_given_back_too",
     ),
@@ -427,8 +427,8 @@ GUARDS: tuple[Guard, ...] = (
         LIMIT,
         "a program's count waits for that of a claim",
         SQL,
-        'SELECT "limit" INTO told FROM tokimori_semaphores WHERE name = _name FOR NO KEY UPDATE;',
-        'SELECT "limit" INTO told FROM tokimori_semaphores WHERE name = _name;',
+        'SELECT "limit" INTO number FROM tokimori_semaphores WHERE name = _name FOR NO KEY UPDATE;',
+        'SELECT "limit" INTO number FROM tokimori_semaphores WHERE name = _name;',
         "tests/integration/stores/test_locks.py::test_a_program_waits_for_the_count_of_a_claim",
     ),
     Guard(

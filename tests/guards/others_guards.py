@@ -248,8 +248,8 @@ OTHERS_GUARDS = (
         LOST_REPLY,
         "a claim that is asked again brings the same runs",
         "service/claims/place.py",
-        "if again := self._hands.of_claim(wish.id, wish.access_token):",
-        "if again := self._hands.of_claim(wish.id, wish.access_token)[:0]:",
+        "if again := self._hands.of_claim(request.id, request.access_token):",
+        "if again := self._hands.of_claim(request.id, request.access_token)[:0]:",
         "tests/unit/service/claims/test_claims.py::test_a_claim_whose_answer_was_lost_is_asked_again",
     ),
     Guard(

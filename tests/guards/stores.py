@@ -62,7 +62,7 @@ STORE_GUARDS: tuple[Guard, ...] = (
         ONCE,
         "a plan is written only where the cursor is what it was made from",
         "test_planning.py::test_of_two_planners_one_wins",
-        _rules("births.py", "plan.version, plan.fired_from,", "plan.version, cursor.fired_through,"),
+        _rules("new_runs.py", "plan.version, plan.fired_from,", "plan.version, cursor.fired_through,"),
         _postgres("functions/*.sql", " AND j.fired_through = p.fired_from", ""),
         _redis("apply.lua", " and tonumber(fired_through) == plan.fired_from", ""),
     ),
@@ -110,9 +110,9 @@ STORE_GUARDS: tuple[Guard, ...] = (
         ONCE,
         "a child of all of its parents waits for each of them",
         "test_dependents.py::test_a_child_waits_for_all_of_its_parents",
-        _rules("births.py", "complete = jobs != ALL_ARRIVED and len(jobs) >= child.joins", "complete = True"),
+        _rules("new_runs.py", "complete = jobs != ALL_ARRIVED and len(jobs) >= child.joins", "complete = True"),
         _postgres("functions/*.sql", " OR cardinality(_arrived) < _child.joins", ""),
-        _redis("births.lua", "if call('SCARD', keys[1]) < child.joins then", "if false then"),
+        _redis("new_runs.lua", "if call('SCARD', keys[1]) < child.joins then", "if false then"),
     ),
     *_everywhere(
         ONCE,
@@ -123,7 +123,7 @@ STORE_GUARDS: tuple[Guard, ...] = (
             "UPDATE tokimori_arrivals SET parents = '{*}'",
             "UPDATE tokimori_arrivals SET parents = '{}'",
         ),
-        _redis("births.lua", "    call('SADD', key, '*')\n", ""),
+        _redis("new_runs.lua", "    call('SADD', key, '*')\n", ""),
     ),
     *_everywhere(
         LOST_REPLY,
@@ -139,9 +139,7 @@ STORE_GUARDS: tuple[Guard, ...] = (
         LOST_REPLY,
         "a settle is known by (node, token) of who settled: asked again it is `already applied`",
         "test_lost_replies.py::test_settle",
-        _rules(
-            "settling.py", "if (standing.settled_by, standing.settled_token) == (by, change.token):", "if by is None:"
-        ),
+        _rules("settling.py", "if (facts.settled_by, facts.settled_token) == (by, change.token):", "if by is None:"),
         _postgres("functions/*.sql", "(h.settled_by = _by AND h.settled_token = c.token)", "false"),
         _redis("settle.lua", "if run.settled_by == ask.by and ", "if false and "),
     ),
@@ -244,7 +242,7 @@ STORE_GUARDS: tuple[Guard, ...] = (
         ),
         _sqlite(
             "semaphores.py",
-            "    if state_of(db, wish.node) is not NodeState.ALIVE:\n        return port.NodeGone()\n",
+            "    if state_of(db, request.node) is not NodeState.ALIVE:\n        return port.NodeGone()\n",
             "",
         ),
         _postgres(
@@ -263,8 +261,8 @@ STORE_GUARDS: tuple[Guard, ...] = (
         "test_working.py::test_a_stale_token_changes_nothing",
         _rules(
             "settling.py",
-            "(standing.node_id, standing.token) == (change.owner, change.token)",
-            "standing.node_id == change.owner",
+            "(facts.node_id, facts.token) == (change.owner, change.token)",
+            "facts.node_id == change.owner",
         ),
         _postgres("functions/settle.sql", " AND r.token = c.token ELSE", " ELSE"),
         _redis("settle.lua", " and tonumber(run.token) == change.token", ""),
@@ -275,8 +273,8 @@ STORE_GUARDS: tuple[Guard, ...] = (
         "test_working.py::test_a_refused_change_hinders_no_other",
         _rules(
             "settling.py",
-            "(standing.node_id, standing.token) == (change.owner, change.token)",
-            "standing.token == change.token",
+            "(facts.node_id, facts.token) == (change.owner, change.token)",
+            "facts.token == change.token",
         ),
         _postgres("functions/settle.sql", "r.node_id IS NOT DISTINCT FROM c.node_id AND r.token", "r.token"),
         _redis("settle.lua", " and run.owner == change.owner", ""),
@@ -401,7 +399,7 @@ STORE_GUARDS: tuple[Guard, ...] = (
         GATE,
         "a plan of another version is refused",
         "test_jobs.py::test_a_plan_of_the_old_definition_is_refused",
-        _rules("births.py", "Cursor(plan.incarnation, plan.version,", "Cursor(plan.incarnation, cursor.version,"),
+        _rules("new_runs.py", "Cursor(plan.incarnation, plan.version,", "Cursor(plan.incarnation, cursor.version,"),
         _postgres(
             "functions/*.sql",
             "j.incarnation = p.incarnation AND j.version = p.version AND",
@@ -413,7 +411,7 @@ STORE_GUARDS: tuple[Guard, ...] = (
         GATE,
         "a plan of a paused job is refused",
         "test_jobs.py::test_a_plan_of_a_paused_job_is_refused",
-        _rules("births.py", "plan.fired_from, JobState.ENABLED)", "plan.fired_from, cursor.state)"),
+        _rules("new_runs.py", "plan.fired_from, JobState.ENABLED)", "plan.fired_from, cursor.state)"),
         _postgres("functions/*.sql", "\n            AND j.state = 'enabled'", ""),
         _redis("apply.lua", " and state == 'enabled'", ""),
     ),

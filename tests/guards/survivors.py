@@ -27,15 +27,15 @@ SURVIVORS: tuple[Survivor, ...] = (
         "the same",
     ),
     Survivor(
-        "stores/rules/births.py",
+        "stores/rules/new_runs.py",
         "for planned, run_id in zip(plan.runs, ids, strict=True):",
         "for planned, run_id in zip(plan.runs, ids, strict=False):",
         "a check against slips of ours: every caller makes an id for each run",
     ),
     Survivor(
         "stores/rules/settling.py",
-        'SettleFacts("", standing.node_id, standing.token, by, change.token)',
-        'SettleFacts("running", standing.node_id, standing.token, by, change.token)',
+        'SettleFacts("", facts.node_id, facts.token, by, change.token)',
+        'SettleFacts("running", facts.node_id, facts.token, by, change.token)',
         "a second change with that token was applied already, and one with another token is refused for it",
     ),
 )

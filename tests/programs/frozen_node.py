@@ -39,7 +39,7 @@ async def live(file: Path) -> int:
 
     Firing.step = frozen  # type: ignore[assignment, method-assign]
     settings = load_settings({"http.port": 0}, os.environ, cwd=Path.cwd()).settings
-    return await serve(settings, announce, SystemClock(), tells_secret=True)
+    return await serve(settings, announce, SystemClock(), shows_secret=True)
 
 
 if __name__ == "__main__":

@@ -246,7 +246,7 @@ class Member:
         self._task = asyncio.get_running_loop().create_task(self._live())
 
     async def _live(self) -> None:
-        await self.executor.open(self.node.hear)
+        await self.executor.open(self.node.receive)
         while True:
             try:
                 await self.node.start()

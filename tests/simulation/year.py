@@ -203,7 +203,7 @@ class Machine:
         """Live until a second of UTC; the naps as they were taken: it falls asleep only when nothing runs."""
         for name, job in self._jobs.items():
             await self._service.jobs.add(name, **fields_of(job.definition))
-        await self._executor.open(self._node.hear)
+        await self._executor.open(self._node.receive)
         await self._node.start()
         wanted, taken = list(naps), list[Nap]()
         while (now := self._clock.now()) < end * SECOND:

@@ -108,7 +108,7 @@ NO_FILES_PAUSE = 1.0
 """Seconds after which it is tried again if this process or machine has no file descriptor or memory left."""
 SHUTDOWN_WITHIN = 2.0
 """Seconds for a client to say goodbye, as TLS wants it; then its connection is gone."""
-_TOLD_EVERY = 60.0
+_LOG_EVERY = 60.0
 
 
 class Acceptor:
@@ -128,7 +128,7 @@ class Acceptor:
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._paused: asyncio.TimerHandle | None = None
-        self._told = -inf
+        self._logged_at = -inf
         self._loop.add_reader(listening, self._accept)
 
     def close(self) -> None:
@@ -190,8 +190,8 @@ class Acceptor:
 
     def _warn_sometimes(self, fault: OSError) -> None:
         now = self._loop.time()
-        if now >= self._told + _TOLD_EVERY:
-            self._told = now
+        if now >= self._logged_at + _LOG_EVERY:
+            self._logged_at = now
             log.warning("the HTTP server can't take a connection, and tries again every second: %s", fault.strerror)
 
 

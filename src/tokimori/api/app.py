@@ -20,7 +20,7 @@ from tokimori.api.answers import RefusalPage, answer, error_answer, is_browser, 
 from tokimori.api.audit import AuditRoutes
 from tokimori.api.bulk import BulkRoutes
 from tokimori.api.calendars import CalendarRoutes
-from tokimori.api.callbacks import CallbackDoor, Hear, unheard
+from tokimori.api.callbacks import AcceptCallback, CallbackDoor, refuse_callback
 from tokimori.api.calls import Calls
 from tokimori.api.channels import ChannelRoutes
 from tokimori.api.claims import ClaimPaths
@@ -93,7 +93,7 @@ def create_app(
     host_name: str | None = None,
     public_url: str | None = None,
     author_of: AuthorOf | None = None,
-    hear: Hear = unheard,
+    accept: AcceptCallback = refuse_callback,
     guests: Guests = nobody,
     formats: Formats | None = None,
     figures: Figures | None = None,
@@ -105,7 +105,7 @@ def create_app(
 ) -> ASGIApp:
     """Return the HTTP server of a node on the interface: probes such as `/readyz`, `/api/v2`, pages, foreign APIs.
 
-    All paths but the first two are behind all guards: a request needs the secret or a token, a callback (`hear`) its
+    All paths but the first two are behind all guards: a request needs the secret or a token, a callback (`accept`) its
     signature; `lenient` says where less is needed. Orders are recorded under the name of the token,
     or under the author that `author_of` gives. Workers elsewhere take runs if the service has a place for them;
     jobs come and go in foreign `formats`, and `figures` are told at `/metrics`. `lost` answers a browser that asks
@@ -135,7 +135,7 @@ def create_app(
         closed=closed,
         lenient=lenient,
         rate=rate,
-        beside=lambda inner: CallbackDoor(inner, hear, service),
+        beside=lambda inner: CallbackDoor(inner, accept, service),
         is_answered=lambda scope: any(route.matches(scope)[0] is Match.FULL for route in app.routes),
     )
     return PathPrefix(door, path_prefix) if path_prefix else door

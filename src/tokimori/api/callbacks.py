@@ -29,11 +29,11 @@ PATIENCE = 5.0
 """Seconds that a callback waits until the store has taken the end of its run."""
 _LOOK_EVERY = 0.02
 
-Hear = Callable[[str, str, str, bytes], CallbackResult]
+AcceptCallback = Callable[[str, str, str, bytes], CallbackResult]
 """Takes a callback: run, token, signature, body. Raises `InvalidInput`."""
 
 
-def unheard(_run_id: str, _token: str, _signature: str, _body: bytes) -> CallbackResult:
+def refuse_callback(_run_id: str, _token: str, _signature: str, _body: bytes) -> CallbackResult:
     """Refuse a callback: this node waits for none."""
     return CallbackResult.FORGED
 
@@ -48,9 +48,9 @@ class CallbackReply(Struct, frozen=True, kw_only=True):
 class CallbackDoor:
     """Answers callbacks itself, and leaves all else to the app."""
 
-    def __init__(self, app: ASGIApp, hear: Hear, service: Service) -> None:
+    def __init__(self, app: ASGIApp, accept: AcceptCallback, service: Service) -> None:
         self._app = app
-        self._hear = hear
+        self._accept = accept
         self._service = service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,7 +78,7 @@ class CallbackDoor:
             response = refusal(405, "method_not_allowed", "a callback is a POST", allowed="POST")
             response.headers["allow"] = "POST"
             return response
-        match self._hear(run_id, token, signature, body):
+        match self._accept(run_id, token, signature, body):
             case CallbackResult.FORGED:
                 return refusal(
                     401,

@@ -21,7 +21,7 @@ from tokimori.service.views.claims import ReportedState, WorkerRun, reported_sta
 
 
 class ClaimRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Wish of a worker: see `Claims.claim`."""
+    """Request of a worker: see `Claims.claim`."""
 
     types: tuple[str, ...] | None
     queue: str | None = None

@@ -25,7 +25,7 @@ LONGEST_READING = 0.01
 """Seconds of one step of the loop in which is read what clients have sent."""
 RESERVE = 256
 """File descriptors that the door leaves to the engine: to the store, to keepers, to the files of runs."""
-_TOLD_EVERY = 60.0
+_LOG_EVERY = 60.0
 
 
 def most_connections(streams: int = 0) -> int:
@@ -87,7 +87,7 @@ class Connections:
         self._open: set[Connection] = set()
         self._waiting: dict[Connection, None] = {}
         self._sweeping: asyncio.TimerHandle | None = None
-        self._told = -inf
+        self._logged_at = -inf
 
     def __len__(self) -> int:
         return len(self._open)
@@ -171,8 +171,8 @@ class Connections:
 
     def _warn_sometimes(self) -> None:
         now = asyncio.get_running_loop().time()
-        if now >= self._told + _TOLD_EVERY:
-            self._told = now
+        if now >= self._logged_at + _LOG_EVERY:
+            self._logged_at = now
             log.warning(
                 "the HTTP server has %d connections open, as many as it takes: those that wait longest for "
                 "their client are closed (ulimit -n allows %d files, and %d are the engine's)",

@@ -39,8 +39,8 @@ class MetricsPath:
 
     async def metrics(self, request: Request) -> Response:
         """Return the node's counters and the store's figures as Prometheus reads them, to any token that may read."""
-        standing = await store_figures(self._service(request))
-        return Response(self._figures(standing), headers={"content-type": MEDIA})
+        figures = await store_figures(self._service(request))
+        return Response(self._figures(figures), headers={"content-type": MEDIA})
 
 
 async def store_figures(service: Service) -> StoreFigures:

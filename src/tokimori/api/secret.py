@@ -301,18 +301,18 @@ class WrongSecrets:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._told: float | None = None
-        self._untold = 0
+        self._logged_at: float | None = None
+        self._unlogged = 0
 
     def note(self, request: Request) -> None:
         """Count a wrong secret. It is never logged itself, as it may be almost right."""
         now = self._clock.monotonic()
-        self._untold += 1
-        if self._told is not None and now - self._told < COMPLAINT_EVERY:
+        self._unlogged += 1
+        if self._logged_at is not None and now - self._logged_at < COMPLAINT_EVERY:
             return
         host = request.client.host if request.client is not None else "an unknown address"
-        log.warning("requests with a wrong secret were refused: %d, the last from %s", self._untold, host)
-        self._told, self._untold = now, 0
+        log.warning("requests with a wrong secret were refused: %d, the last from %s", self._unlogged, host)
+        self._logged_at, self._unlogged = now, 0
 
 
 def _with_cookie(request: Request, value: str, where: str) -> Response:

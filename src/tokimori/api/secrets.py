@@ -16,7 +16,7 @@ from tokimori.service.views.access import Secret
 class SecretValue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A value to store. `jobs`: only jobs whose ids begin so may use it; null: unchanged, for a new one all."""
 
-    is_told: ClassVar[bool] = False
+    shows_value: ClassVar[bool] = False
     """A fault does not say what was sent."""
     value: str
     jobs: tuple[str, ...] | None = None

@@ -48,15 +48,15 @@ class Interrupted(BaseException):
 
 
 class RunningAttempt:
-    """A running attempt. `grew` is called after new output, `told` after new notes, in any thread.
+    """A running attempt. `grew` is called after new output, `on_notes` after new notes, in any thread.
 
-    `ends` is called before its end is reported, to collect the last output. `untold` are new notes (`noted`).
+    `ends` is called before its end is reported, to collect the last output. `new_notes` are new notes (`take_notes`).
     """
 
     __slots__ = (
-        *("__weakref__", "begin", "coroutine", "task", "untold"),
+        *("__weakref__", "begin", "coroutine", "new_notes", "task"),
         *("_act", "_acting", "_acts", "_app", "_began", "_begun", "_ends", "_forked", "_goes_on", "_grew"),
-        *("_is_over", "_lock", "_meter", "_output", "_runs_dir", "_tells", "_thread", "_time", "_tracer"),
+        *("_is_over", "_lock", "_meter", "_on_notes", "_output", "_runs_dir", "_thread", "_time", "_tracer"),
     )
 
     def __init__(
@@ -66,7 +66,7 @@ class RunningAttempt:
         runs_dir: Path,
         grew: "Callable[[RunningAttempt], None]",
         *,
-        told: "Callable[[RunningAttempt], None]" = lambda _: None,
+        on_notes: "Callable[[RunningAttempt], None]" = lambda _: None,
         ends: "Callable[[RunningAttempt], None]" = lambda _: None,
         tracer: "Tracer | None" = None,
         app: AppFunctions | None = None,
@@ -84,10 +84,10 @@ class RunningAttempt:
         self._thread: int | None = None
         self._meter: Meter | None = None
         self.coroutine: asyncio.Task[None] | None = None
-        self.untold: TaskNotes | None = None
+        self.new_notes: TaskNotes | None = None
         self._acts: SignalThread | None = None
         self._acting: set[asyncio.Future[object]] | None = None
-        self._tells = told
+        self._on_notes = on_notes
         self._ends = ends
         self.task = Task(begin, self.write, self._note, hand=self._deliver, reads=None if app is None else app._reads)
 
@@ -235,22 +235,22 @@ class RunningAttempt:
         self.write(error_traceback(cause))  # behind that of a backoff: a handle takes the last one
         return end
 
-    # What it tells of itself
+    # Reports
 
-    def _note(self, told: TaskNotes) -> None:
-        self.untold = told
-        self._tells(self)
+    def _note(self, notes: TaskNotes) -> None:
+        self.new_notes = notes
+        self._on_notes(self)
 
-    def noted(self) -> wire.Noted | None:
+    def take_notes(self) -> wire.Noted | None:
         """Return the notes of the attempt, if they are new."""
-        notes, self.untold = self.untold, None
+        notes, self.new_notes = self.new_notes, None
         if notes is None:
             return None
         return wire.Noted(
             number=self.begin.number, progress=notes.progress, text=notes.text, checkpoint=notes.checkpoint
         )
 
-    # What it is told
+    # Signals
 
     def signal(self, name: str, data: str | None) -> None:
         """Receive a signal. Called on the loop."""

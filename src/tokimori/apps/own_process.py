@@ -23,7 +23,7 @@ from tokimori.executors.keeper.kernel import Title, boottime
 _LINE_ENDS = "a process that a function has forked awaits on the loop of its worker process, which is not its own\n"
 
 
-def tell_of_forks(forked: Callable[[], None]) -> None:
+def report_forks(forked: Callable[[], None]) -> None:
     """Call this method in each child that this process forks, for as long as its object lives."""
     os.register_at_fork(after_in_child=partial(_call, WeakMethod(forked)))
 
@@ -119,17 +119,17 @@ def leave(fault: BaseException | None) -> NoReturn:
 
 
 class Exits:
-    """Replacement of `os._exit` in this process. `tell` is called before the exit, in the exiting thread."""
+    """Replacement of `os._exit` in this process. `report` is called before the exit, in the exiting thread."""
 
     def __init__(self) -> None:
-        self.tell: Callable[[int], object] | None = None
+        self.report: Callable[[int], object] | None = None
         self._pid, self._exit = os.getpid(), os._exit
 
     def __call__(self, status: int) -> NoReturn:
         """End the process; a child that was forked by a function ends as ever."""
-        if self.tell is not None and os.getpid() == self._pid:
+        if self.report is not None and os.getpid() == self._pid:
             with suppress(BaseException):
-                self.tell(status)
+                self.report(status)
         self._exit(status)
 
 

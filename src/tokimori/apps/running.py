@@ -78,7 +78,7 @@ class Running:
         if os.getpid() != self._pid:
             return
         self._leaving.set()
-        self._tell_node()
+        self._stop_node()
         self._thread.join(self._patience)
         if self._thread.is_alive() and self._node is not None:
             self._node.kill()
@@ -86,7 +86,7 @@ class Running:
         if self._thread.is_alive():
             log.warning("coroutines of the app %s do not end, and are left behind", self._app.name)
 
-    def _tell_node(self) -> None:
+    def _stop_node(self) -> None:
         node = self._node
         if node is not None and node.poll() is None:
             node.terminate()
@@ -161,20 +161,20 @@ class Running:
             start_new_session=True,
         )
         if self._leaving.is_set():
-            self._tell_node()
+            self._stop_node()
         try:
             await self._serve(start_message, node)
         finally:
             await self._in_thread(_bury, node)
 
-    async def _serve(self, told: WorkerStart, node: "subprocess.Popen[str]") -> None:
+    async def _serve(self, start: WorkerStart, node: "subprocess.Popen[str]") -> None:
         gone = asyncio.Event()
         loop = asyncio.get_running_loop()
         while True:
             try:
-                with by_descriptor(Path(told.address)) as path:
+                with by_descriptor(Path(start.address)) as path:
                     await loop.create_unix_connection(
-                        lambda: WorkerProcess(told, self._app, gone.set, stacks=self._stacks), path=path
+                        lambda: WorkerProcess(start, self._app, gone.set, stacks=self._stacks), path=path
                     )
                 break
             except OSError:

@@ -32,12 +32,12 @@ class Signals:
         """Let `act` handle signals of this name from now on, and those that came already."""
         with self._lock:
             self._acts[name] = act
-            found = [data for told, data in self._kept if told == name]
+            found = [data for named, data in self._kept if named == name]
             self._kept = [each for each in self._kept if each[0] != name]
             for data in found:
                 self._hand(act, _value_of(data))
 
-    def tell(self, name: str, data: str | None) -> None:
+    def receive(self, name: str, data: str | None) -> None:
         """Receive a signal."""
         with self._lock:
             act = self._acts.get(name)

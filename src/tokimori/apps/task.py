@@ -69,21 +69,21 @@ class Task(OfParents):
     have it.
     """
 
-    _told = _NOTHING
+    _notes = _NOTHING
     _lost = False
 
     def __init__(
         self,
         facts: Facts,
         write: Callable[[str], None],
-        tell: Callable[[TaskNotes], None] | None = None,
+        report: Callable[[TaskNotes], None] | None = None,
         *,
         hand: Hand = carry_out,
         reads: Callable[[], Reads | None] | None = None,
     ) -> None:
         self._facts = facts
         self._write = write
-        self._tell = tell or _dropped
+        self._report = report or _dropped
         self._reads = reads
         self._hand = hand
         self._signals: Signals | None = None
@@ -229,7 +229,7 @@ class Task(OfParents):
     @property
     def checkpointed(self) -> Any:
         """Return the last checkpoint of this attempt or an earlier one; None if there is none."""
-        text = self._told.checkpoint or self._facts.checkpoint
+        text = self._notes.checkpoint or self._facts.checkpoint
         return None if text is None else value_of(text)
 
     def on_signal(self, name: str, act: Callable[[Any], object]) -> None:
@@ -245,7 +245,7 @@ class Task(OfParents):
 
     def signal(self, name: str, data: str | None) -> None:
         """Receive a signal, with data as JSON."""
-        self._made_signals().tell(name, data)
+        self._made_signals().receive(name, data)
 
     def end_because(self, why: str, *, lost: bool) -> None:
         """Ask the function to end."""
@@ -267,9 +267,9 @@ class Task(OfParents):
         no-op's cost.
         """
         with self._lock:
-            self._write = self._tell = self._hand = _dropped
-            heard, self._signals = self._signals, None
-        del heard  # not under the lock: its acts are the user's, and what goes with them may speak to this task
+            self._write = self._report = self._hand = _dropped
+            signals, self._signals = self._signals, None
+        del signals  # not under the lock: its acts are the user's, and what goes with them may speak to this task
 
     def _made_signals(self) -> Signals:
         with self._lock:
@@ -277,10 +277,10 @@ class Task(OfParents):
                 self._signals = Signals(self._hand)
             return self._signals
 
-    def _note(self, **told: Any) -> None:
+    def _note(self, **notes: Any) -> None:
         with self._lock:
-            self._told = replace(self._told, **told)
-        self._tell(self._told)
+            self._notes = replace(self._notes, **notes)
+        self._report(self._notes)
 
     def _decide(self, end: End) -> None:
         self._check()

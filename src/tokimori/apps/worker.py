@@ -52,7 +52,7 @@ class Worker:
     def __init__(self, app: App | str, *, config: Config = dict) -> None:
         self._app = app
         self._config = config
-        self._heard: SimpleQueue[signal.Signals | _Said] = SimpleQueue()
+        self._events: SimpleQueue[signal.Signals | _Said] = SimpleQueue()
         self._node: subprocess.Popen[str] | None = None
         self._coming: subprocess.Popen[str] | None = None
         self._leaving: list[subprocess.Popen[str]] = []
@@ -75,7 +75,7 @@ class Worker:
         try:
             self._coming = self._started(command, environ)
             while True:
-                code = self._take(self._heard.get(), command)
+                code = self._take(self._events.get(), command)
                 if code is None:
                     continue
                 if self._fault is not None:
@@ -86,7 +86,7 @@ class Worker:
                 signal.signal(number, handler)
 
     def _queue_signal(self, number: int, _frame: object) -> None:
-        self._heard.put(signal.Signals(number))
+        self._events.put(signal.Signals(number))
 
     def _environ(self) -> dict[str, str]:
         """Return the environment of a node with the settings of now. Raises `InvalidConfig`."""
@@ -120,13 +120,13 @@ class Worker:
                 sys.stdout.write(line)
                 sys.stdout.flush()
             if not number:
-                self._heard.put(_Said(node, works=True))
+                self._events.put(_Said(node, works=True))
         node.wait()
-        self._heard.put(_Said(node, works=False))
+        self._events.put(_Said(node, works=False))
 
-    def _take(self, heard: signal.Signals | _Said, command: list[str]) -> int | None:
+    def _take(self, event: signal.Signals | _Said, command: list[str]) -> int | None:
         """Act on a message; return the exit code if it ends the worker."""
-        match heard:
+        match event:
             case _Said(node, works=True) if node is self._coming:
                 if self._node is not None:
                     self._leaving.append(self._node)
@@ -135,12 +135,12 @@ class Worker:
                 self._node, self._coming = node, None
             case _Said(node, works=False):
                 return self._buried(node, command)
-            case signal.Signals() if heard in RELOADS and not self._stops:
+            case signal.Signals() if event in RELOADS and not self._stops:
                 self._renew(command)
-            case signal.Signals() if heard in (*STOPS, *REOPENS):
-                self._stops = self._stops or heard in STOPS
+            case signal.Signals() if event in (*STOPS, *REOPENS):
+                self._stops = self._stops or event in STOPS
                 for node in self._all():
-                    node.send_signal(heard)
+                    node.send_signal(event)
         return None
 
     def _renew(self, command: list[str]) -> None:

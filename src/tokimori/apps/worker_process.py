@@ -27,7 +27,7 @@ from msgspec.structs import replace
 from tokimori.apps.attempt import RunningAttempt, not_begun
 from tokimori.apps.hooks import Act
 from tokimori.apps.loading import load_app, why_not_loaded
-from tokimori.apps.own_process import Exits, WorkerTitle, leave_line, leave_loop, tell_of_forks
+from tokimori.apps.own_process import Exits, WorkerTitle, leave_line, leave_loop, report_forks
 from tokimori.apps.routes import AppFunctions
 from tokimori.apps.streams import Outputs, open_standard_streams
 from tokimori.apps.task import task_in_hand
@@ -43,7 +43,7 @@ from tokimori.executors.functions.wire import (
     Ping,
     Pong,
     Renew,
-    Tell,
+    SendSignal,
     ToWorker,
     Unloadable,
     by_descriptor,
@@ -54,7 +54,7 @@ from tokimori.traces.spans import tracer_here
 
 EXITS_WITHIN = 1.0
 """Seconds for which a process that a function ends tries to say so."""
-TELL_EVERY = 1.0
+REPORT_EVERY = 1.0
 """Seconds between two reports on one attempt's growing output."""
 
 
@@ -77,7 +77,7 @@ class WorkerProcess(asyncio.Protocol):
 
     def __init__(
         self,
-        told: WorkerStart,
+        start: WorkerStart,
         app: AppFunctions,
         lost: Callable[[], None] = lambda: os._exit(1),
         outputs: Outputs | None = None,
@@ -85,16 +85,16 @@ class WorkerProcess(asyncio.Protocol):
     ) -> None:
         self._lost = lost
         self._stacks = stacks
-        self._told = told
+        self._start = start
         self._app = app
-        app._allow_stored(told.stored)
-        app._take_places(told.places or told.concurrency)
-        self._runs_dir = Path(told.runs_dir)
+        app._allow_stored(start.stored)
+        app._take_places(start.places or start.concurrency)
+        self._runs_dir = Path(start.runs_dir)
         self._known = lru_cache(maxsize=1024)(self._act_of)  # asked once a run, it is a tenth of a no-op
         self._tracer = lru_cache(maxsize=1)(tracer_here)  # once the app is loaded, which may set up OpenTelemetry
         self._loop = asyncio.get_running_loop()
         self._frames: Frames[ToWorker] = Frames(ToWorker)
-        self._threads = Threads[RunningAttempt](told.concurrency, self._run, self._loop.call_later)
+        self._threads = Threads[RunningAttempt](start.concurrency, self._run, self._loop.call_later)
         self._outputs = outputs or Outputs()
         self._attempts = self._outputs.attempts
         self._ends, self._gathers = self._outputs.ends, False
@@ -108,15 +108,15 @@ class WorkerProcess(asyncio.Protocol):
         self._done = asyncio.Event()
         self._sent = asyncio.Event()
         self._sent.set()
-        self._title = WorkerTitle(f"{told.number} of {told.app}", self._attempts, self._loop)
+        self._title = WorkerTitle(f"{start.number} of {start.app}", self._attempts, self._loop)
         self._home, self._is_fork = threading.get_ident(), False
-        tell_of_forks(self._forked)
+        report_forks(self._forked)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Handle an event of asyncio."""
         self._transport = cast("asyncio.WriteTransport", transport)
         self._transport.set_write_buffer_limits(0)
-        hello = self._app._hello(self._told.number, os.getpid())
+        hello = self._app._hello(self._start.number, os.getpid())
         self._transport.write(frame([hello if self._stacks is None else replace(hello, stacks=self._stacks.file)]))
 
     def data_received(self, data: bytes) -> None:
@@ -128,7 +128,7 @@ class WorkerProcess(asyncio.Protocol):
                 case End(number=number, why=why, lost=lost):
                     if (attempt := self._attempts.get(number)) is not None:
                         attempt.end_because(why, lost=lost)
-                case Tell(number=number, name=name, data=said):
+                case SendSignal(number=number, name=name, data=said):
                     if (attempt := self._attempts.get(number)) is not None:
                         attempt.signal(name, said)
                 case Ping():
@@ -183,7 +183,14 @@ class WorkerProcess(asyncio.Protocol):
         try:
             (act, waits), tracer = self._known(begin.handler), self._tracer()
             attempt = RunningAttempt(
-                begin, act, self._runs_dir, self._grew, told=self._noted, ends=self._ends, tracer=tracer, app=self._app
+                begin,
+                act,
+                self._runs_dir,
+                self._grew,
+                on_notes=self._noted,
+                ends=self._ends,
+                tracer=tracer,
+                app=self._app,
             )
             if not self._attempts:
                 self._outputs.put_back()
@@ -198,14 +205,14 @@ class WorkerProcess(asyncio.Protocol):
             return
         if not self._gathers:
             self._gathers = True
-            self._loop.call_later(TELL_EVERY, self._gather)
+            self._loop.call_later(REPORT_EVERY, self._gather)
 
     def _gather(self) -> None:
         """Collect the output to descriptor 1, as long as there are runs."""
         self._outputs.gather()
         self._gathers = bool(self._attempts)
         if self._gathers:
-            self._loop.call_later(TELL_EVERY, self._gather)
+            self._loop.call_later(REPORT_EVERY, self._gather)
 
     def _begin_on_loop(self, attempt: RunningAttempt) -> None:
         attempt.coroutine = self._loop.create_task(self._run_async(attempt))
@@ -234,7 +241,7 @@ class WorkerProcess(asyncio.Protocol):
         """Report the end of an attempt, behind its last notes."""
         if self._stacks is not None:
             self._stacks.ended(attempt.begin.number)
-        if attempt.untold is not None and (noted := attempt.noted()) is not None:
+        if attempt.new_notes is not None and (noted := attempt.take_notes()) is not None:
             self._send_soon(noted)
         self._send_soon(ended)
 
@@ -283,9 +290,9 @@ class WorkerProcess(asyncio.Protocol):
         number = attempt.begin.number
         if number not in self._grown:
             self._grown.add(number)
-            self._soon(self._loop.call_later, TELL_EVERY, self._tell_growth, number)
+            self._soon(self._loop.call_later, REPORT_EVERY, self._report_growth, number)
 
-    def _tell_growth(self, number: int) -> None:
+    def _report_growth(self, number: int) -> None:
         self._grown.discard(number)
         attempt = self._attempts.get(number)
         if attempt is not None:
@@ -296,51 +303,51 @@ class WorkerProcess(asyncio.Protocol):
         number = attempt.begin.number
         if number not in self._noting:
             self._noting.add(number)
-            self._soon(self._tell_noted, number)
+            self._soon(self._report_notes, number)
 
-    def _tell_noted(self, number: int) -> None:
+    def _report_notes(self, number: int) -> None:
         self._noting.discard(number)
         attempt = self._attempts.get(number)
-        noted = None if attempt is None else attempt.noted()
+        noted = None if attempt is None else attempt.take_notes()
         if noted is not None:
             self._noting.add(number)
             self._send_soon(noted)
-            self._loop.call_later(TELL_EVERY, self._tell_noted, number)
+            self._loop.call_later(REPORT_EVERY, self._report_notes, number)
 
     def _leave_if_idle(self) -> None:
         if self._leaving and not self._attempts and not self._unsent:
             self._done.set()
 
 
-async def work(told: WorkerStart, app: AppFunctions, exits: Exits, outputs: Outputs) -> None:
+async def work(start: WorkerStart, app: AppFunctions, exits: Exits, outputs: Outputs) -> None:
     """Serve the node until it has no more for this process, between the hooks of the app."""
     try:
         await app.hooks.start()
     except BaseException as fault:
-        _tell_why(told, fault)
+        _report_fault(start, fault)
         raise SystemExit(1) from None
     _, protocol = await asyncio.get_running_loop().create_unix_connection(
-        lambda: WorkerProcess(told, app, outputs=outputs, stacks=Stacks()), sock=_connected(told)
+        lambda: WorkerProcess(start, app, outputs=outputs, stacks=Stacks()), sock=_connected(start)
     )
-    exits.tell = protocol.exits
+    exits.report = protocol.exits
     await protocol.served()
-    exits.tell = None
+    exits.report = None
     await app.hooks.stop()
 
 
-def _connected(told: WorkerStart) -> socket.socket:
+def _connected(start: WorkerStart) -> socket.socket:
     """Return the line to the node. Raises `OSError`."""
     connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    with by_descriptor(Path(told.address)) as path:
+    with by_descriptor(Path(start.address)) as path:
         connected.connect(path)
     return connected
 
 
-def _tell_why(told: WorkerStart, fault: BaseException) -> None:
+def _report_fault(start: WorkerStart, fault: BaseException) -> None:
     """Report the reason that the app can't be loaded, and wait until the node has received it. Raises `OSError`."""
-    message, allowed = why_not_loaded(told.app, fault)
-    with _connected(told) as node:
-        node.sendall(frame([Unloadable(number=told.number, message=message, allowed=allowed)]))
+    message, allowed = why_not_loaded(start.app, fault)
+    with _connected(start) as node:
+        node.sendall(frame([Unloadable(number=start.number, message=message, allowed=allowed)]))
         node.recv(1)
 
 
@@ -361,7 +368,7 @@ def main() -> NoReturn:
         os._exit(code)
 
 
-def _load_and_serve(told: WorkerStart) -> int:
+def _load_and_serve(start: WorkerStart) -> int:
     """Return the exit code."""
     name_myself(b"tokimori-worker")
     die_with_parent()  # the keeper: the run may be begun elsewhere when that is dead
@@ -372,9 +379,9 @@ def _load_and_serve(told: WorkerStart) -> int:
     outputs = Outputs()
     outputs.take_over()  # before, too: it may keep the streams
     try:
-        app = load_app(told.app, told.include, told.require)
+        app = load_app(start.app, start.include, start.require)
     except BaseException as fault:
-        _tell_why(told, fault)
+        _report_fault(start, fault)
         return 1
     finally:
         outputs.gather()
@@ -385,7 +392,7 @@ def _load_and_serve(told: WorkerStart) -> int:
     gc.freeze()  # what is loaded by now stays: the collector need not look through it again and again
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    loop.run_until_complete(work(told, app, exits, outputs))
+    loop.run_until_complete(work(start, app, exits, outputs))
     outputs.gather()
     return 0
 

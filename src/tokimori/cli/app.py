@@ -37,9 +37,9 @@ def check_app(*, name: str, include: tuple[str, ...], require: tuple[str, ...]) 
     async def act(service: "Service") -> "Sequence[tuple[str, str, str]]":
         from tokimori.node.functions import declared_in
         from tokimori.service.service import service_for
-        from tokimori.service.sets.app_jobs import foretell
+        from tokimori.service.sets.app_jobs import forecast_of
 
-        return await foretell(service_for(service._shared, service._caller).jobs, declared_in(found._hello(0, 0)))
+        return await forecast_of(service_for(service._shared, service._caller).jobs, declared_in(found._hello(0, 0)))
 
     lines = in_own_service(act)
     if options().output in ("json", "jsonl"):

@@ -18,7 +18,7 @@ from tokimori.errors import Refused, shortened
 
 if TYPE_CHECKING:
     from tokimori.ports.store import SchemaStatus
-    from tokimori.service.copying import KindCopied, Tell
+    from tokimori.service.copying import KindCopied, ReportStep
     from tokimori.stores.migrations import Migration
 
 
@@ -197,13 +197,13 @@ def copy(source: str, target: str) -> None:
     counts of pruned rows, also those of deleted jobs, and compares both sides at the end. If it is interrupted, the
     same command goes on from there; until it is through no node works on the new store.
     """
-    with copying_bar() as tell:
-        kinds = asyncio.run(copied(source, target, tell))
+    with copying_bar() as report:
+        kinds = asyncio.run(copied(source, target, report))
     rows = [(each.kind, each.rows, each.written, each.digest[:12]) for each in kinds]
     print_found({"copied": kinds}, ("KIND", "ROWS", "WRITTEN", "DIGEST"), rows)
 
 
-async def copied(source: str, target: str, tell: "Tell", *, still: bool = False) -> "Sequence[KindCopied]":
+async def copied(source: str, target: str, report: "ReportStep", *, still: bool = False) -> "Sequence[KindCopied]":
     """Copy everything from the store at one URL to the store at another. Raises what `copy_store` does."""
     from tokimori.client.opening import missing_file
     from tokimori.clock import SystemClock
@@ -218,7 +218,7 @@ async def copied(source: str, target: str, tell: "Tell", *, still: bool = False)
         for store in (old, new):
             await store.open()
             stack.push_async_callback(store.close)
-        return await copy_store(old, new, tell, still=still)
+        return await copy_store(old, new, report, still=still)
 
 
 def _print(found: "SchemaStatus") -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Read = Callable[[str | None, float], Awaitable[FoundEvents | MixedEvents]]
 
-_COLUMNS = ("TOLD", "STATE", "JOB", "RUN", "BY", "ATTEMPT", "EXIT", "REASON")
+_COLUMNS = ("STORED", "STATE", "JOB", "RUN", "BY", "ATTEMPT", "EXIT", "REASON")
 _SPARE = ("ATTEMPT", "BY", "EXIT")
 
 
@@ -104,7 +104,7 @@ async def _page(read: "Read", after: str | None) -> "Sequence[Event | AnyEvent]"
     by_id = dict["str", "Event | AnyEvent"]()
     for _ in range(MOST_PAGES):
         found = await read(after, 0.0)
-        _tell_gap(gap=found.gap)
+        _print_gap(gap=found.gap)
         by_id |= {each.id: each for each in found.events}
         if not found.events and found.after == after:
             break
@@ -120,7 +120,7 @@ async def _follow(read: "Read", after: str | None, zone: str) -> None:
     while True:
         found = await read(after, FOLLOW_WAIT)
         after = found.after
-        _tell_gap(gap=found.gap)
+        _print_gap(gap=found.gap)
         for event in found.events:
             _print_line(event, zone)
         sys.stdout.flush()
@@ -142,7 +142,7 @@ async def _follow_notices(service: "Service", after: str | None) -> None:
         sys.stdout.flush()
 
 
-def _tell_gap(*, gap: bool) -> None:
+def _print_gap(*, gap: bool) -> None:
     if gap:
         print_notice("There is a gap: events before these are not kept any more. `tokimori run list` knows the runs.")
 
@@ -179,7 +179,7 @@ def _print_all(found: "Sequence[Event | AnyEvent]", zone: str) -> None:
     for each in found:
         name, *more = _words(each)
         rows.append((At(each.written, zone), each.what, name, "  ".join(more)))
-    print_found([event_given(each) for each in found], ("TOLD", "EVENT", "NAME", "MORE"), rows)
+    print_found([event_given(each) for each in found], ("STORED", "EVENT", "NAME", "MORE"), rows)
 
 
 def _print(found: "Sequence[Event | AnyEvent]", zone: str) -> None:

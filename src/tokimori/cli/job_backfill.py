@@ -86,10 +86,10 @@ async def _make(
             await asyncio.sleep(STEP)
 
 
-def _print_progress(done: "Backfill", told: str) -> str:
+def _print_progress(done: "Backfill", shown: str) -> str:
     """Print how far it is, if that has changed; a terminal has a bar."""
     news = _progress(done)
-    if news != told and (done.missing or done.active) and not sys.stderr.isatty():
+    if news != shown and (done.missing or done.active) and not sys.stderr.isatty():
         print_notice(news)
     return news
 

@@ -39,7 +39,7 @@ class Importers(Group):
 import_jobs = Importers(
     "import",
     help="Import jobs of other schedulers. Jobs that exist already stay as they are.",
-    nouns={name: ("", told) for name, told in FORMATS.items()},
+    nouns={name: ("", text) for name, text in FORMATS.items()},
 )
 
 
@@ -102,35 +102,35 @@ def _import(
     notes = list(source.notes)
     if time_zone is not None and form.names_zones:
         notes.append(f"--timezone {time_zone} changes nothing: every time that is read here has a zone")
-    wish = ImportRequest(dry_run=dry_run, skip_refused=skip_refused, update=update)
-    _report(_brought(source.pages, wish), notes, wish)
+    request = ImportRequest(dry_run=dry_run, skip_refused=skip_refused, update=update)
+    _report(_brought(source.pages, request), notes, request)
 
 
-def _brought(pages: Any, wish: "ImportRequest") -> "ImportTally":
+def _brought(pages: Any, request: "ImportRequest") -> "ImportTally":
     """Bring the jobs in, unless it is a dry run. Raises `InvalidFile`."""
     import asyncio
 
     from tokimori.formats.importing import bring_in, check
 
-    asyncio.run(check(pages, wish, some_of))  # before a store is made
+    asyncio.run(check(pages, request, some_of))  # before a store is made
 
     return in_service(
-        lambda service: bring_in(service, pages, wish, partial(_print_job, wish)),
-        Absent.EMPTY if wish.dry_run else Absent.MADE,
+        lambda service: bring_in(service, pages, request, partial(_print_job, request)),
+        Absent.EMPTY if request.dry_run else Absent.MADE,
     )
 
 
 # Printing
 
 
-def _print_job(wish: "ImportRequest", job: "Moved", changes: "Changes | None") -> None:
+def _print_job(request: "ImportRequest", job: "Moved", changes: "Changes | None") -> None:
     """Show the outcome for a job: added (+), changed (~) or left as it is (?)."""
     if options().as_json:
         return
     if changes is None:
         print_lines(f"+ {job.job_id}", *fields_shown(_fields(job)), *_start(job))
     elif changes:
-        head = f"~ {job.job_id}" if wish.update else f"? {job.job_id}: it stays as it is"
+        head = f"~ {job.job_id}" if request.update else f"? {job.job_id}: it stays as it is"
         print_lines(head, *changes_shown(changes))
 
 
@@ -153,7 +153,7 @@ def _start(job: "Moved") -> Iterator[str]:
     return (f"    {name}: {value}" for name, value in facts.items() if value is not None)
 
 
-def _report(tally: "ImportTally", notes: Sequence[str], wish: "ImportRequest") -> None:
+def _report(tally: "ImportTally", notes: Sequence[str], request: "ImportRequest") -> None:
     if options().as_json:
         print_json(_as_json(tally))
         return
@@ -161,7 +161,7 @@ def _report(tally: "ImportTally", notes: Sequence[str], wish: "ImportRequest") -
         print_notice(line)
     for note in notes if tally.added or tally.changed else ():
         print_notice(f"note: {note}")
-    print_lines(_summary(tally, wish))
+    print_lines(_summary(tally, request))
 
 
 def _warnings(tally: "ImportTally") -> Iterator[str]:
@@ -177,12 +177,12 @@ def _warnings(tally: "ImportTally") -> Iterator[str]:
         yield from some_of(lines, f"more warnings of {name}; --json has all of them")
 
 
-def _summary(tally: "ImportTally", wish: "ImportRequest") -> str:
+def _summary(tally: "ImportTally", request: "ImportRequest") -> str:
     names = ("added", "changed", "unchanged", "kept", "refused", "left_out")
     counts = {name: len(getattr(tally, name)) for name in names}
-    parts = counted(counts, ("added", "changed", "unchanged"), dry_run=wish.dry_run)
-    nothing = "" if tally.added or tally.changed or wish.dry_run else "; nothing was changed"
-    return f"{'dry run: ' if wish.dry_run else ''}{tally.read} entries read, {parts}{nothing}"
+    parts = counted(counts, ("added", "changed", "unchanged"), dry_run=request.dry_run)
+    nothing = "" if tally.added or tally.changed or request.dry_run else "; nothing was changed"
+    return f"{'dry run: ' if request.dry_run else ''}{tally.read} entries read, {parts}{nothing}"
 
 
 def _as_json(tally: "ImportTally") -> dict[str, object]:

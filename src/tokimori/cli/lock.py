@@ -77,7 +77,7 @@ async def _run(loaded: "Loaded", wanted: "Wanted", argv: list[str]) -> int:
         try:
             async with _session(loaded, command) as session:
                 held = await session.acquire(replace(wanted, on_lost=command.end), command)
-                signals.tell = command.send_signal
+                signals.send = command.send_signal
                 code = await _attended(command, held, argv)
                 await session.release(command, wanted.name)
                 return code
@@ -130,14 +130,14 @@ def _code(ended: "ProcessEnded") -> int:
 class _Signals:
     """Signals to this process: their receiver, and the first one."""
 
-    def __init__(self, tell: Callable[[int], object]) -> None:
+    def __init__(self, send: Callable[[int], object]) -> None:
         self.first: int | None = None
-        self.tell = tell
+        self.send = send
 
     def come(self, number: int) -> None:
         """Handle a signal on the loop."""
         self.first = self.first or number
-        self.tell(number)
+        self.send(number)
 
 
 @contextmanager

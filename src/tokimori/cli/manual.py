@@ -81,10 +81,10 @@ def _paragraphs(text: str) -> Iterator[str]:
             yield _escaped(" ".join(paragraph.split()))
 
 
-def _sections(told: str) -> Iterator[str]:
+def _sections(text: str) -> Iterator[str]:
     """Yield the sections of the help, whose lines stay as they are."""
     is_open = False
-    for line in told.splitlines():
+    for line in text.splitlines():
         if heading := _HEADING.match(line):
             yield from [".fi"] * is_open
             yield from (f'.SH "{heading[1].upper()}"', ".nf")

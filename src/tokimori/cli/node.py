@@ -119,7 +119,7 @@ def stop(node_id: str | None, *, all_nodes: bool, now: bool) -> None:
 def _order(
     node_id: str | None,
     act: "Callable[[Service, str | None], Awaitable[Sequence[NodeRecord]]]",
-    told: str,
+    done: str,
     *,
     all_nodes: bool,
 ) -> None:
@@ -136,7 +136,7 @@ def _order(
     if options().as_json:
         print_json([NodeView.made(node) for node in nodes])
         return
-    print_lines(*(f"node {node.id} on {node.host} {told}" for node in nodes))
+    print_lines(*(f"node {node.id} on {node.host} {done}" for node in nodes))
     if not nodes:
         print_lines("no node is alive")
 

@@ -10,7 +10,7 @@ from tokimori.cli.command import options
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from tokimori.service.copying import CopyStep, Tell
+    from tokimori.service.copying import CopyStep, ReportStep
 
 Advance = Callable[[int, int | None], None]
 """Is told how much is done, and of how much; None: nobody knows."""
@@ -33,7 +33,7 @@ def counting(what: str, unit: str) -> Iterator[Advance]:
 
 
 @contextmanager
-def copying_bar() -> "Iterator[Tell]":
+def copying_bar() -> "Iterator[ReportStep]":
     """Return a bar for a copy; the total number of rows is known only when it verifies."""
     if not sys.stderr.isatty() or options().plain:
         yield lambda _step: None
@@ -41,11 +41,11 @@ def copying_bar() -> "Iterator[Tell]":
     with _bar("{task.completed:.0f} rows") as progress:
         task = progress.add_task("copy", total=None)
 
-        def tell(step: "CopyStep") -> None:
+        def report(step: "CopyStep") -> None:
             verb = "verify" if step.verifying else "copy"
             progress.update(task, description=f"{verb} {step.kind}", completed=step.rows, total=step.total)
 
-        yield tell
+        yield report
 
 
 def _bar(counted: str) -> "Progress":

@@ -105,8 +105,8 @@ async def _copied_at_one_moment(url: str, target: Path) -> None:
                         if left:
                             continue
                         raise
-                with copying_bar() as tell:
-                    await copy_store(frozen or source, new, tell, still=True)
+                with copying_bar() as report:
+                    await copy_store(frozen or source, new, report, still=True)
                 return
 
 
@@ -299,8 +299,8 @@ def _copy(source: Path, url: str, inside: frozenset[str], *, without_tokens: boo
         check_rows(copy, inside)
         if without_tokens:
             _leave_out(copy, inside, _TOKENS)
-        with copying_bar() as tell:
-            asyncio.run(copied(f"sqlite://{quote(str(copy))}{query}", url, tell, still=True))
+        with copying_bar() as report:
+            asyncio.run(copied(f"sqlite://{quote(str(copy))}{query}", url, report, still=True))
     finally:
         remove_database(copy)
     return asyncio.run(_looked_at(url))

@@ -162,8 +162,8 @@ def make_folders(settings: "Settings") -> None:
         make_state_dir(settings.log.file.parent)
 
 
-def run_node(settings: "Settings", tell: Callable[[str], None], read: Callable[[], "Loaded"]) -> int:
-    """Run a node until it is stopped; return the exit code. `tell` prints a line, `read` reads settings anew."""
+def run_node(settings: "Settings", announce: Callable[[str], None], read: Callable[[], "Loaded"]) -> int:
+    """Run a node until it is stopped; return the exit code. `announce` prints a line, `read` reads settings anew."""
     from tokimori.clock import SystemClock
     from tokimori.executors.keeper.kernel import Title, name_myself
     from tokimori.logs.reading import Rotation
@@ -189,7 +189,7 @@ def run_node(settings: "Settings", tell: Callable[[str], None], read: Callable[[
         stderr=STDOUT if log_settings.stdout else STANDARD_ERROR if log_settings.stderr else None,
         announced=log_settings.stdout,
     )
-    tell = _nobody if log_settings.stdout else partial(_tell_if_possible, tell)
+    announce = _nobody if log_settings.stdout else partial(_print_if_possible, announce)
     starter = starter_of(os.environ)
     name_myself(b"tokimori")
     Title().show(f"tokimori: server {' '.join(sys.argv[1:])}")
@@ -198,17 +198,17 @@ def run_node(settings: "Settings", tell: Callable[[str], None], read: Callable[[
 
             def joined() -> None:
                 begin(TOO_LONG)
-                starter.tell_ready()
+                starter.report_ready()
                 starter.report_alive(runner.get_loop().call_later)
 
             return runner.run(
                 serve_node(
                     settings,
-                    tell,
+                    announce,
                     SystemClock(),
                     joined,
                     # Whatever is no terminal is kept by somebody: a file, the journal, the pipe of a supervisor.
-                    tells_secret=os.isatty(STDOUT) and not (settings.http.secret or settings.http.secret_file),
+                    shows_secret=os.isatty(STDOUT) and not (settings.http.secret or settings.http.secret_file),
                     hide=log.hide,
                     again=lambda: read().settings,
                 )
@@ -217,10 +217,10 @@ def run_node(settings: "Settings", tell: Callable[[str], None], read: Callable[[
         log.stop()
 
 
-def _tell_if_possible(tell: Callable[[str], None], line: str) -> None:
-    """Tell a line: a full disk, or a reader that is gone, keeps no node from its runs."""
+def _print_if_possible(announce: Callable[[str], None], line: str) -> None:
+    """Print a line: a full disk, or a reader that is gone, keeps no node from its runs."""
     with suppress(OSError):
-        tell(line)
+        announce(line)
 
 
 def _nobody(_: str) -> None:

@@ -84,11 +84,11 @@ def restart(*, now: bool, timeout: float) -> int:
     """Stop the node in the background, if one runs, and start it again with the arguments that it had."""
     from tokimori.cli.serve import make_folders
     from tokimori.cli.system_process import start_node, stop_node
-    from tokimori.node.background import Absent, one_at_a_time, standing
+    from tokimori.node.background import Absent, background_state, one_at_a_time
 
     loaded = load()
     make_folders(loaded.settings)
-    found = standing(loaded.settings.state_dir)
+    found = background_state(loaded.settings.state_dir)
     before = () if isinstance(found, Absent) else found.note.arguments
     if not isinstance(found, Absent):
         stop_node(loaded, None, now=now)
@@ -115,10 +115,10 @@ def status(*, watch: bool) -> int:
 
 def services(folder: Path) -> Iterable[Service]:
     """Yield the node that was started in the background, and all others of the folder that have a door."""
-    from tokimori.node.background import Living, Stale, standing, stopped_at
+    from tokimori.node.background import Living, Stale, background_state, stopped_at
     from tokimori.node.open_doors import READY, SILENT, doors, readiness
 
-    found, states = standing(folder), {door: readiness(door.address) for door in doors(folder)}
+    found, states = background_state(folder), {door: readiness(door.address) for door in doors(folder)}
     ours = found.note.pid if isinstance(found, Living) else None
     if ours is not None:
         door_state = next((text for door, text in states.items() if door.pid == ours), READY)
@@ -159,10 +159,10 @@ def logs(*, scheduler: bool, bus: bool, follow: bool, lines: int, editor: str | 
     from tokimori.cli.system_process import log_of
     from tokimori.errors import NotFound
     from tokimori.logs.reading import Lines, every_line, last_lines, new_lines
-    from tokimori.node.background import Absent, standing
+    from tokimori.node.background import Absent, background_state
 
     loaded = load()
-    found = standing(loaded.settings.state_dir)
+    found = background_state(loaded.settings.state_dir)
     file = log_of(loaded) if isinstance(found, Absent) else Path(found.note.log)
     if editor is not None and file.exists():
         open_in(editor, file)

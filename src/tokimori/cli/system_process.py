@@ -42,7 +42,7 @@ class StartedNode(Struct, frozen=True, kw_only=True):
 class _Child(NamedTuple):
     process: "subprocess.Popen[bytes]"
     note: "Note"
-    told: Path
+    output: Path
 
 
 def log_of(loaded: "Loaded") -> Path:
@@ -52,11 +52,11 @@ def log_of(loaded: "Loaded") -> Path:
 
 def start_node(loaded: "Loaded", arguments: Sequence[str], timeout: float) -> int:
     """Start the node, unless it runs; return the exit code. Only one caller at a time."""
-    from tokimori.node.background import Living, Stale, remove_note, standing
+    from tokimori.node.background import Living, Stale, background_state, remove_note
     from tokimori.node.systemd import Listener
 
     folder = loaded.settings.state_dir
-    match standing(folder):
+    match background_state(folder):
         case Living(note=note):
             _print(_started(folder, note), "it runs already")
             return DONE
@@ -140,10 +140,10 @@ def _await_ready(folder: Path, child: _Child, listener: "Listener", deadline: fl
 
     has_joined = False
     while True:
-        has_joined = has_joined or listener.hears_ready(_LOOK)
+        has_joined = has_joined or listener.receives_ready(_LOOK)
         if (code := child.process.poll()) is not None:
             remove_note(folder, child.note)
-            print_notice(f"the node has ended at once:\n{_last(child.told)}")
+            print_notice(f"the node has ended at once:\n{_last(child.output)}")
             return code if code > 0 else NOT_READY
         if has_joined:
             started = _started(folder, child.note)
@@ -154,7 +154,7 @@ def _await_ready(folder: Path, child: _Child, listener: "Listener", deadline: fl
         if time.monotonic() >= deadline:
             print_notice(
                 f"the node runs as pid {child.note.pid}, and is not ready yet; it goes on trying, and its log is "
-                f"{child.note.log}; `tokimori system stop` ends it\n{_last(child.told)}"
+                f"{child.note.log}; `tokimori system stop` ends it\n{_last(child.output)}"
             )
             return NOT_READY
 
@@ -168,8 +168,8 @@ def _started(folder: Path, note: "Note") -> StartedNode:
     )
 
 
-def _last(told: Path) -> str:
-    return "\n".join(told.read_text(errors="replace").splitlines()[-20:])
+def _last(output: Path) -> str:
+    return "\n".join(output.read_text(errors="replace").splitlines()[-20:])
 
 
 def _print(started: StartedNode, what: str) -> None:
@@ -188,10 +188,10 @@ _NAMED = 3
 
 def stop_node(loaded: "Loaded", timeout: float | None, *, now: bool) -> int:
     """Let the node drain, or with `now` release its runs; return the exit code. Raises `Conflict` after too long."""
-    from tokimori.node.background import Absent, Stale, grip, note_stopped, remove_note, standing
+    from tokimori.node.background import Absent, Stale, background_state, grip, note_stopped, remove_note
 
     folder, settings = loaded.settings.state_dir, loaded.settings
-    found = standing(folder)
+    found = background_state(folder)
     if isinstance(found, Absent):
         announce("no node was started in the background here")
         return DONE

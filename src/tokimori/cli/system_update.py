@@ -21,7 +21,7 @@ from tokimori.cli.moment import Length
 from tokimori.cli.output import announce, print_notice
 from tokimori.cli.session import load
 from tokimori.errors import InvalidInput, Refused
-from tokimori.node.background import Living, standing
+from tokimori.node.background import Living, background_state
 
 NAME = "tokimori"
 _OF_THE_INSTALLATION = frozenset({"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"})
@@ -92,7 +92,7 @@ def update(*, wheel: Path | None, timeout: float) -> int:
         announce(f"the wheel is of version {version_of(wheel)}")
     settings = load().settings
     folder = settings.state_dir
-    found = standing(folder)
+    found = background_state(folder)
     # Kept here: a new version that ends at once takes the note of the node along.
     arguments = found.note.arguments if isinstance(found, Living) else None
     _check_pip()

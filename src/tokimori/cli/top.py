@@ -107,13 +107,13 @@ class Watch:
 
     async def _next_key(self, due: float) -> str:
         """Return what is typed; nothing once a look has ended, or is due."""
-        hearing = asyncio.ensure_future(self._typed.get())
-        waits = {hearing} if self._looking is None else {hearing, self._looking}
+        typing = asyncio.ensure_future(self._typed.get())
+        waits = {typing} if self._looking is None else {typing, self._looking}
         left = max(0.0, due - asyncio.get_running_loop().time()) if self._looking is None else None
         await asyncio.wait(waits, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-        if hearing.done():
-            return hearing.result()
-        hearing.cancel()
+        if typing.done():
+            return typing.result()
+        typing.cancel()
         return ""
 
     def _begin_look(self) -> None:
@@ -126,7 +126,7 @@ class Watch:
         try:
             self._seen = looked.result()
         except TokimoriError as fault:  # what was seen last stays, and soon it is tried again
-            self._state = replace(self._state, told=f"error: {fault.message}")
+            self._state = replace(self._state, message=f"error: {fault.message}")
 
     async def _press(self, key: str) -> None:
         seen = self._seen
@@ -135,7 +135,7 @@ class Watch:
             self._state, key, subjects, columns=seen.columns, log=seen.log if seen.is_of(self._state) else ()
         )
         if order is not None:
-            self._state = replace(self._state, told=await _carried_out(self._service, order))
+            self._state = replace(self._state, message=await _carried_out(self._service, order))
             if self._looking is None:
                 self._begin_look()
 

@@ -76,7 +76,7 @@ class State:
     `chosen` is the chosen row, and `asked` the order that waits for a yes. `followed` is the row whose log is shown,
     from line `top` on (None: its end). `typing` is the text that is being typed: a `filter` of rows, or the `needle` in
     a log, of which `only` matches are shown. Rows are sorted by column `sort` (None: as they came), or `backwards`.
-    `told` is the last message.
+    `message` is the last message.
     """
 
     view: View = View.NOW
@@ -92,7 +92,7 @@ class State:
     backwards: bool = False
     help: bool = False
     over: bool = False
-    told: str = ""
+    message: str = ""
 
 
 def keys_in(typed: str) -> list[str]:
@@ -109,13 +109,13 @@ def pressed(
     if key in _LEAVE or (key == "q" and state.typing is None and state.asked is None):
         return replace(state, over=True), None
     if state.asked is not None:
-        asked = replace(state, asked=None, told="")
-        return (asked, state.asked) if key in _YES else (replace(asked, told="nothing was done"), None)
+        asked = replace(state, asked=None, message="")
+        return (asked, state.asked) if key in _YES else (replace(asked, message="nothing was done"), None)
     if state.typing is not None:
         return _typed(state, key, log), None
     if state.help or key == "?":
         return replace(state, help=not state.help), None
-    state = replace(state, told="")
+    state = replace(state, message="")
     if key in ("1", "2", "3", "4", "\t"):
         place = (VIEWS.index(state.view) + 1) % len(VIEWS) if key == "\t" else int(key) - 1
         return State(view=VIEWS[place]), None
@@ -138,9 +138,9 @@ def _asked(state: State, verb: Verb, subject: Subject | None) -> State:
     """Ask about an order for the log's run, or for the chosen row, if it is one for such a row."""
     subject = state.followed or subject
     if subject is None or (subject.run if verb in _OF_A_RUN else subject.job) is None:
-        return state if subject is None else replace(state, told=f"{verb}: this row has no such run or job")
+        return state if subject is None else replace(state, message=f"{verb}: this row has no such run or job")
     if verb is Verb.CANCEL and not subject.runs:
-        return replace(state, told="cancel: this run has ended")
+        return replace(state, message="cancel: this run has ended")
     return replace(state, asked=Order(verb, subject))
 
 
@@ -169,7 +169,7 @@ def _in_rows(state: State, key: str, subjects: Sequence[Subject], subject: Subje
         return state
     if key in _OPEN:
         if subject.run is None:
-            return replace(state, told="this row has no run whose log could be shown")
+            return replace(state, message="this row has no run whose log could be shown")
         return replace(state, followed=subject, chosen=str(subject), top=None, needle="", only=False)
     place = subjects.index(subject)
     to = len(subjects) - 1 if key in _LAST else _moved(place, key)
@@ -207,8 +207,8 @@ def _found(state: State, log: Sequence[str], step: int) -> State:
     """Go to the next line that has the needle, or to the one before; beyond the last one to the first."""
     places = [place for place, line in enumerate(log) if matches(line, state.needle)] if state.needle else []
     if not places:
-        return replace(state, told=f"{state.needle!r} is not in this log" if state.needle else "")
+        return replace(state, message=f"{state.needle!r} is not in this log" if state.needle else "")
     here = len(log) if state.top is None else state.top
     further = [place for place in places if (place > here if step > 0 else place < here)]
     place = (further or places)[0 if step > 0 else -1]
-    return replace(state, top=place, told=f"match {places.index(place) + 1} of {len(places)}")
+    return replace(state, top=place, message=f"match {places.index(place) + 1} of {len(places)}")

@@ -166,7 +166,7 @@ def _foot(console: "Console", state: State) -> str:
     elif state.typing is not None:
         line = f"/{state.typing}"
     else:
-        line = state.told or (_LOG_HINTS if state.followed is not None else _HINTS)
+        line = state.message or (_LOG_HINTS if state.followed is not None else _HINTS)
     return visible(line)[: console.width]
 
 

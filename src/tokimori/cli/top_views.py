@@ -37,8 +37,8 @@ INTERVALS = {View.NOW: 2.0, View.JOBS: 5.0, View.FAILURES: 10.0, View.PLAN: 10.0
 
 async def look(service: "Service", state: State) -> Content:
     """Return what the view shows now. Raises `TokimoriError`."""
-    now, standing = await service.db.now(), await _open_runs(service)
-    first, facts = _facts(standing)
+    now, open_runs = await service.db.now(), await _open_runs(service)
+    first, facts = _facts(open_runs)
     if state.followed is not None:
         log = await _log(service, state.followed.run or "")
         return Content(now, first, facts, (), log, state.view, state.followed)
@@ -48,8 +48,8 @@ async def look(service: "Service", state: State) -> Content:
             hosts = {node.id: node.host for node in nodes}
             named = f"{len(nodes)} node{'' if len(nodes) == 1 else 's'}"
             tables = [
-                await _needs(service, standing["held"]),
-                await _running(service, standing["running"][:_RUNNING], hosts, now),
+                await _needs(service, open_runs["held"]),
+                await _running(service, open_runs["running"][:_RUNNING], hosts, now),
                 await _next(service),
             ]
             return Content(now, first, [*facts, named], tables)
@@ -66,8 +66,8 @@ async def _open_runs(service: "Service") -> "dict[str, Sequence[Run]]":
     return {state: (await service.runs.list(state=state, limit=MOST, longest=0)).runs for state in states}
 
 
-def _facts(standing: "dict[str, Sequence[Run]]") -> tuple[str, list[str]]:
-    counts = {state: f"{len(runs)}{'+' if len(runs) == MOST else ''}" for state, runs in standing.items()}
+def _facts(open_runs: "dict[str, Sequence[Run]]") -> tuple[str, list[str]]:
+    counts = {state: f"{len(runs)}{'+' if len(runs) == MOST else ''}" for state, runs in open_runs.items()}
     running = counts.pop("running")
     return f"{running} running run{'' if running == '1' else 's'}", [f"{n} {state}" for state, n in counts.items()]
 

@@ -247,7 +247,7 @@ class OnStore:
         """Release all locks, and close the store."""
         try:
             if self._log is not None:
-                await self._recorder.tell_left_out(self._log)
+                await self._recorder.record_left_out(self._log)
             await self._place.close("the program of its worker stops")
             await self.session.close()
             if self._shared.semaphore_store is not None:

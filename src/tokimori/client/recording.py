@@ -33,13 +33,13 @@ class Recorder:
     async def carry_out(self, jobs: Jobs[Inside], audit: Audit[Inside], change: Change) -> Any:
         """Carry out a method and return its result; a change is recorded with who, before and after, or counted."""
         if self._has_room():
-            await self.tell_left_out(audit)
+            await self.record_left_out(audit)
             return await carried_out(jobs, audit, change)
         result = await change.method(*change.args, **change.kwargs)
         self._left_out[change.what] += 1
         return result
 
-    async def tell_left_out(self, audit: Audit[Inside]) -> None:
+    async def record_left_out(self, audit: Audit[Inside]) -> None:
         """Record how many changes were not recorded, by method, if there were any."""
         left_out, self._left_out = self._left_out, Counter()
         if left_out:

@@ -29,7 +29,7 @@ _MARKS = {"qmark": "?"}
 _BEGUN = "SELECT /*M!100600 @@in_transaction OR */ NOT @@autocommit"
 """Whether one has begun, or begins with the next statement. The comment is MariaDB's: MySQL does not tell the first."""
 
-_birth = run_values(names_of(BIRTH))
+_run_row = run_values(names_of(BIRTH))
 
 
 class Carries(Protocol):
@@ -93,13 +93,13 @@ def add_within(connection: object, run: Run, outside: Outside) -> RunId:
             allowed="a connection on which a transaction has begun",
         )
     where = (run.incarnation, run.job_id, run.incarnation, run.origin) if outside.checks else ()
-    added = carry(outside.add, (*_birth(run), *where))
+    added = carry(outside.add, (*_run_row(run), *where))
     if not added and (known := _existing_run(carry, run, outside)) != run.id:
         return known
     for document in expiries_of(run):
         carry(f"INSERT INTO tokimori_documents ({DOCUMENT}) VALUES (?, ?, ?, ?)", document_row(document))
-    if outside.told is not None:
-        carry(*outside.told)
+    if outside.notice is not None:
+        carry(*outside.notice)
     return run.id
 
 

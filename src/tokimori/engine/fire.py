@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tokimori.clock import SECOND, Moment, format_moment
 from tokimori.engine.pace import Appetite
-from tokimori.engine.parkings import Parkings, tell
+from tokimori.engine.parkings import Parkings, record_parking
 from tokimori.engine.refusals import RefusedRuns, is_fault_of_request, log_refusal, raise_first
 from tokimori.errors import Conflict, NotFound
 from tokimori.model.decide import REPLACED, Due, Plan, decide
@@ -304,11 +304,11 @@ async def apply(store: Planning, plans: Sequence[Planned], now: Moment) -> Decid
         return Decided([], 0)
     applied = await store.apply(plans, now)
     if log.isEnabledFor(logging.DEBUG):
-        _tell_decisions(plans, applied)
+        _log_decisions(plans, applied)
     return Decided([plan for (plan, _), done in zip(plans, applied, strict=True) if done], applied.count(False))
 
 
-def _tell_decisions(plans: Sequence[Planned], applied: Sequence[bool]) -> None:
+def _log_decisions(plans: Sequence[Planned], applied: Sequence[bool]) -> None:
     for (plan, ids), done in zip(plans, applied, strict=True):
         runs = ", ".join(
             f"{run_id} for {format_moment(run.nominal)}" for run, run_id in zip(plan.runs, ids, strict=True)
@@ -327,4 +327,4 @@ async def park(store: ParkingStore, job: Job, reason: str) -> None:
     except (Conflict, NotFound):
         log.info("job %s was changed meanwhile", job.id)
         return
-    await tell(store, job, stopped, f"{job.incarnation} {job.version} {reason}")
+    await record_parking(store, job, stopped, f"{job.incarnation} {job.version} {reason}")

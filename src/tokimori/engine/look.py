@@ -69,7 +69,7 @@ class Lookout:
         self.next_at = at
         self._past: Moment | None = None
 
-    def hear(self, survey: Survey, sent: float) -> None:
+    def receive(self, survey: Survey, sent: float) -> None:
         """Store the survey of a tick that was sent at this moment."""
         self.survey = survey
         self.next_at = sent + self._every

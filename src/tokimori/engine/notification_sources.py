@@ -23,9 +23,9 @@ from tokimori.model.notifying import (
     MOST_IDS,
     SUCCESSES,
     Notifying,
-    Teller,
-    Tellers,
     Trouble,
+    ZonedNotifier,
+    ZonedNotifiers,
     events_at_end,
     newest_of,
     not_after,
@@ -39,7 +39,7 @@ from tokimori.ports.store import Jobs, RunFilter, Runs
 
 PAGE = 500
 """So many ends are read in one step."""
-MOST_TELLERS = 1_000
+MOST_NOTIFIERS = 1_000
 """So many notifiers are looked at."""
 MOST_PAGE = 64
 FRESH = 5.0
@@ -57,7 +57,7 @@ class KnownJobs:
 
     def __init__(self, store: NotifyReadStore) -> None:
         self._store = store
-        self._tellers: Tellers = {}
+        self._zoned: ZonedNotifiers = {}
         self._looked = float("-inf")
         self._jobs: dict[JobId, tuple[float, Job | None]] = {}
         self.since = Moment(0)
@@ -65,30 +65,30 @@ class KnownJobs:
         self.successes = False
         """If there may be a job that notifies of its successes."""
 
-    async def tellers(self, at: float, fresh: float = FRESH) -> Tellers:
+    async def notifiers(self, at: float, fresh: float = FRESH) -> ZonedNotifiers:
         """Return the notifiers by name, as they were less than `fresh` seconds ago."""
         if at >= self._looked + fresh:
             notifiers = [job for job in await self._notifiers() if job.definition.notifier is not None]
-            self._tellers = {name_of(job.id): teller for job in notifiers if (teller := _teller(job)) is not None}
+            self._zoned = {name_of(job.id): zoned for job in notifiers if (zoned := _zoned_notifier(job)) is not None}
             self.since = min((job.created for job in notifiers), default=Moment(0))
-            self.successes = self.successes or (bool(notifiers) and await self._are_successes_told())
+            self.successes = self.successes or (bool(notifiers) and await self._are_successes_wanted())
             self._looked = at
-        return self._tellers
+        return self._zoned
 
     async def _notifiers(self) -> Sequence[Job]:
         """Return the notifiers. Pages begin small and grow, as a page may also hold large jobs that follow."""
         found: list[Job] = []
         limit = 4
-        while len(found) < MOST_TELLERS:
+        while len(found) < MOST_NOTIFIERS:
             after = found[-1].id if found else JobId(PREFIX)
             page = await self._store.list_jobs(after=after, limit=limit)
             found += [job for job in page if is_notifier(job.id)]
             if len(page) < limit or not is_notifier(page[-1].id):
                 break
             limit = min(MOST_PAGE, limit * 2)
-        return found[:MOST_TELLERS]
+        return found[:MOST_NOTIFIERS]
 
-    async def _are_successes_told(self) -> bool:
+    async def _are_successes_wanted(self) -> bool:
         try:
             await self._store.get_document(KIND, SUCCESSES)
         except NotFound:
@@ -117,7 +117,7 @@ class KnownJobs:
             return None
 
 
-def _teller(job: Job) -> Teller | None:
+def _zoned_notifier(job: Job) -> ZonedNotifier | None:
     notifier, zone = job.definition.notifier, job.definition.time_zone
     if notifier is None:
         return None
@@ -125,7 +125,7 @@ def _teller(job: Job) -> Teller | None:
         quiet_until(notifier.quiet, zone, job.created)
     except InvalidInput:  # an early notification is better than none, and it would block all others
         notifier = replace(notifier, quiet=())
-    return Teller(notifier=notifier, time_zone=zone)
+    return ZonedNotifier(notifier=notifier, time_zone=zone)
 
 
 Happened = list[tuple[Occasion, Sequence[str]]]
@@ -164,9 +164,9 @@ class NotifyReader:
         final = [each for each in ends.found if each.written < bound or is_ahead]
         is_all = ends.rest is None
         found = ends.found if is_all else final
-        await self._known.ask({end.job_id for end in found if self._may_tell(end, state)}, at)
+        await self._known.ask({end.job_id for end in found if self._is_new(end, state)}, at)
         happened: Happened = []
-        notified, troubles = dict(state.told), {job: not_after(each, now) for job, each in state.troubles.items()}
+        notified, troubles = dict(state.seen), {job: not_after(each, now) for job, each in state.troubles.items()}
         for end in found:
             if end.id not in notified and (new := await self._occasions(end, troubles.get(end.job_id), at)):
                 happened += new
@@ -175,11 +175,11 @@ class NotifyReader:
                     note_trouble(troubles, occasion)
         place = ends.rest if ends.rest is not None and len(final) == len(ends.found) else max(place, EndPlace(bound))
         notified = {run_id: written for run_id, written in notified.items() if written >= place.written}
-        read = replace(state, written=place.written, tie=place.tie, told=notified, troubles=newest_of(troubles))
-        told_of, muted = await self._unmuted(await self._with_causes(happened), now)
+        read = replace(state, written=place.written, tie=place.tie, seen=notified, troubles=newest_of(troubles))
+        unmuted_events, muted = await self._unmuted(await self._with_causes(happened), now)
         kept = {name: each for name, each in read.troubles.items() if name in state.troubles or name not in muted}
         read = replace(read, troubles=kept)
-        return NotifyReading(state=read, happened=told_of, more=not is_all and bool(final))
+        return NotifyReading(state=read, happened=unmuted_events, more=not is_all and bool(final))
 
     async def _unmuted(self, happened: Happened, now: Moment) -> tuple[Happened, Collection[JobId]]:
         """Return the events without failures of muted causes, and the jobs of these, whose recovery is not reported."""
@@ -187,12 +187,12 @@ class NotifyReader:
             return happened, ()
         documents = await self._store.list_documents(MUTE, after="", limit=MOST_MUTED)
         muted = {each.name for each in documents if decode_mute(each.text).until > now}
-        is_told = [
+        is_wanted = [
             occasion.event is not NotifyOn.FAILURE or cause_id(occasion.cause or "") not in muted
             for occasion, _ in happened
         ]
-        unmuted = [each for each, is_due in zip(happened, is_told, strict=True) if is_due]
-        return unmuted, {each[0].job_id for each, is_due in zip(happened, is_told, strict=True) if not is_due}
+        unmuted = [each for each, is_due in zip(happened, is_wanted, strict=True) if is_due]
+        return unmuted, {each[0].job_id for each, is_due in zip(happened, is_wanted, strict=True) if not is_due}
 
     async def _with_causes(self, happened: Happened) -> Happened:
         """Return the events with a cause for each failure that has notifiers."""
@@ -210,8 +210,8 @@ class NotifyReader:
             return cause_in(await self._store.get_run(occasion.run_id))
         return None
 
-    def _may_tell(self, end: EndedRun, state: Notifying) -> bool:
-        return end.id not in state.told and self._concerns(end, state.troubles.get(end.job_id))
+    def _is_new(self, end: EndedRun, state: Notifying) -> bool:
+        return end.id not in state.seen and self._concerns(end, state.troubles.get(end.job_id))
 
     def _concerns(self, end: EndedRun, trouble: Trouble | None) -> bool:
         """Return if the end of the run may cause a notification. The job of the run is not read for that."""
@@ -355,7 +355,7 @@ class LastingTrouble:
         There are none if the job is gone. Expectations of programs elsewhere have notifiers of their own.
         """
         if elsewhere:
-            return [name for name, each in (await self._known.tellers(at)).items() if each.notifier.elsewhere]
+            return [name for name, each in (await self._known.notifiers(at)).items() if each.notifier.elsewhere]
         job = await self._known.job(occasion.job_id, at)
         return () if job is None else job.definition.notify.get(occasion.event, ())
 

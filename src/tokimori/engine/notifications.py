@@ -28,7 +28,7 @@ from tokimori.model.notifying import (
     NAME,
     Notification,
     Notifying,
-    Tellers,
+    ZonedNotifiers,
     decode_notifying,
     encode_notifying,
     gathered_with,
@@ -145,7 +145,7 @@ class Messenger:
         self._random = random
         self._known = KnownJobs(store)
         self._reader = NotifyReader(store, self._known)
-        self._standing = LastingTrouble(store, self._known)
+        self._lasting = LastingTrouble(store, self._known)
         self._kept: tuple[Notifying, int] | None = None
         """What the document says, and its version; None: it is to be read."""
         self._state: Notifying | None = None
@@ -185,11 +185,11 @@ class Messenger:
 
     def _forget(self) -> None:
         self._kept = self._state = None
-        self._standing.forget()
+        self._lasting.forget()
 
     async def _go_on(self, by: NodeId, now: Moment, at: float) -> bool:
-        tellers = await self._known.tellers(at)
-        if not tellers:
+        notifiers = await self._known.notifiers(at)
+        if not notifiers:
             self._forget()
             self._is_idle, self.next_at = True, at + IDLE
             return False
@@ -197,26 +197,26 @@ class Messenger:
         if state is None:
             self.next_at = at + ASIDE
             return False
-        reading = await self._standing.read(await self._reader.read(state, now, at), now, at)
-        tellers = await self._with_new(tellers, reading, at)
-        state = gathered_with(reading.state, reading.happened, tellers, now)
-        state = sending_what_is_due(state, tellers, now, lambda: uuid7(now, self._random))
+        reading = await self._lasting.read(await self._reader.read(state, now, at), now, at)
+        notifiers = await self._with_new(notifiers, reading, at)
+        state = gathered_with(reading.state, reading.happened, notifiers, now)
+        state = sending_what_is_due(state, notifiers, now, lambda: uuid7(now, self._random))
         await self._write(replace(state, owner=by, beat=now))
         if reading.more or any(each.due <= now for each in state.gathered):
             self.next_at = at
         return await self._send(state.sending, now)
 
-    async def _with_new(self, tellers: Tellers, reading: NotifyReading, at: float) -> Tellers:
+    async def _with_new(self, notifiers: ZonedNotifiers, reading: NotifyReading, at: float) -> ZonedNotifiers:
         """Return the notifiers. Read them again if an occasion names an unknown one, as it is not reported later."""
         named = {name: occasion.job_id for occasion, names in reading.happened for name in names}
-        if named.keys() <= tellers.keys():
-            return tellers
-        tellers = await self._known.tellers(at, fresh=0)
-        gone = named.keys() - tellers.keys()
+        if named.keys() <= notifiers.keys():
+            return notifiers
+        notifiers = await self._known.notifiers(at, fresh=0)
+        gone = named.keys() - notifiers.keys()
         for name in sorted(gone - self._gone):
             log.warning("%s names the notifier %s, which does not exist: it gets no notifications", named[name], name)
-        self._gone = gone | (self._gone - tellers.keys())
-        return tellers
+        self._gone = gone | (self._gone - notifiers.keys())
+        return notifiers
 
     async def _taken_progress(self, by: NodeId, now: Moment) -> Notifying | None:
         """Return the progress of notifying, from which this node goes on. None: another node notifies."""

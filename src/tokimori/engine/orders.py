@@ -39,7 +39,7 @@ class OrderFeed:
         if self._after is None:
             self._after = await self._streams.newest(TOPIC)
 
-    async def heard(self, pulse: Pulse, at: float, *, busy: bool) -> Sequence[Order]:
+    async def received(self, pulse: Pulse, at: float, *, busy: bool) -> Sequence[Order]:
         """Return the orders since the last call, if there may be any. `at` is monotonic seconds."""
         peers = frozenset(peer for peer, _ in pulse.peers)
         if busy or peers - self._peers:

@@ -101,37 +101,37 @@ class Overdue:
         """Look at one expectation; return the alarm that was raised. A failure hinders no other, and is retried."""
         try:
             known = no_later(decode_expectation(document.text), now)
-            standing = await self._alarm_of(known.name)
-            found = await self._of_job(known, standing, now) if known.of_job else looked_at(known, now)
+            raised = await self._alarm_of(known.name)
+            found = await self._of_job(known, raised, now) if known.of_job else looked_at(known, now)
             if found is None:
-                await self._take_back(standing)
+                await self._take_back(raised)
                 await self._store.delete_document(KIND, document.name, document.version)
                 return None
             after, alarm = found
             after = settling(after, now) if known.of_job else after
-            if standing is not None:  # it is cleared after the look: if the node dies between, the next one clears it
+            if raised is not None:  # it is cleared after the look: if the node dies between, the next one clears it
                 after = replace(after, look_at=min(after.look_at, Moment(now + RELOOK)))
             written = replace(document, text=encode_expectation(after), version=document.version + 1)
             await self._store.put_document(written, document.version)
             if alarm is None:
-                await self._take_back(standing)
+                await self._take_back(raised)
                 return None
-            return await self._raise(alarm, standing, written.version)
+            return await self._raise(alarm, raised, written.version)
         except Conflict:  # another node has looked, or somebody has reported; or there is an alarm
             return None
         except Exception as fault:
             log.warning("can't check if %s is overdue: %s", document.name, fault)
             return None
 
-    async def _raise(self, alarm: Alarm, standing: Document | None, version: int) -> Alarm | None:
+    async def _raise(self, alarm: Alarm, raised: Document | None, version: int) -> Alarm | None:
         """Store the alarm, and return it if it is new. If there is one already, only its facts are renewed."""
-        if standing is None:
+        if raised is None:
             raised = Document(kind=ALARM_KIND, name=alarm.name, text=encode_alarm(alarm), version=version)
             await self._store.put_document(raised, None)
             return alarm if await self._is_still_expected(raised) else None
-        text = encode_alarm(replace(alarm, since=decode_alarm(standing.text).since))
-        if text != standing.text:
-            await self._store.put_document(replace(standing, text=text, version=standing.version + 1), standing.version)
+        text = encode_alarm(replace(alarm, since=decode_alarm(raised.text).since))
+        if text != raised.text:
+            await self._store.put_document(replace(raised, text=text, version=raised.version + 1), raised.version)
         return None
 
     async def _is_still_expected(self, raised: Document) -> bool:
@@ -155,7 +155,7 @@ class Overdue:
             log.info("%s has recovered", alarm.name)
 
     async def _of_job(
-        self, known: Expectation, standing: Document | None, now: Moment
+        self, known: Expectation, raised: Document | None, now: Moment
     ) -> tuple[Expectation, Alarm | None] | None:
         """Return the expectation of a job now, and its alarm; None if nothing is expected of it any more."""
         try:
@@ -166,7 +166,7 @@ class Overdue:
         if job is not None and isinstance(
             job.definition.target, Unreadable
         ):  # a version that can read it knows its expectation
-            return replace(known, look_at=later), None if standing is None else decode_alarm(standing.text)
+            return replace(known, look_at=later), None if raised is None else decode_alarm(raised.text)
         if job is None or (within := job.definition.expect_within) is None:  # it may be written right now
             return (replace(known, look_at=later), None) if now < known.touched + SETTLED else None
         if job.state is JobState.PAUSED:

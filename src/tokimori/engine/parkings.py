@@ -48,18 +48,18 @@ async def record_parked(store: Parkings, changes: Sequence[Change], verdicts: Se
             failed.setdefault(change.job_id, []).append(change)
     line = list(failed.items())
     for first in range(0, len(line), TOGETHER):
-        await asyncio.gather(*(_tell_of(store, *each) for each in line[first : first + TOGETHER]))
+        await asyncio.gather(*(_record_parkings(store, *each) for each in line[first : first + TOGETHER]))
 
 
-async def _tell_of(store: Parkings, job_id: JobId, changes: Sequence[Change]) -> None:
+async def _record_parkings(store: Parkings, job_id: JobId, changes: Sequence[Change]) -> None:
     """Write an audit entry if one of these changes has parked the job, and no later failure of another run."""
     with _whatever_fails(job_id), suppress(NotFound):
         job = await store.get_job(job_id)
         if job.state is JobState.PARKED and any(change.error == job.reason for change in changes):
-            await tell(store, None, job, changes[-1].run_id)
+            await record_parking(store, None, job, changes[-1].run_id)
 
 
-async def tell(store: Parkings, before: Job | None, job: Job, cause: str) -> None:
+async def record_parking(store: Parkings, before: Job | None, job: Job, cause: str) -> None:
     """Write that the job was parked. `cause` is unique to each time."""
     log.warning("job %s is parked: %s; `tokimori job resolve %s` enables it", job.id, job.reason, job.id)
     with _whatever_fails(job.id):

@@ -46,7 +46,7 @@ class Reaper:
         """See `Duty`."""
         return -inf if self._orphans else inf
 
-    def hear(self, pulse: Pulse) -> None:
+    def receive(self, pulse: Pulse) -> None:
         """Receive the store's answer to the node's beat."""
         self._orphans = pulse.orphans
 

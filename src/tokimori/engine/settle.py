@@ -57,7 +57,7 @@ def change_of(
     details = details_after(run, claimed.definition, notes, settlement.state) if began else _put_off(run, outcome)
     if settlement.state is not _SUCCEEDED and run.details.as_kept is None:
         details = _noted(run, details, settlement, started, output)
-    is_told = run.attempt == 1 and settlement.state is _SUCCEEDED  # of a first success the run itself tells
+    is_in_run = run.attempt == 1 and settlement.state is _SUCCEEDED  # of a first success the run itself tells
     change = Change(  # the first ones by position: Python gathers more than 15 keywords in a dictionary (0.6 µs)
         run.id,
         run.job_id,
@@ -86,7 +86,7 @@ def change_of(
         return _spawning(claimed, change, outcome)
     if (run.details.then or run.details.awaited) and settlement.state in ENDS:
         change = replace(change, then=run.details.then, family=run.parent_id if run.details.awaited else None)
-    return change if is_told else replace(change, attempt=_attempt(run, change, settlement.outcome))
+    return change if is_in_run else replace(change, attempt=_attempt(run, change, settlement.outcome))
 
 
 def _spawning(claimed: Claimed, change: Change, outcome: Spawns) -> Change:

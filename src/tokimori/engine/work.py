@@ -256,7 +256,7 @@ class Work:
         """Return the processes that began, still run, and are not yet reported to the store."""
         return tuple(self._started.values())
 
-    def told(self, started: Iterable[StartedRun]) -> None:
+    def note_reported(self, started: Iterable[StartedRun]) -> None:
         """Note that the store knows these. A run that lasts longer reports the payload of its job, too."""
         for run in started:
             key = run.run_id, run.token

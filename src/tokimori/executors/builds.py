@@ -37,7 +37,7 @@ PAUSE = 0.5
 """Seconds after which a run goes back whose build the store does not give now: it may come again at once."""
 MOST_AT_ONCE = 4
 """So many builds are fetched, checked and made ready at a time."""
-MOST_TOLD = 1_000
+MOST_LACKING = 1_000
 """Of so many tasks it is known which variables they lack."""
 log = logging.getLogger(__name__)
 _Key = tuple[RunId, Token]
@@ -122,7 +122,7 @@ class BuildExecutor:
             where = "tasks_dir is not set" if self._tasks_dir is None else f"{self._tasks_dir / name / '.env'}"
             log.warning("task %s runs without %s of its .env (%s)", name, ", ".join(missing), where)
         self._lacking[name] = missing
-        while len(self._lacking) > MOST_TOLD:
+        while len(self._lacking) > MOST_LACKING:
             self._lacking.pop(next(iter(self._lacking)))
 
     def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:

@@ -226,15 +226,15 @@ class CommandExecutor:
             del self._posts[post.cell]
             self._ending.begin(post.close())
         try:
-            self._tell_end(attempt, notice)
+            self._report_end(attempt, notice)
         except OSError as fault:
-            self._ending.begin(self._tell_end_later(attempt, notice, fault))
+            self._ending.begin(self._report_end_later(attempt, notice, fault))
         except Exception as fault:  # whatever it was: else the channel to the keeper closes, and all that runs is lost
             log.exception("the report of run %s can't be read", task.run_id)
             failed = Failed(f"the node could not read what it reported: {type(fault).__name__}; its log says more")
             self._send_report(self._end(attempt, failed, self._moment(notice.at), notice))
 
-    def _tell_end(self, attempt: CommandAttempt, notice: wire.ProcessEnded) -> None:
+    def _report_end(self, attempt: CommandAttempt, notice: wire.ProcessEnded) -> None:
         """Tell what became of it. Raises `OSError` if its report can't be read now."""
         task = attempt.task
         reported = None if attempt.exchange is None else attempt.exchange.reported()
@@ -245,7 +245,7 @@ class CommandExecutor:
         )
         self._send_report(self._end(attempt, outcome, self._moment(notice.at), notice))
 
-    async def _tell_end_later(self, attempt: CommandAttempt, notice: wire.ProcessEnded, fault: OSError) -> None:
+    async def _report_end_later(self, attempt: CommandAttempt, notice: wire.ProcessEnded, fault: OSError) -> None:
         """Read its report again until it can be read: what it says is not known before, and it may be a success."""
         log.warning("the report of run %s can't be read; trying again: %s", attempt.task.run_id, fault)
         tries = 0
@@ -253,7 +253,7 @@ class CommandExecutor:
             await asyncio.sleep(_PAUSE)
             tries += self._closing
             try:
-                self._tell_end(attempt, notice)
+                self._report_end(attempt, notice)
             except OSError:
                 continue
             return

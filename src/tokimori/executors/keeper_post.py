@@ -54,21 +54,21 @@ class CommandAttempt:
 class KeeperPost:
     """One keeper, which serves the jobs of one cell. Orders before its start wait for it.
 
-    `heard` gets its notices; `died` is called once if it dies unexpectedly, and then another post takes its place.
+    `receive` gets its notices; `died` is called once if it dies unexpectedly, and then another post takes its place.
     """
 
     def __init__(
         self,
         settings: KeeperSettings,
         cell: int,
-        heard: "Callable[[KeeperPost, wire.Notice], None]",
+        receive: "Callable[[KeeperPost, wire.Notice], None]",
         died: "Callable[[KeeperPost], None]",
     ) -> None:
         self.cell = cell
         self.attempts: dict[int, CommandAttempt] = {}
         self.since = boottime()
         self._settings = settings
-        self._heard = partial(heard, self)
+        self._pass_on = partial(receive, self)
         self._died = died
         self._keeper: KeeperProcess | None = None
         self._starting: asyncio.Task[None] | None = None
@@ -79,7 +79,7 @@ class KeeperPost:
 
     async def open(self) -> None:
         """Start the keeper, which first ends what dead keepers have left. Raises `Refused` if it does not start."""
-        self._keeper = await KeeperProcess.start(self._settings, self._heard, self._lost)
+        self._keeper = await KeeperProcess.start(self._settings, self._pass_on, self._lost)
         self.since = boottime()
         orders, self._unsent = self._unsent, []
         if orders:
@@ -166,24 +166,24 @@ class Background(set[asyncio.Task[None]]):
 class KeeperPosts(dict[int, KeeperPost]):
     """Posts by their cells. A dead keeper of `COMMON` is replaced, after a pause if keepers die in a row.
 
-    `heard` gets the notices of all keepers. `died` gets a post whose keeper died, and returns its burial, which becomes
-    one of `burials`.
+    `receive` gets the notices of all keepers. `died` gets a post whose keeper died, and returns its burial, which
+    becomes one of `burials`.
     """
 
     def __init__(
         self,
         settings: KeeperSettings,
-        heard: Callable[[KeeperPost, wire.Notice], None],
+        receive: Callable[[KeeperPost, wire.Notice], None],
         died: Callable[[KeeperPost], Coroutine[None, None, None]],
         burials: Background,
     ) -> None:
         super().__init__()
-        self._settings, self._heard, self._died, self._burials = settings, heard, died, burials
+        self._settings, self._pass_on, self._died, self._burials = settings, receive, died, burials
         self._deaths_in_a_row = 0
 
     def begin(self, cell: int) -> KeeperPost:
         """Return a new post for the cell, which is not open yet."""
-        post = self[cell] = KeeperPost(self._settings, cell, self._heard, self._lost)
+        post = self[cell] = KeeperPost(self._settings, cell, self._pass_on, self._lost)
         return post
 
     def _lost(self, post: KeeperPost) -> None:

@@ -55,8 +55,8 @@ class KeeperSettings(Struct, frozen=True, kw_only=True):
 class KeeperChannel(asyncio.Protocol):
     """The engine's end of the channel to a keeper: it sends orders, passes on notices, and reports the end once."""
 
-    def __init__(self, heard: Callable[[Notice], None], lost: Callable[[], None]) -> None:
-        self._heard = heard
+    def __init__(self, receive: Callable[[Notice], None], lost: Callable[[], None]) -> None:
+        self._pass_on = receive
         self._lost = lost
         self._frames: Frames[Notice] = Frames(NOTICES)
         self._transport: asyncio.WriteTransport | None = None
@@ -78,7 +78,7 @@ class KeeperChannel(asyncio.Protocol):
                 self.ready.set()
                 self.unanswered = 0
             else:
-                self._heard(notice)
+                self._pass_on(notice)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Handle an event of asyncio."""
@@ -106,7 +106,7 @@ class KeeperProcess:
 
     @classmethod
     async def start(
-        cls, settings: KeeperSettings, heard: Callable[[Notice], None], lost: Callable[[], None]
+        cls, settings: KeeperSettings, receive: Callable[[Notice], None], lost: Callable[[], None]
     ) -> "KeeperProcess":
         """Start a keeper, and wait until it takes orders. Raises `Refused`."""
         ours, theirs = socket.socketpair()
@@ -121,7 +121,7 @@ class KeeperProcess:
             theirs.close()
         loop = asyncio.get_running_loop()
         try:
-            _, channel = await loop.create_unix_connection(lambda: KeeperChannel(heard, lost), sock=ours)
+            _, channel = await loop.create_unix_connection(lambda: KeeperChannel(receive, lost), sock=ours)
         except BaseException:  # given up already
             ours.close()
             process.kill()
@@ -208,7 +208,7 @@ class ForegroundCommand:
         )
         self._ended = asyncio.get_running_loop().create_future()
         try:
-            self._keeper = await KeeperProcess.start(settings, self._heard, self._lost)
+            self._keeper = await KeeperProcess.start(settings, self._receive, self._lost)
         finally:
             if stdin is not None:
                 os.close(stdin)
@@ -259,7 +259,7 @@ class ForegroundCommand:
         if self._keeper is not None:
             self._keeper.send(orders)
 
-    def _heard(self, notice: wire.Notice) -> None:
+    def _receive(self, notice: wire.Notice) -> None:
         match notice:
             case wire.ProcessStarted():
                 self._runs = True

@@ -58,39 +58,39 @@ def first_of(lines: Sequence[str], more: str) -> Sequence[str]:
 Some = Callable[[Sequence[str], str], Sequence[str]]
 
 
-async def check(pages: Pages, wish: ImportRequest, some: Some) -> None:
+async def check(pages: Pages, request: ImportRequest, some: Some) -> None:
     """Read all entries, and change nothing. Raises `InvalidFile` with (some of) those that are refused."""
     tally, taken = ImportTally(), dict[str, str]()
     async for page in pages():
         for _ in _jobs_of(page, taken, tally):
             pass
-    check_refused(tally.refused, wish, "--skip-refused", some)
+    check_refused(tally.refused, request, "--skip-refused", some)
 
 
-def check_refused(refused: Sequence[Refused], wish: ImportRequest, option: str, some: Some = first_of) -> None:
+def check_refused(refused: Sequence[Refused], request: ImportRequest, option: str, some: Some = first_of) -> None:
     """Raise `InvalidFile` with the entries that are refused, unless they are to be skipped."""
-    if refused and not wish.skip_refused:
+    if refused and not request.skip_refused:
         faults = some([f"{place}: {why}" for place, why in refused], "more faults")
         last = f"nothing was imported; {option} goes on without these"
         raise InvalidFile("\n".join([*faults, last]), field="source")
 
 
 async def bring_in(
-    service: Service, pages: Pages, wish: ImportRequest, tell: Callable[[Moved, Changes | None], None]
+    service: Service, pages: Pages, request: ImportRequest, report: Callable[[Moved, Changes | None], None]
 ) -> ImportTally:
-    """Add the jobs, unless it is a dry run, and change those that exist and differ if that is wished."""
+    """Add the jobs, unless it is a dry run, and change those that exist and differ if that is wanted."""
     tally, taken = ImportTally(), dict[str, str]()
     async for page in pages():
         jobs = {job.job_id: job for job in _jobs_of(page, taken, tally)}
         known = await _known(service, jobs.values())
-        if (new := [job for job_id, job in jobs.items() if job_id not in known]) and not wish.dry_run:
+        if (new := [job for job_id, job in jobs.items() if job_id not in known]) and not request.dry_run:
             known |= await _added(service, new)
         for job_id, job in jobs.items():
             changes = known.get(job_id)
-            if changes and wish.update and not wish.dry_run:
+            if changes and request.update and not request.dry_run:
                 await service.jobs.edit(job_id, dict(fields_of(job.definition)), whole=True)
-            tally.count(job, changes, update=wish.update)
-            tell(job, changes)
+            tally.count(job, changes, update=request.update)
+            report(job, changes)
     return tally
 
 

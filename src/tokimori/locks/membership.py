@@ -91,7 +91,7 @@ class Membership:
     """One program on one store, from `join` until it is idle or leaves; afterwards it joins again under a new id.
 
     `renewed` is called with the time at which an answered beat was sent, in seconds of the clock: the lease counts from
-    there. Without `rests` the program never leaves because it is idle. `heard` is called with each answer to a beat.
+    there. Without `rests` the program never leaves because it is idle. `receive` is called with each answer to a beat.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Membership:
         *,
         renewed: Callable[[float], None],
         rests: bool,
-        heard: Callable[[Pulse], None] = lambda _pulse: None,
+        receive: Callable[[Pulse], None] = lambda _pulse: None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -113,7 +113,7 @@ class Membership:
         self._holder = holder
         self._renewed = renewed
         self._rests = rests
-        self._heard = heard
+        self._pass_on = receive
         self._joining = asyncio.Lock()
         self._beating: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
@@ -294,14 +294,14 @@ class Membership:
         self._watch = observe(self._watch, pulse.peers, at, unbroken=unbroken and self._unbroken)
         self._renewed(sent)
         self._check_lease()
-        self._heard(pulse)
+        self._pass_on(pulse)
 
     async def _bury(self, pulse: Pulse) -> None:
         """Declare overdue nodes dead. Their units are free from now on, before the next beat reports it."""
         for peer, beat in overdue(self._watch, self._clock.monotonic()):
             if await self._store.bury(peer, beat, self.id, self.now):
                 log.warning("the node %s was declared dead: what it held is free", peer)
-                self._heard(replace(pulse, orphans=True))
+                self._pass_on(replace(pulse, orphans=True))
                 self._holder.wake()
 
     def _check_lease(self) -> None:

@@ -124,25 +124,25 @@ class Session:
     async def _stand_in_line(self, wanted: Wanted) -> Held:
         began = self._clock.monotonic()
         await self._membership.join()
-        wish = self._wish(wanted)
+        request = self._request(wanted)
         bell = asyncio.Event()
         self._bells.add(bell)
         try:
             while True:
-                answer = await self._ask(wish)
+                answer = await self._ask(request)
                 if isinstance(answer, Grant) and self._membership.holds_lease():
-                    return self._held(wanted, wish, answer)
+                    return self._held(wanted, request, answer)
                 if isinstance(answer, NodeGone):
-                    self._membership.gone(wish.node)
+                    self._membership.gone(request.node)
                     await self._membership.join()
-                    wish = replace(wish, id=self._new_id(), node=self.id)  # its place in line is the same
+                    request = replace(request, id=self._new_id(), node=self.id)  # its place in line is the same
                     continue
                 await self._wait(wanted, answer, bell, began)
-                if self._is_ahead(wish.rank):
-                    self._release_later(wish.id, wish.node, LATE_REPLY)
-                    wish = self._wish(wanted)
+                if self._is_ahead(request.rank):
+                    self._release_later(request.id, request.node, LATE_REPLY)
+                    request = self._request(wanted)
         except BaseException:
-            self._release_later(wish.id, wish.node, LATE_REPLY)
+            self._release_later(request.id, request.node, LATE_REPLY)
             raise
         finally:
             self._bells.discard(bell)
@@ -158,7 +158,7 @@ class Session:
         least, most = pauses(answer.ahead) if isinstance(answer, InLine) else (0.0, POLL)
         await nap(bell, min(least, left), min(most, left))
 
-    def _wish(self, wanted: Wanted) -> UnitRequest:
+    def _request(self, wanted: Wanted) -> UnitRequest:
         return UnitRequest(
             id=self._new_id(),
             node=self.id,
@@ -174,22 +174,22 @@ class Session:
     def _new_id(self) -> PermitId:
         return PermitId(uuid7(self.now, self._random))
 
-    async def _ask(self, wish: UnitRequest) -> Grant | InLine | NodeGone | None:
-        """Return the store's answer to the wish; None if there was none."""
+    async def _ask(self, request: UnitRequest) -> Grant | InLine | NodeGone | None:
+        """Return the store's answer to the request; None if there was none."""
         try:
-            answer = await self._store.acquire(wish, self.now)
-            return answer if self._membership.is_current(wish.node) else NodeGone()  # it took long
+            answer = await self._store.acquire(request, self.now)
+            return answer if self._membership.is_current(request.node) else NodeGone()  # it took long
         except StoreUnavailable as fault:
             self._membership.note_away(fault)
             return None
 
-    def _held(self, wanted: Wanted, wish: UnitRequest, grant: Grant) -> Held:
+    def _held(self, wanted: Wanted, request: UnitRequest, grant: Grant) -> Held:
         return Held(
             wanted,
             grant.token,
-            node=wish.node,
-            permit=wish.id,
-            doubtful=lambda: not self._membership.is_current(wish.node) or not self._membership.holds_lease(),
+            node=request.node,
+            permit=request.id,
+            doubtful=lambda: not self._membership.is_current(request.node) or not self._membership.holds_lease(),
         )
 
     async def _release(self, permit: PermitId, node: NodeId) -> bool:

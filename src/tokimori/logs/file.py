@@ -22,7 +22,7 @@ class LogFile(logging.Handler):
     """Log file at a path, made for its owner alone; an existing one keeps its rights.
 
     The file is opened anew after it was moved away. Messages that can't be written are counted, and reported once to
-    `tell`, and later in the file: a full disk stops no node.
+    `report`, and later in the file: a full disk stops no node.
 
     A writer holds a shared lock for each line, and checks under it that its file still is the one at the path. So the
     holder of the exclusive lock moves the file away while no writer uses it. The first opening raises `OSError`.
@@ -32,13 +32,13 @@ class LogFile(logging.Handler):
         self,
         path: Path,
         rotation: Rotation | None,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__()
         self._path = path.absolute()
         self._rotation = rotation
-        self._tell = tell
+        self._report = report
         self._wall_clock = wall_clock
         self._lost = 0
         self._why = ""
@@ -67,7 +67,7 @@ class LogFile(logging.Handler):
         self._lost += 1
         self._why = fault.strerror or str(fault)
         if self._lost == 1:
-            self._tell(
+            self._report(
                 f"log.file: {self._path} can't be written ({self._why}): messages are lost there until it can; "
                 "everything else goes on"
             )

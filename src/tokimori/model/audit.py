@@ -119,16 +119,16 @@ def changed_in(name: str, text: str) -> Sequence[Changed]:
     ]
 
 
-_Told = tuple[str, str, str]
+_Named = tuple[str, str, str]
 """The event, the kind of what was changed, and its name."""
 
 
-def _one(entry: AuditEntry) -> _Told:
+def _one(entry: AuditEntry) -> _Named:
     kind, _, name = entry.of.partition(" ")
     return entry.event or f"audit.{entry.what}", kind, name
 
 
-def _applied(entry: AuditEntry) -> Iterator[_Told]:
+def _applied(entry: AuditEntry) -> Iterator[_Named]:
     """Yield the changes by a set, or an import: jobs by what became of them, and resources likewise."""
     after: Mapping[str, Any] = entry.after if isinstance(entry.after, dict) else {}
     for kind, names in (("job", after), *((kind, after.get(part, {})) for part, kind in PARTS_OF_SETS.items())):
@@ -139,14 +139,14 @@ def _applied(entry: AuditEntry) -> Iterator[_Told]:
         yield "job.changed", "jobs", entry.of
 
 
-def _renamed(entry: AuditEntry) -> Iterator[_Told]:
+def _renamed(entry: AuditEntry) -> Iterator[_Named]:
     _, _, name = entry.of.partition(" ")
     yield "job.renamed", "job", name
     if isinstance(entry.after, dict) and "job" in entry.after:
         yield "job.added", "job", entry.after["job"]
 
 
-def _left_out(entry: AuditEntry) -> Iterator[_Told]:
+def _left_out(entry: AuditEntry) -> Iterator[_Named]:
     """Yield the change that stands for changes beyond those recorded one by one."""
     yield "changes.left_out", "changes", entry.of.partition(" ")[0]
 

@@ -74,8 +74,8 @@ def decode_definition(data: bytes | str) -> Definition:
 def stored_definition(text: str) -> Definition:
     """Read a stored text. If it can't be read its target is `Unreadable`, so that all other jobs can still be read.
 
-    Terms that claims and births need are still read, as far as they are there: stores keep them in columns, and a pause
-    of the job writes these anew.
+    Terms that claims and new runs need are still read, as far as they are there: stores have them in columns, and a
+    pause of the job writes these anew.
     """
     try:
         return decode_definition(text)

@@ -51,7 +51,7 @@ def uuid7(now: Moment, random: RandomBytes) -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-def births_of(parent: RunId) -> int:
+def child_base(parent: RunId) -> int:
     """Return a number below 2^48 for the ids of a run's children: the same on every store and at every try.
 
     The remainder by a prime takes every bit of the parent's id into account.
@@ -59,14 +59,14 @@ def births_of(parent: RunId) -> int:
     return int(parent.replace("-", ""), 16) % _BELOW_2_48
 
 
-def child_id(due: Moment, births: int, place: int) -> RunId:
+def child_id(due: Moment, base: int, place: int) -> RunId:
     """Return the id of the run of a dependent job: a UUID whose bits after the time are not drawn, but given.
 
-    `births` is that of the parent, `place` (below 2^24) the child's among those of this parent: a child that follows
+    `base` is that of the parent, `place` (below 2^24) the child's among those of this parent: a child that follows
     its parent in two ways has two places, and so two ids. The id ends with their sum: people name a run by its last
     digits, which differ between the children of a parent as between those of many parents.
     """
-    after = f"{place:06x}{(births + place) % (1 << 48):012x}"
+    after = f"{place:06x}{(base + place) % (1 << 48):012x}"
     text = f"{due // MILLISECOND:012x}7{after[:3]}8{after[3:]}"
     return RunId(f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}")
 

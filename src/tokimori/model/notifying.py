@@ -76,7 +76,7 @@ class Trouble(Struct, frozen=True, omit_defaults=True):
         return self.at if self.since is None else self.since
 
 
-class Teller(Struct, frozen=True, kw_only=True):
+class ZonedNotifier(Struct, frozen=True, kw_only=True):
     """A notifier, and the time zone of its quiet hours."""
 
     notifier: Notifier
@@ -87,13 +87,13 @@ class Notifying(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Progress of notifying.
 
     All ends that were written before `written` (`tie`: among those of that moment) were read, and of later ones those
-    in `told`. `overdue` and `held` were notified and still last. `owner` is the node that notifies, last at `beat`: a
+    in `seen`. `overdue` and `held` were notified and still last. `owner` is the node that notifies, last at `beat`: a
     late node only repeats the work of another one.
     """
 
     written: Moment
     tie: str = ""
-    told: Mapping[RunId, Moment] = field(default_factory=dict)
+    seen: Mapping[RunId, Moment] = field(default_factory=dict)
     gathered: tuple[Gathered, ...] = ()
     sending: tuple[Notification, ...] = ()
     troubles: Mapping[JobId, Trouble] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class Notifying(Struct, frozen=True, kw_only=True, omit_defaults=True):
     beat: Moment = Moment(0)
 
 
-Tellers = Mapping[str, Teller]
+ZonedNotifiers = Mapping[str, ZonedNotifier]
 decode_notifying = msgspec.json.Decoder(Notifying).decode
 
 
@@ -123,8 +123,8 @@ def encode_notifying(state: Notifying) -> str:
 
 def is_news(after: Notifying, before: Notifying, every: float) -> bool:
     """Return whether to write it: something happened, or nothing was written for `every` seconds."""
-    same = replace(after, written=before.written, tie=before.tie, beat=before.beat, told=before.told) == before
-    return not same or bool(after.told.keys() - before.told.keys()) or after.beat >= before.beat + every * SECOND
+    same = replace(after, written=before.written, tie=before.tie, beat=before.beat, seen=before.seen) == before
+    return not same or bool(after.seen.keys() - before.seen.keys()) or after.beat >= before.beat + every * SECOND
 
 
 def events_at_end(job: Job, state: RunState, at: Moment, trouble: Trouble | None) -> list[NotifyOn]:
@@ -146,21 +146,25 @@ def events_at_end(job: Job, state: RunState, at: Moment, trouble: Trouble | None
 
 
 def gathered_with(
-    state: Notifying, happened: Iterable[tuple[Occasion, Sequence[str]]], tellers: Tellers, now: Moment
+    state: Notifying, happened: Iterable[tuple[Occasion, Sequence[str]]], notifiers: ZonedNotifiers, now: Moment
 ) -> Notifying:
     """Return the progress with these occasions, each for its notifiers; notifiers that no longer exist are left out."""
     gathered = {(each.notifier, each.event, each.cause): each for each in state.gathered}
     for occasion, names in happened:
         for name in dict.fromkeys(names):
-            if name in tellers:
-                _join(gathered, name, tellers[name], occasion, now)
+            if name in notifiers:
+                _join(gathered, name, notifiers[name], occasion, now)
     return replace(state, gathered=tuple(gathered.values()))
 
 
 def _join(
-    gathered: dict[tuple[str, NotifyOn, str], Gathered], name: str, teller: Teller, occasion: Occasion, now: Moment
+    gathered: dict[tuple[str, NotifyOn, str], Gathered],
+    name: str,
+    zoned: ZonedNotifier,
+    occasion: Occasion,
+    now: Moment,
 ) -> None:
-    due = _latest(teller, now)
+    due = _latest(zoned, now)
     key = (name, occasion.event, cause_of(occasion, bundled=due > now))
     if key not in gathered and len(gathered) >= MOST_GATHERED:
         key = (name, occasion.event, OTHERS)
@@ -171,10 +175,10 @@ def _join(
         gathered[key] = joined(known, occasion)
 
 
-def _latest(teller: Teller, now: Moment) -> Moment:
+def _latest(zoned: ZonedNotifier, now: Moment) -> Moment:
     """Return the latest time at which a gathering of now is due. A later one comes from a clock that was ahead."""
-    quiet = quiet_until(teller.notifier.quiet, teller.time_zone, now)
-    return max(Moment(now + round(teller.notifier.bundle * SECOND)), quiet or now)
+    quiet = quiet_until(zoned.notifier.quiet, zoned.time_zone, now)
+    return max(Moment(now + round(zoned.notifier.bundle * SECOND)), quiet or now)
 
 
 def note_trouble(troubles: dict[JobId, Trouble], occasion: Occasion) -> None:
@@ -207,19 +211,21 @@ def newest_of(troubles: dict[JobId, Trouble]) -> dict[JobId, Trouble]:
     return troubles
 
 
-def sending_what_is_due(state: Notifying, tellers: Tellers, now: Moment, new_id: Callable[[], str]) -> Notifying:
+def sending_what_is_due(
+    state: Notifying, notifiers: ZonedNotifiers, now: Moment, new_id: Callable[[], str]
+) -> Notifying:
     """Return the progress with notifications for due gatherings, up to one sending. Quiet hours put them off."""
     sending, left, size = list(state.sending), [], sum(len(each.payload.encode()) for each in state.sending)
     for each in state.gathered:
-        teller = tellers.get(each.notifier)
-        if teller is None:
+        zoned = notifiers.get(each.notifier)
+        if zoned is None:
             continue
-        due = min(each.due, _latest(teller, now))
-        quiet = quiet_until(teller.notifier.quiet, teller.time_zone, now) if due <= now else None
+        due = min(each.due, _latest(zoned, now))
+        quiet = quiet_until(zoned.notifier.quiet, zoned.time_zone, now) if due <= now else None
         if due > now or quiet is not None or size > _MOST_SENT:
             left.append(replace(each, due=quiet or due))
             continue
-        notification = _notification(each, new_id(), teller.notifier)
+        notification = _notification(each, new_id(), zoned.notifier)
         size += len(notification.payload.encode())
         sending.append(notification)
     return replace(state, sending=tuple(sending), gathered=tuple(left))

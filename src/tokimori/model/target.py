@@ -251,7 +251,7 @@ Handler = str | re.Pattern[str]
 """An exact name, or a pattern that matches whole names."""
 
 
-_TOLD_PATTERN = re.compile(r"(?:^| )/(.*?)/(?= |$)")
+_PATTERN_IN_TEXT = re.compile(r"(?:^| )/(.*?)/(?= |$)")
 _OWN_FLAGS = re.compile(r"\A\s*\(\?[aiLmsux]+\)")
 _FLAGS = ((re.ASCII, "a"), (re.IGNORECASE, "i"), (re.MULTILINE, "m"), (re.DOTALL, "s"), (re.VERBOSE, "x"))
 _STORED_PATTERN = re.compile(r"[\w.*]+:[\w.*]+")
@@ -312,12 +312,12 @@ def how_to_allow(name: str) -> str | None:
     )
 
 
-def is_told(name: str, text: str) -> bool:
+def is_handled(name: str, text: str) -> bool:
     """Return if a text of `handlers_text` has a handler for this name."""
     if f" {name} " in f" {text} ":
         return True
     try:
-        return any(re.fullmatch(pattern, name) for pattern in _TOLD_PATTERN.findall(text))
+        return any(re.fullmatch(pattern, name) for pattern in _PATTERN_IN_TEXT.findall(text))
     except re.error:
         return False  # a handler of another version, or a name with a blank and a slash
 

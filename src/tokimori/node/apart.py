@@ -130,7 +130,7 @@ class ApartSource:
                 self._stock.give_back(units)
         for each in claimed or ():
             self._stock.use((each.run.id, each.run.token), units)
-            self._stock.stand_in_line(lane)  # there may be more
+            self._stock.wait_in_line(lane)  # there may be more
         return None if claimed is None else [self._checked(each, units_apart(lane)) for each in claimed]
 
     def _checked(self, claimed: Claimed, units: tuple[tuple[str, int], ...]) -> Claimed:

@@ -64,10 +64,10 @@ class Living(NamedTuple):
     note: Note
 
 
-Standing = Absent | Stale | Living
+BackgroundState = Absent | Stale | Living
 
 
-def judged(note: Note | None, boot: str, process: Process | None) -> Standing:
+def judged(note: Note | None, boot: str, process: Process | None) -> BackgroundState:
     """Judge a note of a node. `boot` is the identity of this boot, `process` the process with the pid now. Pure."""
     if note is None:
         return Absent()
@@ -95,7 +95,7 @@ def look(pid: int) -> Process | None:
     return Process(int(fields[19]), name.partition(b"(")[2].decode(errors="replace"))
 
 
-def standing(state_dir: Path) -> Standing:
+def background_state(state_dir: Path) -> BackgroundState:
     """Return the standing of the node that was last started in the background."""
     note = _read(state_dir / NAME)
     return judged(note, boot_identity(), None if note is None else look(note.pid))

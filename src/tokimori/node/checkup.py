@@ -11,7 +11,7 @@ from pathlib import Path
 from tokimori.clock import SECOND, Clock, Moment
 from tokimori.config.settings import Settings
 from tokimori.errors import StoreError, StoreReplaced, StoreUnavailable
-from tokimori.node.background import Stale, standing
+from tokimori.node.background import Stale, background_state
 from tokimori.ownership import others_reach
 from tokimori.schedules.zones import tzdata_version
 from tokimori.service.doctor.finding import Finding, failure, fine, warning
@@ -77,7 +77,7 @@ def _log(file: Path | None) -> Iterator[Finding]:
 
 
 def _service(folder: Path) -> Iterator[Finding]:
-    found = standing(folder)
+    found = background_state(folder)
     if isinstance(found, Stale):
         text = f"the node that was started in the background has gone: {found.why}"
         yield warning("service", text, "`tokimori system start` starts another one; the log says what happened")
@@ -132,7 +132,7 @@ class Patience:
         self._clock = clock
         self._missing = Missing(clock)
         self._pause, self._was_away = FIRST_PAUSE, False
-        self._told, self._quiet_until = "", clock.monotonic()
+        self._last_fault, self._quiet_until = "", clock.monotonic()
 
     def answered(self) -> None:
         """Note that all went well."""
@@ -150,8 +150,8 @@ class Patience:
 
     def _warn_sometimes(self, fault: str) -> None:
         at = self._clock.monotonic()
-        if fault != self._told or at >= self._quiet_until:
-            self._told, self._quiet_until = fault, at + QUIET
+        if fault != self._last_fault or at >= self._quiet_until:
+            self._last_fault, self._quiet_until = fault, at + QUIET
             log.warning("can't use the store; retrying: %s", fault)
 
     def longer(self) -> float:
@@ -164,9 +164,9 @@ async def answered(
     ask: Callable[[], Awaitable[object]],
     *,
     wanted: Callable[[], bool] = lambda: True,
-    tell: Callable[[str], None] = log.warning,
+    report: Callable[[str], None] = log.warning,
 ) -> bool:
-    """Call the store until it answers, as long as `wanted` agrees; return if it did. `tell` receives the first failure.
+    """Call the store until it answers, as long as `wanted` agrees; return if it did. `report` gets the first failure.
 
     Only `StoreUnavailable` is waited out. Any other `StoreError`, which a person has to mend, is raised.
     """
@@ -177,7 +177,7 @@ async def answered(
             return True
         except StoreUnavailable as fault:
             if pause == FIRST_PAUSE:
-                tell(f"Waiting for the store: {fault}")
+                report(f"Waiting for the store: {fault}")
             else:
                 log.warning("still waiting for the store: %s", fault)
         await asyncio.sleep(pause)

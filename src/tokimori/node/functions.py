@@ -97,7 +97,7 @@ class Functions:
         """Runs at a time of the node, once the code of the last reload has taken over."""
         self._secret = settings.app.attached or random(16).hex()
         self._changes = CodeChanges()
-        self.executor = FunctionExecutor(clock, _app_of(settings, self._secret), self._changes.hear)
+        self.executor = FunctionExecutor(clock, _app_of(settings, self._secret), self._changes.receive)
 
     def reload(self) -> None:
         """Let new processes take over, with the code and the settings `app.*` of now, and `node.concurrency`.
@@ -208,7 +208,7 @@ class CodeChanges:
         self._come = asyncio.Event()
         self._take: Callable[[Hello], object] = _nobody_takes
 
-    def hear(self, app: Hello) -> None:
+    def receive(self, app: Hello) -> None:
         """Note that runs now go to new code, and not to older code."""
         self._newest = app
         self._take(app)

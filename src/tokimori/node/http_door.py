@@ -96,7 +96,7 @@ class OpenDoor(NamedTuple):
     address: str
     secret: str
 
-    def told(self, *, with_secret: bool) -> Sequence[str]:
+    def announcement(self, *, with_secret: bool) -> Sequence[str]:
         """Return the lines about it for the user who started the node."""
         return door_lines(self.address, self.secret, with_secret=with_secret)
 
@@ -140,10 +140,10 @@ async def http_door(
         closed=page.closed,
         host_name=node.identity.host,
         public_url=http.public_url,
-        hear=callbacks.hear,
+        accept=callbacks.accept,
         guests=callbacks.guests.bearer,
         formats=formats(clock),
-        figures=lambda standing: metrics.text(standing, node.lease_left, vitals.broken, node.identity.blocking),
+        figures=lambda figures: metrics.text(figures, node.lease_left, vitals.broken, node.identity.blocking),
         allowed=allowed_by(http),
         rate=None if http.rate is None else parse_rate(http.rate, field="http.rate"),
         path_prefix=http.path_prefix or "",

@@ -29,10 +29,10 @@ from tokimori.node.checkup import Patience
 from tokimori.node.duties import duties_of
 from tokimori.node.flow import LONGEST_FLOW, Bell
 from tokimori.node.membership import BeatAnswer, Identity, Membership
-from tokimori.node.obeying import Hearer, carry_out_orders, obey_missed
+from tokimori.node.obeying import OrderedNode, carry_out_orders, obey_missed
 from tokimori.node.stopping import Phase, Stopping
 from tokimori.node.worker import LoadCap, Worker, load_average
-from tokimori.ports.executor import Executor, Report, Signalling, StopReason, unheard
+from tokimori.ports.executor import Executor, Report, Signalling, StopReason, ignore_signal
 from tokimori.ports.meter import UNMETERED, Meter
 from tokimori.ports.store import Store
 from tokimori.ports.work_source import WorkSource
@@ -80,7 +80,7 @@ class Node:
         self._meter = meter
         self._timed = Stopwatch(meter, clock)
         self._stopping = stopping or Stopping(clock, identity.stop_grace)
-        self.signalling: Signalling = unheard
+        self.signalling: Signalling = ignore_signal
         """Passes signals to an attempt."""
         self.able: Callable[[], bool] = lambda: True
         """If functions can be started here."""
@@ -212,9 +212,9 @@ class Node:
             self._worker.become(identity)
         self.wake()
 
-    def hear(self, report: Report) -> None:
+    def receive(self, report: Report) -> None:
         """Receive a report of the executors. A free place is filled at once, unless the store is away."""
-        if self._worker.hear(report):
+        if self._worker.receive(report):
             asyncio.get_running_loop().call_soon(self._refill)
 
     def _refill(self) -> None:
@@ -322,34 +322,34 @@ class Node:
     async def _tick(self) -> None:
         self._lookout.stale = False  # a hint that comes while the tick is under way is one to follow
         started = self._worker.work.started()
-        heard = await self._timed("tick", self._membership.tick(started, busy=self._worker.work.busy))
-        self._worker.work.told(started)
-        if heard is None:
+        answer = await self._timed("tick", self._membership.tick(started, busy=self._worker.work.busy))
+        self._worker.work.note_reported(started)
+        if answer is None:
             await self._reborn()
             return
-        self._executor.renew(heard.sent)
-        self._lookout.hear(heard.pulse.survey, heard.sent)
-        self._reaper.hear(heard.pulse)
-        done = await asyncio.gather(self._follow_answer(heard), return_exceptions=True)
-        if await carry_out_orders(self._orders, heard, self._hearer()):  # the next beat may not report it again
+        self._executor.renew(answer.sent)
+        self._lookout.receive(answer.pulse.survey, answer.sent)
+        self._reaper.receive(answer.pulse)
+        done = await asyncio.gather(self._follow_answer(answer), return_exceptions=True)
+        if await carry_out_orders(self._orders, answer, self._ordered_node()):  # the next beat may not report it again
             self._membership.tick_at = self._clock.monotonic()
         raise_first(done)
 
-    async def _follow_answer(self, heard: BeatAnswer) -> None:
-        for peer, beat in heard.overdue:
+    async def _follow_answer(self, answer: BeatAnswer) -> None:
+        for peer, beat in answer.overdue:
             if await self._store.bury(peer, beat, self.id, self.now):
                 log.warning("node %s has fallen silent; its runs are taken over", peer)
-                self._reaper.hear(replace(heard.pulse, orphans=True))
-        await self._worker.compare(heard.pulse)
+                self._reaper.receive(replace(answer.pulse, orphans=True))
+        await self._worker.compare(answer.pulse)
 
-    def _hearer(self) -> Hearer:
-        return Hearer(self.id, self._worker, self._lookout, self._stopping, self.signalling, self.stop)
+    def _ordered_node(self) -> OrderedNode:
+        return OrderedNode(self.id, self._worker, self._lookout, self._stopping, self.signalling, self.stop)
 
     async def _reborn(self) -> None:
         """Join anew after this node was declared dead. Its runs end here; orders for its old id, a drain too, hold."""
         log.warning("node %s was declared dead; it ends its processes and goes on under a new id", self.id)
         self._worker.end_all(StopReason.DISOWN)
-        await obey_missed(self._orders, self._hearer())
+        await obey_missed(self._orders, self._ordered_node())
         self._begin()
         await self._register()
 

@@ -16,7 +16,7 @@ from tokimori.ports.executor import Signal, Signalling
 log = logging.getLogger(__name__)
 
 
-class Hearer(NamedTuple):
+class OrderedNode(NamedTuple):
     """Node that receives orders. `signalling` passes signals to an attempt, `stop` is one request to stop."""
 
     id: NodeId
@@ -27,18 +27,18 @@ class Hearer(NamedTuple):
     stop: Callable[[], str]
 
 
-async def carry_out_orders(orders: OrderFeed, heard: BeatAnswer, node: Hearer) -> bool:
+async def carry_out_orders(orders: OrderFeed, received: BeatAnswer, node: OrderedNode) -> bool:
     """Obey the orders since the last beat; return if a sender of orders is waiting for one more beat.
 
     A beat that came late, or failed, may have missed the sender: a reading follows.
     """
-    found = await orders.heard(heard.pulse, heard.sent, busy=node.worker.work.busy or not heard.unbroken)
+    found = await orders.received(received.pulse, received.sent, busy=node.worker.work.busy or not received.unbroken)
     for order in found:
         obey(order, node)
     return any(isinstance(order, DrainNode | ResumeNode | StopNode) for order in found)
 
 
-async def obey_missed(orders: OrderFeed, node: Hearer) -> None:
+async def obey_missed(orders: OrderFeed, node: OrderedNode) -> None:
     """Obey orders for the id that the node had before it was declared dead: it is the same process."""
     async for order in orders.missed():
         match order:
@@ -48,7 +48,7 @@ async def obey_missed(orders: OrderFeed, node: Hearer) -> None:
                 pass
 
 
-def obey(order: Order, node: Hearer) -> None:
+def obey(order: Order, node: OrderedNode) -> None:
     """Obey the order, if it is for this node."""
     match order:
         case RestartRun(run_id=run_id, token=token):
@@ -68,7 +68,7 @@ def obey(order: Order, node: Hearer) -> None:
             pass
 
 
-def _stop(node: Hearer, *, now: bool) -> None:
+def _stop(node: OrderedNode, *, now: bool) -> None:
     if node.stopping.working:
         log.info("%s", node.stop())
     if now and node.stopping.phase is Phase.DRAINING:

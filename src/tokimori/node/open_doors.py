@@ -127,7 +127,7 @@ _PATIENCE = 5.0
 """Seconds that a door has to answer."""
 
 
-class _Told(Struct):
+class _Readiness(Struct):
     status: str
 
 
@@ -140,7 +140,7 @@ def readiness(address: str) -> str:
         door = HTTPSConnection(host, port, timeout=_PATIENCE, context=ssl._create_unverified_context())  # noqa: S323
     try:
         door.request("GET", f"{parts.path.rstrip('/')}/readyz")
-        return json.decode(door.getresponse().read(4096), type=_Told).status
+        return json.decode(door.getresponse().read(4096), type=_Readiness).status
     except (OSError, HTTPException, DecodeError) as fault:
         return f"{SILENT}: {fault}"
     finally:

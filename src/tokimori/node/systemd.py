@@ -27,7 +27,7 @@ class Starter:
         self._every = every
         """Seconds between two signs of life, if it wants any: half of those after which it would end this process."""
 
-    def tell_ready(self) -> None:
+    def report_ready(self) -> None:
         """Report readiness to the starter, if it still exists."""
         self._notify_starter(READY)
 
@@ -61,7 +61,7 @@ class Listener:
         self._socket.bind(f"\0tokimori-{os.urandom(16).hex()}")  # the name can't be guessed, and no file is left behind
         self.address = self._socket.getsockname().decode().replace("\0", "@")
 
-    def hears_ready(self, within: float) -> bool:
+    def receives_ready(self, within: float) -> bool:
         """Return whether it reports within so many seconds that it is ready."""
         self._socket.settimeout(within)
         try:
@@ -83,7 +83,7 @@ log = logging.getLogger(__name__)
 
 TOO_LONG = 0.25
 """Seconds."""
-_TOLD_BY = {signal.ITIMER_REAL: signal.SIGALRM, signal.ITIMER_VIRTUAL: signal.SIGVTALRM}
+_SIGNAL_OF = {signal.ITIMER_REAL: signal.SIGALRM, signal.ITIMER_VIRTUAL: signal.SIGVTALRM}
 
 
 class Watched(selectors.DefaultSelector):
@@ -111,13 +111,13 @@ class Watched(selectors.DefaultSelector):
 
 @contextmanager
 def watched(
-    tell: Callable[[str], None], timer: int = signal.ITIMER_REAL
+    report: Callable[[str], None], timer: int = signal.ITIMER_REAL
 ) -> Iterator[tuple[asyncio.Runner, Callable[[float], None]]]:
     """Yield a runner of a loop, and a setter of the time after which a step's stack is reported. For a main thread."""
-    number, selector = _TOLD_BY[timer], Watched(timer)
+    number, selector = _SIGNAL_OF[timer], Watched(timer)
 
     def bark(_: int, frame: FrameType | None) -> None:
-        tell("".join(traceback.format_stack(frame)))
+        report("".join(traceback.format_stack(frame)))
 
     before = signal.signal(number, bark)
     try:

@@ -83,7 +83,7 @@ class Stock:
         self._random = random
         self._claims = claims
         self._wake: Callable[[], None] = lambda: None
-        self._standing: dict[Lane, asyncio.Task[None]] = {}
+        self._in_line: dict[Lane, asyncio.Task[None]] = {}
         self._in_hand: dict[Lane, Units] = {}
         self._used: dict[Key, Units] = {}
         self._background: set[asyncio.Task[None]] = set()
@@ -111,7 +111,7 @@ class Stock:
 
     async def close(self) -> None:
         """Leave all lines. Units that are left go back with the session."""
-        waiting = [*self._standing.values(), *([] if self._taking_part is None else [self._taking_part])]
+        waiting = [*self._in_line.values(), *([] if self._taking_part is None else [self._taking_part])]
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
@@ -126,24 +126,24 @@ class Stock:
         """Return free units for one run of the lane; None if there are none yet; the node then waits in line."""
         units = self._in_hand.pop(lane, None)
         if units is None:
-            self.stand_in_line(lane)
+            self.wait_in_line(lane)
         return units
 
-    def stand_in_line(self, lane: Lane) -> None:
+    def wait_in_line(self, lane: Lane) -> None:
         """Acquire units for a run of this lane, unless there are some or soon will be."""
-        if lane not in self._standing and lane not in self._in_hand:
-            self._standing[lane] = task = asyncio.get_running_loop().create_task(self._wait_in_line(lane))
+        if lane not in self._in_line and lane not in self._in_hand:
+            self._in_line[lane] = task = asyncio.get_running_loop().create_task(self._wait_in_line(lane))
             task.add_done_callback(lambda _: self._leave_line(lane, task))
 
     def _leave_line(self, lane: Lane, task: asyncio.Task[None]) -> None:
         """Leave the line. A task that is cancelled before it begins runs none of its code, not even `finally`."""
-        if self._standing.get(lane) is task:
-            del self._standing[lane]
+        if self._in_line.get(lane) is task:
+            del self._in_line[lane]
 
     def look(self, lanes: Collection[Lane]) -> None:
         """Note the lanes with ready runs. Other lanes need no units; a full node keeps none."""
-        for lane in self._standing.keys() - set(lanes):
-            self._standing[lane].cancel()
+        for lane in self._in_line.keys() - set(lanes):
+            self._in_line[lane].cancel()
         for lane, units in list(self._in_hand.items()):
             if units.offered or lane not in lanes:
                 self.give_back(self._in_hand.pop(lane))
@@ -171,7 +171,7 @@ class Stock:
         else:
             self._keep(units)
         finally:
-            del self._standing[lane]
+            del self._in_line[lane]
 
     def _keep(self, units: Units) -> None:
         """Hold the units until the node claims with them. A node that no longer claims releases them."""

@@ -118,7 +118,7 @@ class Vitals:
         self._disk = Question(lambda: asyncio.to_thread(write_probe, folders), EVERY)
         self._scan = Question(scanner.look, SCAN_EVERY)
         self._folders = folders
-        self._told: frozenset[str] = frozenset()
+        self._reported: frozenset[str] = frozenset()
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
@@ -167,9 +167,9 @@ class Vitals:
         if self._node.absent:
             return
         causes = tuple(self._causes())
-        if (now := frozenset(each.kind for each in causes)) == self._told:
+        if (now := frozenset(each.kind for each in causes)) == self._reported:
             return
-        self._told = now
+        self._reported = now
         if causes:
             texts = [f"{each.text} ({each.detail})" if each.detail else each.text for each in causes]
             log.warning("not ready: %s", "; ".join(texts))

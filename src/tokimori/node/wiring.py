@@ -111,7 +111,7 @@ async def serve(
     clock: Clock,
     joined: Callable[[], None] = lambda: None,
     *,
-    tells_secret: bool = False,
+    shows_secret: bool = False,
     hide: Hide = _hides_nothing,
     again: Callable[[], Settings] | None = None,
 ) -> int:
@@ -119,13 +119,13 @@ async def serve(
 
     It waits for a store that is away; a fault that only a person can mend raises `StoreError`. `joined` is called when
     it has joined, `hide` with texts that its log must not show, and `again` reads the settings anew when new code takes
-    over. `tells_secret`: the announced address carries the secret.
+    over. `shows_secret`: the announced address carries the secret.
     """
     note_signals()
     make_state_dir(settings.state_dir)
     functions, callbacks = Functions(settings, clock, os.urandom, again or (lambda: settings)), Callbacks()
     store, semaphore_store = stores_on(settings, clock, again)
-    await answered(lambda: open_prepared(store), tell=announce)
+    await answered(lambda: open_prepared(store), report=announce)
     try:
         service = service_of(store, semaphore_store, settings=settings, clock=clock)
         executor: Executor = _executors(settings, clock, functions, callbacks, store, service=service, hide=hide)
@@ -143,7 +143,7 @@ async def serve(
             store, executor, clock, random, identity, rhythm=rhythm, source=source, stopping=stopping, meter=meter
         )
         _introduce(node, functions.executor)
-        await executor.open(node.hear)
+        await executor.open(node.receive)
         try:
             _warn(store)
             # The door first: a port that is taken leaves no node behind.
@@ -154,7 +154,7 @@ async def serve(
                     node, store, semaphore_store, settings, clock, callbacks=callbacks, metrics=metrics, place=place
                 ) as door,
             ):
-                lines = () if door is None else door.told(with_secret=tells_secret)
+                lines = () if door is None else door.announcement(with_secret=shows_secret)
                 rest = partial(_rest, place, stopping, settings.http.drain)
                 await _take_part(node, store, service, lines, announce, joined=joined, rest=rest)
             _announce_and_log(announce, f"Node {node.id} has stopped.")
@@ -200,7 +200,7 @@ def _introduce(node: Node, functions: FunctionExecutor) -> None:
         node.become(identity)
 
     node.signalling, node.able = functions.signal, functions.able
-    functions.tell(gone=node.stop, able=able)
+    functions.call_when(gone=node.stop, able=able)
 
 
 def _take(node: Node, functions: Functions, app: Hello) -> None:
@@ -262,7 +262,7 @@ async def _take_part(
 ) -> None:
     show = partial(_announce_and_log, announce)
     with stopped_by_signals(lambda: show(node.stop())):
-        if await answered(node.start, wanted=lambda: node.phase is Phase.WORKING, tell=announce):
+        if await answered(node.start, wanted=lambda: node.phase is Phase.WORKING, report=announce):
             spare_the_collector()
             joined()
             show(f"Node {node.id} runs jobs on {node.identity.host}.")

@@ -75,7 +75,7 @@ class Shortage:
         self._pause = FIRST
         self._freed = 0
 
-    def hear(self, reports: Iterable[Report], at: float) -> bool:
+    def receive(self, reports: Iterable[Report], at: float) -> bool:
         """Begin a pause if one of these attempts could not begin, and return if so. There is one pause at a time."""
         found = ""
         for report in reports:
@@ -160,7 +160,7 @@ class Worker:
 
     # Executing
 
-    def hear(self, report: Report) -> bool:
+    def receive(self, report: Report) -> bool:
         """Keep an executor's report until `refill`; return if it is the first since."""
         self._reports.append(report)
         return len(self._reports) == 1
@@ -179,7 +179,7 @@ class Worker:
         for report in reports:
             self.work.take(report, node, self._chance(), shift, at)
         short, self.work.short = self.work.short, False
-        if (short or self._shortage.why) and self._shortage.hear(reports, at):
+        if (short or self._shortage.why) and self._shortage.receive(reports, at):
             self.work.hand_back_backlog(node, self._membership.now, self._shortage.why)
             self._short(self._shortage.why)
 

@@ -41,8 +41,8 @@ class Schedule:
 
     def __repr__(self) -> str:
         """Return the fields, as Ruby's `inspect` does."""
-        told = ", ".join(f"{name}={value!r}" for name, value in vars(self).items() if not name.startswith("_"))
-        return f"<{type(self).__name__} {told}>"
+        fields = ", ".join(f"{name}={value!r}" for name, value in vars(self).items() if not name.startswith("_"))
+        return f"<{type(self).__name__} {fields}>"
 
     def exists(self) -> bool:
         """Return whether the collection has this schedule."""

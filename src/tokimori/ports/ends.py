@@ -72,8 +72,8 @@ class Endings(Protocol):
         """Return the ended ones of these runs, at most 500."""
         ...
 
-    def expect(self, run_ids: Sequence[RunId], heard: Callable[[Sequence[RunId]], None]) -> bool:
-        """Have `heard` called, on the loop, when some of these runs end; return False if the store has no notices.
+    def expect(self, run_ids: Sequence[RunId], on_ends: Callable[[Sequence[RunId]], None]) -> bool:
+        """Have `on_ends` called, on the loop, when some of these runs end; return False if the store has no notices.
 
         It is a hint that holds for half a minute: an end may be missing, or be reported twice.
         """

@@ -99,7 +99,7 @@ Signalling = Callable[[RunId, Token, Signal], None]
 """Passes a signal to an attempt; an unknown attempt will begin soon, or has ended."""
 
 
-def unheard(_run_id: RunId, _token: Token, _signal: Signal) -> None:
+def ignore_signal(_run_id: RunId, _token: Token, _signal: Signal) -> None:
     """Ignore a signal, as no attempt receives any."""
 
 

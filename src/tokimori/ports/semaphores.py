@@ -130,7 +130,7 @@ class SemaphoreTable(Protocol):
         """Delete the semaphore; do nothing if there is none. Raises `Refused` while units are held or waited for."""
         ...
 
-    async def acquire(self, wish: UnitRequest, now: Moment) -> Answer:
+    async def acquire(self, request: UnitRequest, now: Moment) -> Answer:
         """Join the line; granted at once if first in it (no blocked run has a smaller rank) and the units fit.
 
         A repeated call with the same id returns the same grant, or the place in line; it is granted if its turn has

@@ -291,10 +291,10 @@ class Runs(Protocol):
         """
         ...
 
-    async def resume_run(self, run_id: RunId, told: tuple[Details, Details] | None = None) -> Run:
+    async def resume_run(self, run_id: RunId, details: tuple[Details, Details] | None = None) -> Run:
         """Make a held run ready; other live runs stay as they are. Raises `NotFound`, and `Refused` if it has ended.
 
-        With `told` only one with the first of these details, which gets the second.
+        With `details`, only a run with the first of these details changes, and gets the second.
         """
         ...
 
@@ -350,8 +350,8 @@ class Outside(Struct, frozen=True, kw_only=True):
     `driver` is `sqlite`, `postgresql` or `mysql`. `where` identifies the database; the store's own connection answers
     `here`. `add` stores a run: it waits without a lane, so that no lock on its job is needed, and gets the job's lane
     when it is due (`Planning.promote`). If it `checks`, it refuses runs of a stopped or deleted job, and returns a row
-    if it stored one; else the caller checks before. `known` finds the run of an incarnation and an origin. `told` wakes
-    nodes after the commit; None if they notice without it.
+    if it stored one; else the caller checks before. `known` finds the run of an incarnation and an origin. `notice`
+    wakes nodes after the commit; None if they notice without it.
     """
 
     driver: str
@@ -360,7 +360,7 @@ class Outside(Struct, frozen=True, kw_only=True):
     add: str
     known: str
     checks: bool = True
-    told: tuple[str, tuple[object, ...]] | None = None
+    notice: tuple[str, tuple[object, ...]] | None = None
 
 
 @runtime_checkable

@@ -120,7 +120,7 @@ class Working(Protocol):
 
         A living owner settles its own runs; any living node (`by`) may settle those of a dead one. In the same
         transaction ended runs move to the history, freed places and units serve their lines, and the children of ended
-        runs get their runs (`tokimori.stores.rules.births.child_run`), or a skip if it is paused, parked or full.
+        runs get their runs (`tokimori.stores.rules.new_runs.child_run`), or a skip if it is paused, parked or full.
         """
         ...
 

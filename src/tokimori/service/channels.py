@@ -57,7 +57,7 @@ class Topics:
             look = self._looks.get((topic, after))
             if look is None:
                 look = self._looks[topic, after] = asyncio.create_task(self._wait_and_read(topic, after))
-                look.add_done_callback(_heard_of)
+                look.add_done_callback(_read_result)
             await asyncio.wait([look], timeout=left)
             if look.done() and (look.cancelled() or look.result()):
                 return
@@ -70,7 +70,7 @@ class Topics:
             del self._looks[topic, after]
 
 
-def _heard_of(look: asyncio.Task[bool]) -> None:
+def _read_result(look: asyncio.Task[bool]) -> None:
     """Mark the look's error as seen. Each waiting caller raises it; without one it concerns nobody."""
     if not look.cancelled():
         look.exception()

@@ -57,7 +57,7 @@ class CopyStep(msgspec.Struct, frozen=True, kw_only=True):
     total: int | None = None
 
 
-Tell = Callable[[CopyStep], None]
+ReportStep = Callable[[CopyStep], None]
 Idle = Callable[[], Awaitable[None]]
 
 
@@ -80,7 +80,7 @@ class CopyTally:
         return self._hash.hexdigest()
 
 
-async def copy_store(source: Store, target: Store, tell: Tell, *, still: bool = False) -> Sequence[KindCopied]:
+async def copy_store(source: Store, target: Store, report: ReportStep, *, still: bool = False) -> Sequence[KindCopied]:
     """Copy all of one open store to another one that is empty, or holds an earlier part of the same copy.
 
     Raises `Refused` while nodes work on either store, if a run was left running, or if both are the same store;
@@ -97,13 +97,13 @@ async def copy_store(source: Store, target: Store, tell: Tell, *, still: bool = 
     await retried(source.finish_moves, StoreUnavailable)
     for kind in Kind:
         await _compare_first(source, target, kind)
-    copied = {kind: await _copy_kind(source, target, kind, tell, idle) for kind in Kind}
+    copied = {kind: await _copy_kind(source, target, kind, report, idle) for kind in Kind}
     await idle()
     if still:
         await _bury_owners(source, target)
     else:
         await _check_running(source)
-    found = [await _verified(source, target, kind, copied[kind], tell) for kind in Kind]
+    found = [await _verified(source, target, kind, copied[kind], report) for kind in Kind]
     await _unmark(target)
     return found
 
@@ -251,7 +251,7 @@ def _limit(kind: Kind) -> int:
             return ROWS
 
 
-async def _copy_kind(source: Store, target: Store, kind: Kind, tell: Tell, idle: Idle) -> tuple[int, int]:
+async def _copy_kind(source: Store, target: Store, kind: Kind, report: ReportStep, idle: Idle) -> tuple[int, int]:
     """Copy one kind of rows; return the number of its rows, and of the written ones."""
     after: Key | None = None
     done = written = 0
@@ -266,7 +266,7 @@ async def _copy_kind(source: Store, target: Store, kind: Kind, tell: Tell, idle:
             await retried(partial(_write, target, kind, missing), FamilyChanged, StoreUnavailable)
         after = key_of(rows[-1])
         done, written = done + len(rows), written + len(missing)
-        tell(CopyStep(kind=kind, verifying=False, rows=done))
+        report(CopyStep(kind=kind, verifying=False, rows=done))
     for row in await _page(target, kind, after, 1):
         raise _mixed(kind, row)
     return done, written
@@ -305,14 +305,16 @@ async def _write(store: Store, kind: Kind, rows: Sequence[Row]) -> None:
         await store.import_rows(kind, others)
 
 
-async def _verified(source: Store, target: Store, kind: Kind, copied: tuple[int, int], tell: Tell) -> KindCopied:
+async def _verified(
+    source: Store, target: Store, kind: Kind, copied: tuple[int, int], report: ReportStep
+) -> KindCopied:
     rows_copied, written = copied
     tallies = CopyTally(), CopyTally()
     for tally, store in zip(tallies, (source, target), strict=True):
         async for rows in _pages(store, kind):
             tally.add(rows)
             done = sum(each.rows for each in tallies)
-            tell(CopyStep(kind=kind, verifying=True, rows=done, total=2 * rows_copied))
+            report(CopyStep(kind=kind, verifying=True, rows=done, total=2 * rows_copied))
     ours, theirs = tallies
     if (ours.rows, ours.digest) != (theirs.rows, theirs.digest):
         raise Conflict(

@@ -61,7 +61,7 @@ async def _check_there(store: Jobs, name: str, field: str) -> None:
         ) from None
 
 
-async def check_untold(store: Jobs, job_id: JobId) -> None:
+async def check_unnamed(store: Jobs, job_id: JobId) -> None:
     """Refuse a notifier that other jobs name. Raises `Refused`, which lists the first of them."""
     if not job_id.startswith(PREFIX):
         return

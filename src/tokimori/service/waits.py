@@ -152,18 +152,18 @@ async def wait_for_end(await_end: Callable[[str, float], Awaitable[Run]], run_id
     loop = asyncio.get_running_loop()
     seconds = LONGEST_WAIT if timeout is None else seconds_of("timeout", timeout)
     ends = None if timeout is None else loop.time() + seconds
-    heard = loop.time()
+    answered = loop.time()
     while True:
         left = LONGEST_WAIT if ends is None else max(0.0, ends - loop.time())
         asked = loop.time()
         try:
             run = await await_end(run_id, min(LONGEST_WAIT, left))
         except StoreUnavailable:
-            if left == 0 or loop.time() - heard > LONGEST_OUTAGE:
+            if left == 0 or loop.time() - answered > LONGEST_OUTAGE:
                 raise
             await asyncio.sleep(min(AGAIN, left))
             continue
-        heard = loop.time()
+        answered = loop.time()
         if run.state in ENDS:
             return run
         if left == 0:

@@ -30,14 +30,14 @@ T = TypeVar("T")
 Send = Callable[[str], Awaitable[object]]
 """Sends a notice with these words."""
 Wake = Callable[[], None]
-Hear = Callable[[str], None]
-HearEnds = Callable[[Sequence[RunId]], None]
+OnNotice = Callable[[str], None]
+OnEnds = Callable[[Sequence[RunId]], None]
 
 
 class Watched(Protocol):
     """Store that notifies its watchers of changes."""
 
-    def tell(self) -> None:
+    def send_notice(self) -> None:
         """Send a notice that something has changed."""
         ...
 
@@ -45,7 +45,7 @@ class Watched(Protocol):
 S = TypeVar("S", bound=Watched)
 
 
-def telling(
+def with_notice(
     method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
     """Return the same method of a store, which sends a notice after the change."""
@@ -53,7 +53,7 @@ def telling(
     @wraps(method)
     async def call(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         result = await method(store, *args, **kwargs)
-        store.tell()
+        store.send_notice()
         return result
 
     return call
@@ -99,11 +99,11 @@ def _words(kind: str, ids: Sequence[RunId]) -> Iterable[str]:
 class NoticeListener:
     """Listener for notices of others. If the connection is lost, or can't be opened, it tries again.
 
-    `hear` opens a connection, which may raise `StoreError`, and returns when it is lost.
+    `listen` opens a connection, which may raise `StoreError`, and returns when it is lost.
     """
 
-    def __init__(self, hear: Callable[[], Awaitable[None]]) -> None:
-        self._hear = hear
+    def __init__(self, listen: Callable[[], Awaitable[None]]) -> None:
+        self._listen_to = listen
         self._task = asyncio.get_running_loop().create_task(self._run(), name="tokimori-store-listener")
 
     async def close(self) -> None:
@@ -115,7 +115,7 @@ class NoticeListener:
         pause = FIRST_PAUSE
         while True:
             with suppress(StoreError):
-                await self._hear()
+                await self._listen_to()
                 pause = FIRST_PAUSE
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
@@ -124,16 +124,16 @@ class NoticeListener:
 class Notices:
     """Notices of changes to watchers of a store: to those of this program at once, to other nodes soon.
 
-    `send` sends a notice to other nodes, if the server can; `hear`, if it can, calls its argument for each notice of
+    `send` sends a notice to other nodes, if the server can; `listen`, if it can, calls its argument for each notice of
     theirs, as for a `NoticeListener`. A run costs a notice at its end only if somebody expects it.
     """
 
-    def __init__(self, send: Send | None = None, hear: Callable[[Hear], Awaitable[None]] | None = None) -> None:
+    def __init__(self, send: Send | None = None, listen: Callable[[OnNotice], Awaitable[None]] | None = None) -> None:
         self._sender = None if send is None else Sender(send)
-        self._hear = hear
+        self._listen_to = listen
         self._listener: NoticeListener | None = None
         self._watchers: list[Wake] = []
-        self._hearers: dict[HearEnds, None] = {}
+        self._listeners: dict[OnEnds, None] = {}
         self._expected: dict[RunId, float] = {}
 
     def watch(self, wake: Wake) -> None:
@@ -142,27 +142,27 @@ class Notices:
         self._listen()
 
     def _listen(self) -> None:
-        if self._listener is None and self._hear is not None:
-            self._listener = NoticeListener(partial(self._hear, self._receive_words))
+        if self._listener is None and self._listen_to is not None:
+            self._listener = NoticeListener(partial(self._listen_to, self._receive_words))
 
     def _receive_words(self, words: str) -> None:
         ids = [RunId(each) for each in words[1:].split(",")]
         if words.startswith(EXPECTED):
             self._expect(ids)
         elif words.startswith(ENDED):
-            self._tell_hearers(ids)
+            self._call_listeners(ids)
         else:
             self.wake()
 
-    def expect(self, run_ids: Sequence[RunId], heard: HearEnds) -> bool:
-        """Have `heard` called with those of these runs that end; return if notices come from other nodes.
+    def expect(self, run_ids: Sequence[RunId], on_ends: OnEnds) -> bool:
+        """Have `on_ends` called with those of these runs that end; return if notices come from other nodes.
 
         It is only a hint, and holds for `REMEMBERED` seconds.
         """
-        if self._hear is None or self._sender is None:
+        if self._listen_to is None or self._sender is None:
             return False
         self._listen()
-        self._hearers[heard] = None
+        self._listeners[on_ends] = None
         self._expect(run_ids)
         self._sender.send(EXPECTED, run_ids)
         return True
@@ -180,32 +180,32 @@ class Notices:
     def ended(self, run_ids: Iterable[RunId]) -> None:
         """Notify those who wait for the end of one of these runs."""
         if self._expected and (found := [each for each in run_ids if self._expected.pop(each, None) is not None]):
-            self.tell_ended(found)
+            self.send_ends(found)
 
-    def tell_ended(self, run_ids: Sequence[RunId]) -> None:
+    def send_ends(self, run_ids: Sequence[RunId]) -> None:
         """Notify all who may wait for the end of one of these runs, which have perhaps ended."""
-        self._tell_hearers(run_ids)
+        self._call_listeners(run_ids)
         if self._sender is not None:
             self._sender.send(ENDED, run_ids)
 
-    def _tell_hearers(self, run_ids: Sequence[RunId]) -> None:
-        for hear in tuple(self._hearers):
-            hear(run_ids)
+    def _call_listeners(self, run_ids: Sequence[RunId]) -> None:
+        for on_ends in tuple(self._listeners):
+            on_ends(run_ids)
 
     def wake(self) -> None:
         """Wake the watchers of this program."""
         for wake in self._watchers:
             wake()
 
-    def tell_others(self) -> None:
+    def send_to_others(self) -> None:
         """Notify the other nodes."""
         if self._sender is not None:
             self._sender.send()
 
-    def tell(self) -> None:
+    def send_notice(self) -> None:
         """Notify all watchers, this program's included: requests of people are news here, too."""
         self.wake()
-        self.tell_others()
+        self.send_to_others()
 
     async def close(self) -> None:
         """Stop listening, and send the pending notice."""

@@ -20,8 +20,8 @@ from tokimori.ports.store import RunFilter
 from tokimori.stores import rows
 from tokimori.stores.copying import SOURCES, RowSource, page, value_of
 from tokimori.stores.rows import DELETED, JOB, Row, due_of, job_of, tombstone_of
-from tokimori.stores.rules.births import is_readable
 from tokimori.stores.rules.errors import document_changed, existing, no_document, no_job, no_run
+from tokimori.stores.rules.new_runs import is_readable
 
 FORGET = """
 DELETE FROM tokimori_deleted_jobs WHERE incarnation = {incarnation}
@@ -99,7 +99,7 @@ class TableReader:
         """Hold a run that has not started, and leave all others."""
 
     @abstractmethod
-    def tell(self) -> None:
+    def send_notice(self) -> None:
         """Notify the watchers of a change."""
 
     async def _row(self, statement: str, *values: object) -> Row | None:
@@ -166,33 +166,33 @@ class TableReader:
         statement = f"SELECT id FROM tokimori_history WHERE id IN ({', '.join(['%s'] * len(asked))})"
         return [RunId(str(row[0])) for row in await self._select(statement, *asked)] if asked else []
 
-    def expect(self, run_ids: Sequence[RunId], heard: Callable[[Sequence[RunId]], None]) -> bool:
+    def expect(self, run_ids: Sequence[RunId], on_ends: Callable[[Sequence[RunId]], None]) -> bool:
         """See `Endings.expect`. No other program sends notices of ends."""
         return False
 
     async def cancel_run(self, run_id: RunId, reason: str, now: Moment, unbegun: int | None = None) -> Run:
         await self._cancel_run(run_id, reason, now, unbegun)
-        self.tell()
+        self.send_notice()
         return await self.get_run(run_id)
 
     async def hold_run(self, run_id: RunId, reason: str) -> Run:
         """See `Runs.hold_run`. The rows are checked again under the locks; a loser reads again."""
         while may_hold(run := await self.get_run(run_id)):
             await self._hold_run(run_id, reason)
-            self.tell()
+            self.send_notice()
         return run
 
-    async def resume_run(self, run_id: RunId, told: tuple[Details, Details] | None = None) -> Run:
+    async def resume_run(self, run_id: RunId, details: tuple[Details, Details] | None = None) -> Run:
         run = await self.get_run(run_id)
         if may_resume(run):
-            before, after = map(encode_details, told or (run.details, run.details))
+            before, after = map(encode_details, details or (run.details, run.details))
             await self._change(RESUME, after, run_id, before)
-            self.tell()
+            self.send_notice()
         return await self.get_run(run_id)
 
     async def hasten_run(self, run: Run, due: Moment, nominal: Moment) -> None:
         await self._change(_HASTEN, due, due, nominal, run.id, run.due)
-        self.tell()
+        self.send_notice()
 
     async def ended_since(self, place: EndPlace, limit: int) -> Ends:
         statement, values = page(_ENDS, (place.written, place.tie if len(place.tie) == len(FIRST_ID) else FIRST_ID))
@@ -259,7 +259,7 @@ class TableReader:
 
     async def delete_pause(self, queue: str) -> None:
         await self._change("DELETE FROM tokimori_pauses WHERE queue = %s AND queue <> ''", queue)
-        self.tell()
+        self.send_notice()
 
     async def list_pauses(self) -> list[Pause]:
         """See `Pausing.list_pauses`. The row without a queue, which MariaDB locks, is left out."""

@@ -25,8 +25,8 @@ from tokimori.ports.nodes import NodeRecord, NodeState, Pulse, Survey
 from tokimori.ports.semaphores import Permit, Semaphore
 from tokimori.ports.store import Most
 from tokimori.ports.working import Claimed
-from tokimori.stores.rules.births import Follower
 from tokimori.stores.rules.lines import lane_for
+from tokimori.stores.rules.new_runs import Follower
 
 T = TypeVar("T")
 Row = tuple[Any, ...]

@@ -16,7 +16,7 @@ from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.migrations import no_script
-from tokimori.stores.notices import Guarded, HearEnds, Notices
+from tokimori.stores.notices import Guarded, Notices, OnEnds
 
 MOST_CONNECTIONS = 8
 """Connections of one store, besides one for beats, so that these never wait, and one for notices, if there are any."""
@@ -142,12 +142,12 @@ class ServerStore(Generic[DB]):
         """See `Schema.watch`. Changes by this object's own callers wake at once."""
         self._notices.watch(wake)
 
-    def tell(self) -> None:
+    def send_notice(self) -> None:
         """Notify all watchers."""
-        self._notices.tell()
+        self._notices.send_notice()
 
-    def expect(self, run_ids: Sequence[RunId], heard: HearEnds) -> bool:
-        return self._notices.expect(run_ids, heard)
+    def expect(self, run_ids: Sequence[RunId], on_ends: OnEnds) -> bool:
+        return self._notices.expect(run_ids, on_ends)
 
     async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:
         claimed, has_rest = await self._claim(claim, now)
@@ -178,7 +178,7 @@ class NotifyingStore(ServerStore[DB]):
     async def apply(self, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
         answers = await self._apply(plans, now)
         if any(plan.runs for plan, _ in plans):
-            self._notices.tell_others()
+            self._notices.send_to_others()
         return answers
 
     @abstractmethod
@@ -188,8 +188,8 @@ class NotifyingStore(ServerStore[DB]):
     async def cancel_run(self, run_id: RunId, reason: str, now: Moment, unbegun: int | None = None) -> Run:
         """See `Runs.cancel_run`. All who wait for its end are notified: this program may not know of them."""
         run = await self._cancelled(run_id, reason, now, unbegun)
-        self._notices.tell()
-        self._notices.tell_ended([run_id])
+        self._notices.send_notice()
+        self._notices.send_ends([run_id])
         return run
 
     @abstractmethod
@@ -200,7 +200,7 @@ class NotifyingStore(ServerStore[DB]):
         verdicts, served = await self._settle(changes, by)
         self._notices.ended(change.run_id for change in changes if change.state in ENDS)
         if served or any(change.state not in ENDS for change in changes):
-            self._notices.tell_others()
+            self._notices.send_to_others()
         return verdicts
 
     @abstractmethod

@@ -134,7 +134,7 @@ class ManualNode:
         """Begin to take part."""
         await self.store.open()
         await self.store.migrate()
-        await self._executor.open(self.node.hear)
+        await self._executor.open(self.node.receive)
         await self.node.start()
 
     async def pass_time(self, seconds: float) -> None:

@@ -215,9 +215,9 @@ class Rehearsal:
 
         with redirect_stdout(cast("TextIO", RunStream(sys.stdout))):
             ended = self._threads.submit(work).result()
-        if (noted := attempt.noted()) is not None:
+        if (noted := attempt.take_notes()) is not None:
             notes = Notes(attempt=task.attempt, progress=noted.progress, text=noted.text, checkpoint=noted.checkpoint)
-            self.node.node.hear(Noted(run_id=task.run_id, token=task.token, notes=notes))
+            self.node.node.receive(Noted(run_id=task.run_id, token=task.token, notes=notes))
         boot = Moment(self.node.clock.now() - int(ended.at * SECOND))
         return WrittenEnd(outcome_of(ended, None, None), output_of(task, ended, boot))
 

@@ -55,7 +55,7 @@ _TRANSLATED = frozenset(
 _AS_HERE = {("captureStdout", "true"), ("captureStderr", "true"), ("failsWhen.nonzeroReturn", "true")} | {
     (f"failsWhen.{name}", "false") for name in ("producesStdout", "producesStderr", "always")
 }
-_TOLD = {
+_WHY_NOT = {
     "captureStdout": "what a run writes is kept here all the same",
     "captureStderr": "what a run writes is kept here all the same",
     "saveLimit": "how much is kept is a setting of the node",
@@ -267,7 +267,7 @@ def _warn_untranslated(warnings: Warnings, job: Plain) -> None:
             path = field if name is None else f"{field}.{name}"
             if path != "onFailure.retry" and (path, str(each).lower()) not in _AS_HERE:
                 shown = each if isinstance(each, str) else MASK  # passwords and addresses of reports stand in there
-                warnings.add(path, shown, _TOLD.get(field, "there is no such thing here, and it was left out"))
+                warnings.add(path, shown, _WHY_NOT.get(field, "there is no such thing here, and it was left out"))
 
 
 # When

@@ -28,7 +28,7 @@ _OF_DKRON = frozenset(
         *("success_count", "error_count", "last_success", "last_error"),
     }
 )
-_TOLD = {
+_WHY_NOT = {
     "owner_email": "left out: `notifier add` tells of failures here",
     "processors": "left out: what a run writes is kept here",
     "metadata": "left out: there is no such thing here",
@@ -77,7 +77,7 @@ def _job(place: str, job: Row, zone: str) -> Moved:
     for member in sorted(job.keys() - _OF_DKRON):
         if job[member]:
             value = MASK if member == "processors" else job[member]  # their passwords stand in there
-            warnings.add(member, value, _TOLD.get(member, "it is not known, and was left out"))
+            warnings.add(member, value, _WHY_NOT.get(member, "it is not known, and was left out"))
     start = Start(paused_because="disabled in Dkron") if job.get("disabled") is True else AT_ONCE
     return moved(place, id_of(name), fields, start=start, warnings=warnings.all())
 

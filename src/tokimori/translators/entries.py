@@ -23,7 +23,7 @@ Row = Mapping[str, object]
 """A row of a table, by column."""
 MOST_SHOWN = 100
 """Characters of a value that are repeated in a message."""
-MOST_TOLD = 1_000
+LONGEST_SHOWN = 1_000
 """Characters of a reason: a thousand timers may have one service, with a line of a megabyte that is refused."""
 AT_ONCE: Final = Start()
 _NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9._:@+-]+")
@@ -69,15 +69,15 @@ class Warnings:
     """The warnings of one entry, in order."""
 
     def __init__(self) -> None:
-        self._told: list[str] = []
+        self._texts: list[str] = []
 
-    def add(self, field: str, value: object, told: str) -> None:
+    def add(self, field: str, value: object, why: str) -> None:
         """Add a warning of a field and its value."""
-        self._told.append(f"{field}: {shown(value)}: {told}")
+        self._texts.append(f"{field}: {shown(value)}: {why}")
 
     def all(self) -> tuple[str, ...]:
         """Return all warnings."""
-        return tuple(self._told)
+        return tuple(self._texts)
 
 
 def entries(place: str, translate: Callable[[], Iterable[Entry]]) -> Iterator[Entry]:
@@ -111,7 +111,7 @@ def fault_text(fault: InvalidInput) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= MOST_TOLD else f"{text[:MOST_TOLD]}…"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 
 
 def refusal(field: str, value: object, allowed: str) -> InvalidInput:

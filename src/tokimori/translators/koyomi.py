@@ -186,7 +186,7 @@ _NUMBER = re.compile(r"\d{1,5}\Z", re.ASCII)
 _LIMITS: Final = {"month": (1, 12), "day": (1, 31), "hour": (0, 23), "minute": (0, 59), "weekday": (1, 7)}
 _SEPARATORS = re.compile(r"[;&|\n<>]")
 _NEVER_RAN = "1970-01-01"
-_MOST_TOLD = 3
+_MOST_SHOWN = 3
 
 
 class Koyomi(NamedTuple):
@@ -235,11 +235,11 @@ def _job(row: Row, times: Sequence[Row], locks: Sequence[Row], koyomi: Koyomi) -
     if user and _SEPARATORS.search(command):
         warnings.add("user", user, "there sudo runs only the first command as this user, here all of them run so")
     for lock in locks:
-        _tell_of(lock, warnings)
+        _warn_of_worker(lock, warnings)
     return moved(_place(row), f"{koyomi.prefix}-{number_in(row, 'id')}", fields, warnings=warnings.all())
 
 
-def _tell_of(lock: Row, warnings: Warnings) -> None:
+def _warn_of_worker(lock: Row, warnings: Warnings) -> None:
     """Warn of the row of `semaphores`, which names the last worker of the job."""
     date = lock.get("run_date")
     if date is not None and not str(date).startswith(_NEVER_RAN):
@@ -266,7 +266,7 @@ def _schedule(times: Sequence[Row], warnings: Warnings) -> str:
 
 def _written(times: Sequence[Row]) -> str:
     """Return some of the rows, as Koyomi writes them."""
-    texts = [_Times(*(str(time.get(column)) for column in _Times._fields)).text() for time in times[:_MOST_TOLD]]
+    texts = [_Times(*(str(time.get(column)) for column in _Times._fields)).text() for time in times[:_MOST_SHOWN]]
     why = "; no weekday is 0 there: Sunday is 7" if any(text.endswith("(0)") for text in texts) else ""
     return "; ".join(texts) + why
 

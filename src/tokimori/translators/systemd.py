@@ -67,7 +67,7 @@ _AFTER_A_RUN: Final = ("OnUnitActiveSec", "OnUnitInactiveSec")
 _READ: Final = frozenset(
     (*_AFTER_START, *_AFTER_A_RUN, "OnCalendar", "Persistent", "RandomizedDelaySec", "Unit", "RemainAfterElapse")
 )
-_TOLD: Final = {
+_WHY_NOT: Final = {
     "AccuracySec": "runs come on time here, and are not put together",
     "FixedRandomDelay": "each run has a delay of its own here",
     "RandomizedOffsetSec": "left out: `jitter` delays runs here",
@@ -115,16 +115,16 @@ def timings_of(timer: Unit, time_zone: str) -> Iterator[Timing]:
         schedule = _interval(intervals[0], starts, warnings)
         yield Timing("", schedule, time_zone, True, False, jitter, warnings.all())
     elif starts:
-        told_of_start = _start(starts)
+        start_warnings = _start(starts)
         suffix = "-boot" if calendars else ""
-        yield Timing(suffix, "@reboot", time_zone, False, False, 0, (*warnings.all(), *told_of_start))
+        yield Timing(suffix, "@reboot", time_zone, False, False, 0, (*warnings.all(), *start_warnings))
 
 
 def _warn_untranslated(timer: Unit, warnings: Warnings) -> None:
     for key in timer.keys("Timer"):
         for each in timer.all("Timer", key):
-            if key in _TOLD:
-                warnings.add(key, each.value, _TOLD[key])
+            if key in _WHY_NOT:
+                warnings.add(key, each.value, _WHY_NOT[key])
             elif key not in _READ:
                 warnings.add(key, each.value, f"left out ({each.place}): it is not known here")
 

@@ -43,7 +43,7 @@ def asking(acts: Acts) -> Sequence[Screen]:
         known = await act.fill(visit.service, on[0]) if act.fill is not None and on else {}
         given = {field.name: visit.one(field.name) or known.get(field.name, "") for field in act.fields}
         values = {"act": act, "on": on, "called": await _called(act, visit, on), "back": visit.one("back")}
-        return {**values, "given": given, "told": None}
+        return {**values, "given": given, "outcome": None}
 
     return [Screen("/do/{act}", "", "ask.html", ask)]
 
@@ -65,7 +65,15 @@ async def _ask_all(act: Act, visit: Visit, match: str) -> Shown:
     asked = act._replace(fields=[field for field in act.fields if field.name in OF_ALL])
     given = {field.name: "" for field in asked.fields}
     back = visit.one("back")
-    return {"act": asked, "on": found.ids, "count": count, "match": match, "back": back, "given": given, "told": None}
+    return {
+        "act": asked,
+        "on": found.ids,
+        "count": count,
+        "match": match,
+        "back": back,
+        "given": given,
+        "outcome": None,
+    }
 
 
 async def _bulk(act: Act, visit: Visit, match: str, **said: object) -> Bulk:

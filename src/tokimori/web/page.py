@@ -168,7 +168,7 @@ class Page:
         except TokimoriError as error:
             return await self._drawn(request, {**values, "error": error}, "error.html", error.status)
         if isinstance(shown, Moved):
-            return self._with_toast(RedirectResponse(shown.to, 303), shown.told)
+            return self._with_toast(RedirectResponse(shown.to, 303), shown.toast)
         response = await self._drawn(request, {**values, **shown}, screen.template, int(str(shown.get("status", 200))))
         response.headers["server-timing"] = f"page;dur={1000 * (self._clock.monotonic() - began):.0f}"
         return response
@@ -222,14 +222,14 @@ class Page:
         response = RedirectResponse(back or own_address(given.get("back")) or f"/{act.noun}", 303)
         return self._with_toast(response, toast)
 
-    def _with_toast(self, response: Response, told: toasts.Toast | None) -> Response:
+    def _with_toast(self, response: Response, toast: toasts.Toast | None) -> Response:
         """Return the response with the toast for the next page."""
-        if told is None:
+        if toast is None:
             return response
         self._kept.forget()
         response.set_cookie(
             toasts.COOKIE,
-            toasts.sealed(told, self._key().encode()),
+            toasts.sealed(toast, self._key().encode()),
             max_age=toasts.LASTS,
             path="/",
             httponly=True,
@@ -238,16 +238,21 @@ class Page:
         return response
 
     async def _answered(
-        self, request: Request, act: Act, told: toasts.Toast, form: Mapping[str, list[str]], given: Mapping[str, str]
+        self,
+        request: Request,
+        act: Act,
+        toast: toasts.Toast,
+        form: Mapping[str, list[str]],
+        given: Mapping[str, str],
     ) -> Response:
         """Return the text that is shown once, or the form with its texts and the reason of the refusal."""
         typed = {field.name: given.get(field.name, "") for field in act.fields if field.kind != "secret"}
         values = {
-            **{"visit": self._visit(request), "here": act.noun, "act": act, "told": told, "toast": None},
+            **{"visit": self._visit(request), "here": act.noun, "act": act, "outcome": toast, "toast": None},
             **{"on": (), "named": given.get("on", ""), "back": own_address(given.get("back"))},
             "given": {**{field.name: "" for field in act.fields}, **typed},
         }
-        name, status = ("once.html", 200) if told.once is not None else ("ask.html", 422)
+        name, status = ("once.html", 200) if toast.once is not None else ("ask.html", 422)
         text = await self._rendered(name, values)
         return HTMLResponse(text, status, headers={"cache-control": "no-store"})
 

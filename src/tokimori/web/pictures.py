@@ -15,7 +15,7 @@ from tokimori.web.words import duration, whole_length, written
 BARS: Final = 20
 """The last runs of a job that its line shows."""
 BARS_WIDE: Final = 144
-MOST_TOLD: Final = 5
+MOST_LABELS: Final = 5
 _STEP, _BASE, _MOST, _USUAL = 6, 18, 16, 8
 _BAR: Final = {RunState.SUCCEEDED: "ok", RunState.FAILED: "bad", RunState.RUNNING: "busy"}
 
@@ -148,12 +148,12 @@ def _failure_labels(minutes: Sequence[Minute], since: int, scale: float, base: i
     failing = sorted((each for each in minutes if each.failed), key=lambda minute: -minute.failed)
     labelled, apart = list[Minute](), list[Minute]()  # the latter on phones, too
     for each in failing:
-        if len(labelled) < MOST_TOLD and all(abs(each.at - other.at) >= 10 * MINUTE for other in labelled):
+        if len(labelled) < MOST_LABELS and all(abs(each.at - other.at) >= 10 * MINUTE for other in labelled):
             labelled.append(each)
-    told = Counter[Moment]()
+    counts = Counter[Moment]()
     for each in failing:
         nearest = min(labelled, key=lambda other: abs(each.at - other.at))
-        told[nearest.at] += each.failed if abs(each.at - nearest.at) < 10 * MINUTE else 0
+        counts[nearest.at] += each.failed if abs(each.at - nearest.at) < 10 * MINUTE else 0
     for each in labelled:
         below = max(other.runs for other in minutes if abs(other.at - each.at) <= 2 * MINUTE)
         y = max(9, base - round(below * scale, 1) - 5)  # above its neighbours, over which the words reach
@@ -162,7 +162,7 @@ def _failure_labels(minutes: Sequence[Minute], since: int, scale: float, base: i
         is_near = any(abs(each.at - other.at) < 20 * MINUTE for other in apart)
         apart += [] if is_near else [each]
         odd = " odd" if is_near else ""  # a phone has no room for it
-        yield f'<text class="bad t{"" if ends else " m"} halo{odd}" {place}>{told[each.at]} failed</text>'
+        yield f'<text class="bad t{"" if ends else " m"} halo{odd}" {place}>{counts[each.at]} failed</text>'
 
 
 def _bar(kind: str, x: float, y: float, high: float, inner: str = "") -> str:

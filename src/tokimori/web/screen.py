@@ -12,7 +12,7 @@ class Moved(NamedTuple):
     """Answer of a screen that has another address."""
 
     to: str
-    told: Toast | None = None
+    toast: Toast | None = None
 
 
 Shown = Mapping[str, object] | Moved

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-COOKIE = "tokimori-told"
+COOKIE = "tokimori-toast"
 LASTS = 30
 """Seconds for which a toast waits for its page."""
 MOST_TEXT = 600

@@ -153,7 +153,7 @@ class ScheduledTerms(NamedTuple):
 
 def terms_of(source: TaskSource, environ: Mapping[str, str], longest: float = LONGEST_SCHEDULING) -> ScheduledTerms:
     """Return what the source says of its job. Raises `InvalidFile`, with the file and the line."""
-    given = source.metadata.told
+    given = source.metadata.ours
     if source.schedule_file is None:
         return _checked(ScheduledTerms(given.schedule, given.terms), source.entry)
     with tempfile.TemporaryDirectory(prefix="tokimori-") as folder:

@@ -42,7 +42,7 @@ class Metadata(Struct, frozen=True, kw_only=True, rename="kebab"):
     tool: _Tools = field(default_factory=_Tools)
 
     @property
-    def told(self) -> TokimoriTable:
+    def ours(self) -> TokimoriTable:
         """Return our part."""
         terms = dict(self.tool.tokimori)
         own: dict[str, Any] = {name: terms.pop(name) for name in ("schedule", "description") if name in terms}
@@ -59,7 +59,7 @@ def read_metadata(text: str, where: str) -> Metadata:
     toml = "".join(line[2:] if line.startswith("# ") else line[1:] for line in blocks[0].splitlines(keepends=True))
     try:
         found = msgspec.convert(tomllib.loads(toml), Metadata)
-        given = found.told  # read once here, where its faults have their place
+        given = found.ours  # read once here, where its faults have their place
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as fault:
         message = f"{where}: the block `# /// script` can't be read: {fault}"
         raise InvalidFile(message, field="script", allowed=_ALLOWED) from None
@@ -161,7 +161,7 @@ def _source(name: str, tasks_dir: Path, place: Path, files: dict[str, bytes]) ->
         env=env,
         entry=file,
         schedule_file=schedule_file,
-        description=metadata.told.description or env.get(DESCRIPTION) or _first_line(text, entry),
+        description=metadata.ours.description or env.get(DESCRIPTION) or _first_line(text, entry),
     )
 
 

@@ -9,7 +9,7 @@ from tests.contract.stores.actors import NOW, Worker, a_job, a_request, add_job,
 from tokimori.clock import Moment
 from tokimori.errors import Conflict, FamilyChanged, NotFound, Refused
 from tokimori.model.dependents import Edge, Join, On, Parent
-from tokimori.model.ids import JobId, RunId, births_of, child_id
+from tokimori.model.ids import JobId, RunId, child_base, child_id
 from tokimori.model.job import Job, JobState
 from tokimori.model.outcome import Cancelled, Failed, Lost, Outcome, Succeeded
 from tokimori.model.policies import OnExhausted, Retry
@@ -69,7 +69,7 @@ async def test_an_end_has_the_children_that_ask_for_it(
     assert {run.job_id for run in children} == wanted
     assert {run.state for run in children} == {RunState.READY}
     dues = (Moment((ended.ended or 0) + place) for place in range(len(children)))
-    ids = [child_id(due, births_of(ended.id), place) for place, due in enumerate(dues)]
+    ids = [child_id(due, child_base(ended.id), place) for place, due in enumerate(dues)]
     assert sorted(run.id for run in children) == ids
     assert len({*map(short_id, ids)}) == len(ids)
 

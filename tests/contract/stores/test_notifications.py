@@ -41,7 +41,7 @@ class Meddled:
         return call
 
 
-class Teller:
+class ZonedNotifier:
     """A node that notifies."""
 
     def __init__(self, name: str, store: object) -> None:
@@ -80,7 +80,7 @@ async def told(store: Store) -> list[tuple[str, RunId, str]]:
 async def test_a_failure_is_told_once_and_its_end(store: Store, worker: Worker) -> None:
     """However often a node looks at it."""
     failed, first, second = await prepare(store, worker)
-    node = Teller("one", store)
+    node = ZonedNotifier("one", store)
     await node.look(failed, 1, 9)
     assert await told(store) == [("failure", first.id, "exit code 3")]
     (claimed,) = (each for each in await worker.claim() if each.run.id == second.id)
@@ -100,7 +100,7 @@ async def test_two_nodes_at_once_tell_of_it_once(store: Store, worker: Worker) -
             async with asyncio.timeout(10):
                 await writing.wait()
 
-    nodes = [Teller(name, Meddled(store, "put_document", meet)) for name in ("one", "other")]
+    nodes = [ZonedNotifier(name, Meddled(store, "put_document", meet)) for name in ("one", "other")]
     for second in range(1, 30):  # together: of two whose clocks differ by many seconds one takes the other for silent
         await asyncio.gather(*(node.look(failed, second, second + 1) for node in nodes))
     assert len(wrote) == 2
@@ -119,7 +119,7 @@ async def test_one_that_ends_between_its_write_and_its_send(store: Store, worker
         if not wakes:
             raise StoreUnavailable("it has died")
 
-    one, other = Teller("one", Meddled(store, "add_runs", sleep)), Teller("other", store)
+    one, other = ZonedNotifier("one", Meddled(store, "add_runs", sleep)), ZonedNotifier("other", store)
     sending = asyncio.create_task(one.look(failed, 1, 3))
     async with asyncio.timeout(10):
         await asleep.wait()

@@ -46,7 +46,7 @@ async def elsewhere(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIter
     there.watch = lambda wake: None  # type: ignore[method-assign]
     executor = ScriptedExecutor(CLOCK)
     node = Node(there, executor, CLOCK, os.urandom, Identity(host="h", boot_id="b", pid=1, version="0", stop_grace=5))
-    await executor.open(node.hear)
+    await executor.open(node.receive)
     await node.start()
     working = asyncio.create_task(node.run())
     yield node, executor, service_on(here, CLOCK, os.urandom, author="ada")

@@ -234,7 +234,7 @@ async def test_a_node_reads_only_what_is_its_own(store: Store, empty: bool) -> N
     assert max(costs.values()) <= MOST_READ, costs
 
 
-async def stand_in_line(store: Store) -> None:
+async def wait_in_line(store: Store) -> None:
     """A thousand runs that want a semaphore, and a thousand of one key."""
     for name, terms in (("behind", {"semaphores": ("db",)}), ("keyed", {"concurrency_key": "k"})):
         job = await add_job(store, name, **terms)
@@ -249,7 +249,7 @@ async def test_who_stands_in_line_is_not_read(store: Store, empty: bool) -> None
     """Beside a thousand runs in the line of a semaphore and a thousand in that of a key, every step reads a few."""
     other, worker = await Worker.join(store), await Worker.join(store)
     db, api = await other.acquire("db", rank=0), await other.acquire("api", rank=0)
-    await stand_in_line(store)
+    await wait_in_line(store)
     if not empty:  # statistics of a moment at which none stood in line
         await store.db.rows("ANALYZE")  # type: ignore[attr-defined]
     (running,) = await worker.claim(2 * RUNS)

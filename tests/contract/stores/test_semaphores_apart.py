@@ -157,7 +157,7 @@ async def start_node(stack: AsyncExitStack, pair: Pair, executor: Holding) -> No
     source, apart = ApartSource(jobs, stock, os.urandom, service.jobs.refresh), ApartExecutor(executor, stock, CLOCK)
     identity = Identity(host="h", boot_id="b", pid=1, version="0", concurrency=4, labels={APART_LABEL: "yes"})
     node = Node(jobs, apart, CLOCK, os.urandom, identity, source=source)
-    await apart.open(node.hear)
+    await apart.open(node.receive)
     stack.push_async_callback(apart.close)
     await node.start()
     running = asyncio.get_running_loop().create_task(node.run())

@@ -106,7 +106,7 @@ class Service:
         return (self.folder / "log").read_text()
 
     def stop(self) -> None:
-        """Tell it to end, which it does by itself; uvicorn raises the signal once more when it is done."""
+        """SendSignal it to end, which it does by itself; uvicorn raises the signal once more when it is done."""
         self.program.terminate()
         assert self.program.wait(120) in (0, -signal.SIGTERM), self.said()
 

@@ -228,8 +228,8 @@ def test_mailto_becomes_a_notifier(program: Program) -> None:
     )
     (notifier,) = program.json("notifier", "list")
     assert (notifier["id"], notifier["email"]) == ("notifier:mail-ann-example.org", ["ann@example.org"])
-    told_of = [job["notify"].get("failure") for job in program.json("job", "list") if job["schedule"]]
-    assert sorted(told_of, key=str) == [None, ["mail-ann-example.org"]]
+    unmuted_events = [job["notify"].get("failure") for job in program.json("job", "list") if job["schedule"]]
+    assert sorted(unmuted_events, key=str) == [None, ["mail-ann-example.org"]]
     assert program.error("job", "import", "crontab", "tab", "--smtp", "h")["field"] == "sender"
 
 

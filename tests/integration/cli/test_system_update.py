@@ -17,7 +17,7 @@ import pytest
 from tests.programs.forked import ROOT
 from tokimori.cli.system_update import packed_again, version_of
 from tokimori.errors import InvalidInput, Refused
-from tokimori.node.background import Living, look, standing
+from tokimori.node.background import Living, background_state, look
 
 BREAKS = {
     "tokimori/node/wiring.py": '\nraise RuntimeError("this version is broken")\n',
@@ -108,7 +108,7 @@ def test_a_new_version_takes_over_or_the_old_one_comes_back(environment: Environ
         assert "tokimori 2.0 is in place again" in told
         assert environment("--version") == "tokimori 2.0\n"
         assert "ONLINE" in environment("system", "status")
-        node = standing(environment.home / "state")
+        node = background_state(environment.home / "state")
         assert isinstance(node, Living)
         assert node.note.arguments == ("--max-load", "1000")
     environment("system", "stop")

@@ -327,8 +327,8 @@ def test_a_node_starts_it_when_it_is_committed(shop: Shop, tmp_path: Path) -> No
     try:
         with open_client(shop.url) as client:
             delays = []
-            is_told = not shop.url.startswith("mariadb")
-            for _ in range(5 if is_told else 1):
+            is_handled = not shop.url.startswith("mariadb")
+            for _ in range(5 if is_handled else 1):
                 shop.execute(SOLD)
                 run = client.within(shop.connection).jobs.trigger("deliver")
                 time.sleep(0.3)
@@ -339,6 +339,6 @@ def test_a_node_starts_it_when_it_is_committed(shop: Shop, tmp_path: Path) -> No
                 assert ended.started >= committed
                 delays.append((ended.started - committed).total_seconds())
         print("from commit to start, in ms:", [round(delay * 1_000) for delay in delays])
-        assert not is_told or min(delays) < 1, "a node that is not told looks every 2 s"
+        assert not is_handled or min(delays) < 1, "a node that is not told looks every 2 s"
     finally:
         assert stop(node) == 0

@@ -42,7 +42,7 @@ class Office:
         self.reports: list[Report] = []
         self._news = asyncio.Event()
 
-    def hear(self, report: Report) -> None:
+    def accept(self, report: Report) -> None:
         """What the executor tells."""
         self.reports.append(report)
         self._news.set()
@@ -90,7 +90,7 @@ async def office(handler: Handler, networks: tuple[str, ...] = ("127.0.0.0/8", "
     callbacks.open("http://127.0.0.1:1", "s" * 43)
     executor = HttpExecutor(SystemClock(), networks_of(networks), callbacks)
     found = Office(executor, callbacks, f"http://127.0.0.1:{runner.addresses[0][1]}/")
-    await executor.open(found.hear)
+    await executor.open(found.accept)
     try:
         yield found
     finally:
@@ -379,12 +379,12 @@ async def test_a_service_says_later_how_it_ended() -> None:
         found.start(callback_within=60)
         signature, address = await asyncio.wait_for(given.get(), 20)
         assert address == "http://127.0.0.1:1/callbacks/r/1"
-        forged = found.callbacks.hear("r", "1", "0" * 64, b'{"outcome":"succeeded"}')
+        forged = found.callbacks.accept("r", "1", "0" * 64, b'{"outcome":"succeeded"}')
         assert forged is CallbackResult.FORGED
         assert not [report for report in found.reports if isinstance(report, Ended)]
-        assert found.callbacks.hear("r", "1", signature, b'{"outcome":"failed","error":"no"}') is CallbackResult.TAKEN
+        assert found.callbacks.accept("r", "1", signature, b'{"outcome":"failed","error":"no"}') is CallbackResult.TAKEN
         assert (await found.end()).outcome == Failed("no")
-        assert found.callbacks.hear("r", "1", signature, b'{"outcome":"succeeded"}') is CallbackResult.LATE
+        assert found.callbacks.accept("r", "1", signature, b'{"outcome":"succeeded"}') is CallbackResult.LATE
 
 
 async def test_a_callback_may_come_before_the_answer() -> None:
@@ -398,7 +398,7 @@ async def test_a_callback_may_come_before_the_answer() -> None:
     async with office(handler) as found:
         found.start(callback_within=60)
         signature = await asyncio.wait_for(given.get(), 20)
-        found.callbacks.hear("r", "1", signature, b'{"outcome":"succeeded","result":"early"}')
+        found.callbacks.accept("r", "1", signature, b'{"outcome":"succeeded","result":"early"}')
         assert (await found.end()).outcome == Succeeded(None, "early")
 
 
@@ -410,7 +410,7 @@ async def test_a_service_that_never_calls_back_is_not_waited_for() -> None:
         assert ended.outcome == TimedOut("the service did not say within 0.3 s how it ended")
         assert ended.output is not None and ended.output.head == b"later"
         signature, _ = given.get_nowait()
-        assert found.callbacks.hear("r", "1", signature, b'{"outcome":"succeeded"}') is CallbackResult.LATE
+        assert found.callbacks.accept("r", "1", signature, b'{"outcome":"succeeded"}') is CallbackResult.LATE
 
 
 async def test_without_a_callback_202_is_a_success() -> None:

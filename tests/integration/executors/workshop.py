@@ -60,9 +60,9 @@ class Workshop:
 
     async def open(self) -> None:
         """Ready to run."""
-        await self.executor.open(self.hear)
+        await self.executor.open(self.receive)
 
-    def hear(self, report: Report) -> None:
+    def receive(self, report: Report) -> None:
         """What the executor tells."""
         self.reports.append(report)
         self._news.set()

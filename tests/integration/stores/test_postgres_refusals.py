@@ -227,7 +227,7 @@ async def test_a_server_that_can_not_be_listened_to(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(connections, "connect", deaf)
     address = address_of("postgresql://ann@127.0.0.1/jobs")
-    listener = NoticeListener(lambda: connections.hear(address, "me", lambda _: None))
+    listener = NoticeListener(lambda: connections.listen(address, "me", lambda _: None))
     await asyncio.sleep(0.35)
     await listener.close()
     assert 2 <= tries <= 4

@@ -31,7 +31,7 @@ def told(said: str) -> list[str]:
     return [*message.splitlines(), *([] if allowed is None else [allowed])]
 
 
-def told_of(file: Path, source: str) -> list[str]:
+def unmuted_events(file: Path, source: str) -> list[str]:
     """What is told of an app in this file."""
     file.write_text(source)
     return [line.replace(str(file), "FILE") for line in told(f"{file}:app")]
@@ -49,7 +49,7 @@ def told_of(file: Path, source: str) -> list[str]:
 )
 def test_what_happened_and_what_mends_it_come_first(tmp_path: Path, source: str, first: str, mends: str) -> None:
     """Then come the lines of the user's own code alone: neither ours nor Python's own frames."""
-    lines = told_of(tmp_path / "mine.py", source)
+    lines = unmuted_events(tmp_path / "mine.py", source)
     assert lines[0] == f"app: 'FILE:app' can't be loaded: {first}"
     assert lines[1].startswith(mends)
     assert all("FILE" in line for line in lines[2:] if line.startswith('  File "'))
@@ -58,7 +58,7 @@ def test_what_happened_and_what_mends_it_come_first(tmp_path: Path, source: str,
 
 def test_a_thing_that_is_no_app_has_no_frames(tmp_path: Path) -> None:
     """What is allowed is said instead."""
-    first, *rest = told_of(tmp_path / "mine.py", "app = 1")
+    first, *rest = unmuted_events(tmp_path / "mine.py", "app = 1")
     assert first == "app: 'FILE:app' can't be loaded: 'FILE:app' is not an app: it is a int"
     assert rest == [ALLOWED]
 

@@ -27,10 +27,10 @@ def test_what_came_before_is_kept() -> None:
     heard: list[Any] = []
     signals = Signals(carry_out)
     for n in range(MOST_SIGNALS + 1):
-        signals.tell("n", str(n))
+        signals.receive("n", str(n))
     signals.on("n", heard.append)
-    signals.tell("n", '{"a": [1]}')
-    signals.tell("other", None)
+    signals.receive("n", '{"a": [1]}')
+    signals.receive("other", None)
     assert heard == [*range(1, MOST_SIGNALS + 1), {"a": [1]}]
     signals.on("other", heard.append)
     assert heard[-1] is None
@@ -43,8 +43,8 @@ def test_what_is_kept_for_who_does_not_hear_has_a_bound() -> None:
     large = '"' + "x" * (LARGEST_DATA - 2) + '"'
     fit = MOST_SIGNAL_DATA // LARGEST_DATA
     for n in range(fit):
-        signals.tell(f"n{n % 2}", large)
-    signals.tell("small", "1")
+        signals.receive(f"n{n % 2}", large)
+    signals.receive("small", "1")
     for name in ("n0", "n1", "small"):
         signals.on(name, heard.append)
     assert len(heard) == fit

@@ -26,7 +26,7 @@ def test_who_reads_no_more_keeps_no_worker(monkeypatch: pytest.MonkeyPatch) -> N
     worker, node = Worker("jobs:app"), SimpleNamespace(stdout=["works\n", "stops\n"], wait=lambda: 0)
     monkeypatch.setattr(sys, "stdout", NobodyReads())
     worker._listen(cast("subprocess.Popen[str]", node))
-    assert [cast(_Said, worker._heard.get_nowait()).works for _ in range(2)] == [True, False]
+    assert [cast(_Said, worker._events.get_nowait()).works for _ in range(2)] == [True, False]
 
 
 class Node:
@@ -55,7 +55,7 @@ class Node:
         return _Said(cast("subprocess.Popen[str]", self), works=False)
 
 
-def a_worker(nodes: Sequence[Node], heard: Sequence[signal.Signals | _Said], *config: BaseException | None) -> Worker:
+def a_worker(nodes: Sequence[Node], event: Sequence[signal.Signals | _Said], *config: BaseException | None) -> Worker:
     """One that starts these nodes and hears this; each time that settings are asked for, this is raised (None: not)."""
     left, faults = list(nodes), list(config)
 
@@ -66,8 +66,8 @@ def a_worker(nodes: Sequence[Node], heard: Sequence[signal.Signals | _Said], *co
 
     worker = Worker("jobs:app", config=settings)
     setattr(worker, "_started", lambda *_: left.pop(0))  # noqa: B010  mypy knows that it is a method
-    for each in heard:
-        worker._heard.put(each)
+    for each in event:
+        worker._events.put(each)
     return worker
 
 
@@ -78,7 +78,7 @@ def test_a_node_that_can_not_be_replaced_ends_the_worker(fault: BaseException) -
     worker = a_worker([one, two], [one.works, signal.SIGHUP, two.works, two.gone, one.gone], None, None, fault)
     with pytest.raises(type(fault), match="no settings"):
         worker.run()
-    assert (worker._heard.empty(), one.told) == (True, [signal.SIGTERM])
+    assert (worker._events.empty(), one.told) == (True, [signal.SIGTERM])
 
 
 @pytest.mark.parametrize("fault", [ValueError("no settings"), SystemExit("no settings")])
@@ -86,23 +86,23 @@ def test_a_node_that_can_not_be_replaced_ends_the_worker(fault: BaseException) -
 def test_settings_that_can_not_be_asked_for_end_no_node(fault: BaseException, works: bool) -> None:
     """Neither one that works nor one that is still to say so."""
     one = Node(3)
-    heard: list[signal.Signals | _Said] = [one.works, signal.SIGHUP]
+    event: list[signal.Signals | _Said] = [one.works, signal.SIGHUP]
     if not works:
-        heard.reverse()
-    worker = a_worker([one], [*heard, one.gone], None, fault)
-    assert (worker.run(), one.told, worker._heard.empty()) == (3, [], True)
+        event.reverse()
+    worker = a_worker([one], [*event, one.gone], None, fault)
+    assert (worker.run(), one.told, worker._events.empty()) == (3, [], True)
 
 
 def test_a_node_that_comes_is_waited_for() -> None:
     """The one before it may end by itself meanwhile."""
     one, two = Node(2), Node(0)
     worker = a_worker([one, two], [one.works, signal.SIGHUP, one.gone, two.works, two.gone], None, None)
-    assert (worker.run(), worker._heard.empty()) == (0, True)
+    assert (worker.run(), worker._events.empty()) == (0, True)
 
 
 def test_a_worker_that_stops_tells_each_node_once() -> None:
     """One that has just come takes over from nobody: whoever is told twice hands back its runs at once."""
     one, two = Node(0), Node(0)
-    heard: list[signal.Signals | _Said] = [one.works, signal.SIGHUP, signal.SIGTERM, two.works, two.gone, one.gone]
-    worker = a_worker([one, two], heard, None, None)
+    event: list[signal.Signals | _Said] = [one.works, signal.SIGHUP, signal.SIGTERM, two.works, two.gone, one.gone]
+    worker = a_worker([one, two], event, None, None)
     assert (worker.run(), one.told, two.told) == (0, [signal.SIGTERM], [signal.SIGTERM])

@@ -164,8 +164,8 @@ async def test_a_run_for_which_there_is_no_thread_fails_alone(tmp_path: Path, mo
     process.data_received(wire.frame([begin("works")]))
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", no_thread)
-        process.data_received(wire.frame([wire.Tell(number=1, name="go")]))
-    process.data_received(wire.frame([wire.Tell(number=1, name="go")]))
+        process.data_received(wire.frame([wire.SendSignal(number=1, name="go")]))
+    process.data_received(wire.frame([wire.SendSignal(number=1, name="go")]))
     await until(lambda: len(line.said) == 3)
     failed, ended = line.said[1:]
     assert isinstance(failed, wire.FunctionEnded)

@@ -49,7 +49,7 @@ def test_nothing_is_ordered_without_a_yes() -> None:
     assert after("c") == (State(asked=Order(Verb.CANCEL, A)), [])
     assert after("cy") == (State(), [Order(Verb.CANCEL, A)])
     assert after("jpY")[1] == [Order(Verb.PAUSE, B)]
-    assert after("pn") == (State(told="nothing was done"), [])
+    assert after("pn") == (State(message="nothing was done"), [])
     assert after("cq")[1] == []
     assert (str(Order(Verb.CANCEL, A)), str(Order(Verb.PAUSE, A))) == ("cancel run run-a", "pause job job-a")
     assert [after(f"{key}y")[1][0].verb for key in "tr"] == [Verb.RETRY, Verb.TRIGGER]
@@ -57,9 +57,9 @@ def test_nothing_is_ordered_without_a_yes() -> None:
 
 def test_a_row_without_a_run_gets_no_order_for_one() -> None:
     """It is said so, as of a run that has ended; in its log orders are for its run."""
-    assert after("c", [Subject(None, "job")])[0].told == "cancel: this row has no such run or job"
-    assert after("c", [Subject("run", "job", runs=False)])[0].told == "cancel: this run has ended"
-    assert after("f", [Subject(None, "job")])[0].told == "this row has no run whose log could be shown"
+    assert after("c", [Subject(None, "job")])[0].message == "cancel: this row has no such run or job"
+    assert after("c", [Subject("run", "job", runs=False)])[0].message == "cancel: this run has ended"
+    assert after("f", [Subject(None, "job")])[0].message == "this row has no run whose log could be shown"
     assert after("jfcy", [A, B])[1] == [Order(Verb.CANCEL, B)]
 
 
@@ -101,11 +101,11 @@ def test_a_log_is_searched() -> None:
     """From its end backwards, then on, around; only matches if wanted; what is not there is said."""
     assert after("f")[0] == State(followed=A, chosen=str(A))
     found = after("f/LINE 2\r")[0]
-    assert (found.top, found.told) == (28, "match 11 of 11")
+    assert (found.top, found.message) == (28, "match 11 of 11")
     assert after("N", state=found)[0].top == 27
     assert after("n", state=found)[0].top == 1
     assert after("m", state=found)[0].only
-    assert after("f/nothing\r")[0].told == "'nothing' is not in this log"
+    assert after("f/nothing\r")[0].message == "'nothing' is not in this log"
     assert after("fk")[0].top == 19
     assert (after("fgj")[0].top, after("fgG")[0].top, after("f\x1b")[0].followed) == (1, None, None)
 

@@ -102,8 +102,8 @@ async def test_of_too_many_changes_only_their_number_is_recorded() -> None:
         assert (paused.what, paused.of) == ("jobs.pause", "job j1")
         await client.jobs.resume("j1")
         await client.queues.pause("mail")
-    told_of = [each.entry.after for each in await world.service.audit.list() if each.entry.what == "left_out"]
-    assert sorted(told_of, key=str) == [{"jobs.add": 5}, {"jobs.resume": 1, "queues.pause": 1}]
+    unmuted_events = [each.entry.after for each in await world.service.audit.list() if each.entry.what == "left_out"]
+    assert sorted(unmuted_events, key=str) == [{"jobs.add": 5}, {"jobs.resume": 1, "queues.pause": 1}]
 
 
 async def test_a_store_that_is_away_for_a_moment_fails_no_change() -> None:

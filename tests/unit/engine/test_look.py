@@ -47,7 +47,7 @@ async def test_what_is_nothing_for_this_node_is_looked_past_until_the_next_tick(
     lookout.look_past(seconds(5))
     assert lookout.survey == Survey(next_due=None, lanes=(A,))
     await lookout.look(seconds(6), 1.0)
-    lookout.hear(Survey(next_due=seconds(5), lanes=()), sent=3.0)
+    lookout.receive(Survey(next_due=seconds(5), lanes=()), sent=3.0)
     assert (lookout.survey.next_due, lookout.next_at) == (seconds(5), 5.0)
     await lookout.look(seconds(7), 4.0)
     assert store.asked == [None, seconds(5), None]

@@ -408,7 +408,7 @@ async def test_of_jobs_that_are_no_notifiers_few_are_read(world: World, monkeypa
         return found
 
     monkeypatch.setattr(world.store, "list_jobs", counted)
-    assert len(await KnownJobs(world.store).tellers(0.0)) == 70
+    assert len(await KnownJobs(world.store).notifiers(0.0)) == 70
     assert len([each for each in read if each.startswith("zeta")]) <= 64
 
 

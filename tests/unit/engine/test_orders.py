@@ -35,8 +35,8 @@ async def test_what_is_too_much_for_one_beat_is_heard_with_the_next() -> None:
     orders = OrderFeed(store, os.urandom)
     await orders.begin()
     given = await give(Streams(store, KIND, os.urandom), MOST + 1)
-    assert await orders.heard(PULSE, 0, busy=False) == given[:MOST]
-    assert await orders.heard(PULSE, 2, busy=False) == given[MOST:]
+    assert await orders.received(PULSE, 0, busy=False) == given[:MOST]
+    assert await orders.received(PULSE, 2, busy=False) == given[MOST:]
 
 
 async def test_others_have_their_turn_while_many_orders_are_heard() -> None:
@@ -46,5 +46,5 @@ async def test_others_have_their_turn_while_many_orders_are_heard() -> None:
     await orders.begin()
     given = await give(streams, MOST)
     async with turns_of_others() as turns:
-        assert await orders.heard(PULSE, 0, busy=True) == given
+        assert await orders.received(PULSE, 0, busy=True) == given
     assert turns.count >= MOST // AT_ONCE

@@ -184,7 +184,7 @@ async def test_a_reaper_works_from_when_it_hears_of_orphans_until_none_is_left(w
     assert reaper.next_at == inf
     pulse = await world.store.tick(Beat(node=ALIVE), seconds(9))
     assert pulse is not None
-    reaper.hear(pulse)
+    reaper.receive(pulse)
     for rests in (False, True):
         assert reaper.next_at == -inf
         assert await reaper.step(ALIVE, seconds(9), 9.0)

@@ -409,12 +409,12 @@ def test_started_processes_are_told_until_the_store_knows() -> None:
     work = working("a", "b")
     for name in "ab":
         work.take(Started(run_id=RunId(name), token=Token(1), pid=42, at=seconds(1)), ME, 0.0)
-    told = work.started()
-    assert told == work.started()
-    assert told[0] == StartedRun(run_id=RunId("a"), token=Token(1), pid=42, at=seconds(1))
+    note_reported = work.started()
+    assert note_reported == work.started()
+    assert note_reported[0] == StartedRun(run_id=RunId("a"), token=Token(1), pid=42, at=seconds(1))
     work.take(ended("b"), ME, 0.0)
     assert [run.run_id for run in work.started()] == ["a"]
-    work.told(told)
+    work.note_reported(note_reported)
     assert work.started() == ()
 
 

@@ -53,7 +53,7 @@ def test_the_payload_of_its_job_is_noted_of_a_run_that_lasts() -> None:
         work.take(Started(run_id=RunId(name), token=Token(1), pid=1, at=seconds(1)), ME, 0)
     started = work.started()
     work.take(ended("ends"), ME, 0)
-    work.told(started)
+    work.note_reported(started)
     assert work.take_outputs() == [notes_row(RunId("lasts"), Notes(attempt=1, payload="1"))]
     work.take(noted("lasts", progress=0.5), ME, 0)
     assert work.take_outputs() == [notes_row(RunId("lasts"), Notes(attempt=1, payload="1", progress=0.5))]

@@ -12,8 +12,8 @@ from tokimori.model.notifying import (
     MOST_GATHERED,
     MOST_IDS,
     Notifying,
-    Teller,
     Trouble,
+    ZonedNotifier,
     decode_notifying,
     encode_notifying,
     gathered_with,
@@ -21,7 +21,7 @@ from tokimori.model.notifying import (
     sending_what_is_due,
 )
 
-TELLERS = {"ops": Teller(notifier=Notifier(bundle=60)), "all": Teller(notifier=Notifier())}
+NOTIFIERS = {"ops": ZonedNotifier(notifier=Notifier(bundle=60)), "all": ZonedNotifier(notifier=Notifier())}
 
 
 def an_occasion(number: int, error: str | None = None, job: str = "job") -> Occasion:
@@ -35,7 +35,7 @@ def test_it_fits_into_a_document() -> None:
     happened = [
         (an_occasion(n, f"{chr(0x4E00 + n)}" * 300, f"{n}{'j' * 50}"), ("ops", "all")) for n in range(500) for _ in "ab"
     ]
-    state = gathered_with(Notifying(written=NEW_YEAR), happened, TELLERS, NEW_YEAR)
+    state = gathered_with(Notifying(written=NEW_YEAR), happened, NOTIFIERS, NEW_YEAR)
     assert MOST_GATHERED <= len(state.gathered) <= MOST_GATHERED + 2
     assert sum(each.count for each in state.gathered) == 2_000
     text = encode_notifying(state)
@@ -46,25 +46,25 @@ def test_it_fits_into_a_document() -> None:
 def test_the_largest_fits_into_a_document() -> None:
     """Ids and names as long as they may be, errors that JSON makes six times as long; all that happened is counted."""
     ids = [JobId(f"{n:0255}") for n in range(1_000)]
-    tellers = {f"{n:0128}": TELLERS["all"] for n in range(4)}
+    notifiers = {f"{n:0128}": NOTIFIERS["all"] for n in range(4)}
     runs = [an_occasion(n).run_id or RunId("") for n in range(1_000)]
-    happened = [(an_occasion(n, "\1" * 300, ids[n]), tuple(tellers)) for n in range(500)]
+    happened = [(an_occasion(n, "\1" * 300, ids[n]), tuple(notifiers)) for n in range(500)]
     state = Notifying(
         written=NEW_YEAR,
-        told=dict.fromkeys(runs[:500], NEW_YEAR),
+        seen=dict.fromkeys(runs[:500], NEW_YEAR),
         troubles=newest_of({job_id: Trouble(NEW_YEAR, NotifyOn.OVERDUE, parked=True) for job_id in ids}),
         overdue=dict.fromkeys(ids[: MOST_IDS // 255], f"elsewhere {NEW_YEAR}"),
         held=dict.fromkeys(runs[500:], 1),
     )
-    state = gathered_with(state, happened, tellers, NEW_YEAR)
+    state = gathered_with(state, happened, notifiers, NEW_YEAR)
     numbers = iter(range(1_000))
     for _ in "ab":  # first, and with what is on its way
         text = encode_notifying(state)
         assert len(text.encode()) <= LARGEST_TEXT
         read = decode_notifying(text)
         assert sum(each.count for each in read.gathered) == sum(each.count for each in state.gathered)
-        assert (read.overdue, read.held, read.told) == (state.overdue, state.held, state.told)
-        state = sending_what_is_due(state, tellers, NEW_YEAR, lambda: str(next(numbers)))
+        assert (read.overdue, read.held, read.seen) == (state.overdue, state.held, state.seen)
+        state = sending_what_is_due(state, notifiers, NEW_YEAR, lambda: str(next(numbers)))
     assert state.sending
 
 
@@ -74,8 +74,8 @@ def test_nothing_is_lost_on_the_way_into_messages(given_: list[tuple[int, str | 
     happened = [(an_occasion(n, error, f"job{job}"), ("ops", "all", "gone")) for n, (job, error) in enumerate(given_)]
     state, ids, sent = Notifying(written=NEW_YEAR), iter(range(10_000)), 0
     for each in happened:
-        state = decode_notifying(encode_notifying(gathered_with(state, [each], TELLERS, NEW_YEAR)))
-        state = sending_what_is_due(state, TELLERS, NEW_YEAR, lambda: str(next(ids)))
+        state = decode_notifying(encode_notifying(gathered_with(state, [each], NOTIFIERS, NEW_YEAR)))
+        state = sending_what_is_due(state, NOTIFIERS, NEW_YEAR, lambda: str(next(ids)))
     waiting = sum(each.count for each in state.gathered)
     sent = sum(payload.count('"run_id":"0') for payload in (each.payload for each in state.sending)) // 2
     assert (waiting, sent) == (len(happened), len(happened))
@@ -92,7 +92,7 @@ def test_a_cause_is_an_error_without_its_numbers() -> None:
 
 def test_a_notifier_that_is_named_twice_is_told_once() -> None:
     """As `--notify ops --notify failure=ops` does."""
-    state = gathered_with(Notifying(written=NEW_YEAR), [(an_occasion(1), ("all", "all"))], TELLERS, NEW_YEAR)
+    state = gathered_with(Notifying(written=NEW_YEAR), [(an_occasion(1), ("all", "all"))], NOTIFIERS, NEW_YEAR)
     assert [each.count for each in state.gathered] == [1]
 
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tokimori.model.target import handlers_text, handles, is_told, text_of_pattern
+from tokimori.model.target import handlers_text, handles, is_handled, text_of_pattern
 
 HANDLERS = ("mails", "a name of words", re.compile(r"reports\..*"), re.compile("a/b"))
 
@@ -14,12 +14,12 @@ HANDLERS = ("mails", "a name of words", re.compile(r"reports\..*"), re.compile("
 )
 def test_what_is_told_to_people_says_who_has_a_handler(name: str) -> None:
     """The text of a node's handlers has one for exactly the names that the node serves."""
-    assert is_told(name, handlers_text(HANDLERS)) is handles(HANDLERS, name)
+    assert is_handled(name, handlers_text(HANDLERS)) is handles(HANDLERS, name)
 
 
 def test_a_pattern_that_is_none_here_is_for_nobody() -> None:
     """Another version may have told it."""
-    assert not is_told("x", "/(/")
+    assert not is_handled("x", "/(/")
 
 
 @pytest.mark.parametrize(
@@ -39,4 +39,4 @@ def test_a_pattern_is_told_with_its_flags(pattern: re.Pattern[str]) -> None:
     told = re.compile(text_of_pattern(pattern))
     for name in ("mail", "mails", "MAILS", "maıls", "mail\ns", "mäil"):
         assert handles([told], name) is handles([pattern], name)
-        assert is_told(name, handlers_text([pattern])) is handles([pattern], name)
+        assert is_handled(name, handlers_text([pattern])) is handles([pattern], name)

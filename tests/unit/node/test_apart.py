@@ -134,7 +134,7 @@ class Member:
 
     async def join(self) -> None:
         """Take part from now on."""
-        await self._opened.open(self.node.hear)
+        await self._opened.open(self.node.receive)
         await self.node.start()
         self._running = asyncio.get_running_loop().create_task(self.node.run())
 
@@ -581,7 +581,7 @@ async def test_who_leaves_the_line_before_it_stood_there_stands_there_again(worl
     member = await world.stand_by()
     (run_id,) = await world.trigger("a")
     (lane,) = (await member.source.survey(world.clock.now())).lanes
-    member.source._stock.stand_in_line(lane)
+    member.source._stock.wait_in_line(lane)
     member.source._stock.look(())
     await let_pass(1)
     assert await member.claim(world) == []

@@ -18,11 +18,11 @@ from tokimori.node.background import (
     Note,
     Process,
     Stale,
+    background_state,
     grip,
     judged,
     look,
     remove_note,
-    standing,
     write_note,
 )
 
@@ -68,14 +68,14 @@ def note_of(pid: int) -> Note:
 
 def test_a_note_is_kept_and_removed(tmp_path: Path, child: "subprocess.Popen[bytes]") -> None:
     """It is for this user alone, its first line is the pid, and another one that took its place is not removed."""
-    assert standing(tmp_path) == Absent()
+    assert background_state(tmp_path) == Absent()
     note = note_of(child.pid)
     write_note(tmp_path, note)
-    assert standing(tmp_path) == Living(note)
+    assert background_state(tmp_path) == Living(note)
     assert (tmp_path / NAME).read_text().splitlines()[0] == str(child.pid)
     assert stat.S_IMODE((tmp_path / NAME).stat().st_mode) == 0o600
     remove_note(tmp_path, NOTE)
-    assert standing(tmp_path) == Living(note)
+    assert background_state(tmp_path) == Living(note)
     remove_note(tmp_path, note)
     assert list(tmp_path.iterdir()) == []
 
@@ -92,7 +92,7 @@ def test_a_process_that_ended_is_not_living(tmp_path: Path, child: "subprocess.P
     held.send(signal.SIGKILL)
     held.close()
     assert look(child.pid) is None
-    assert isinstance(standing(tmp_path), Stale)
+    assert isinstance(background_state(tmp_path), Stale)
     assert grip(note) is None
 
 
@@ -106,7 +106,7 @@ def test_nobody_else_is_ever_held(tmp_path: Path) -> None:
 def test_a_note_that_says_nothing(tmp_path: Path, text: str) -> None:
     """A file that is no note of ours, or a link, is none."""
     (tmp_path / NAME).write_text(text)
-    assert standing(tmp_path) == Absent()
+    assert background_state(tmp_path) == Absent()
     (tmp_path / NAME).rename(tmp_path / "elsewhere")
     (tmp_path / NAME).symlink_to(tmp_path / "elsewhere")
-    assert standing(tmp_path) == Absent()
+    assert background_state(tmp_path) == Absent()

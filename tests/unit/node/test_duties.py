@@ -56,7 +56,7 @@ async def test_a_node_wakes_for_each_step(world: World) -> None:
 async def test_the_reaper_hears_of_every_beat(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the store says to the node's beats is told to the duty that takes over, as long as the node lives."""
     member, heard = await world.join(), list[Pulse]()
-    monkeypatch.setattr(member.node._reaper, "hear", heard.append)
+    monkeypatch.setattr(member.node._reaper, "receive", heard.append)
     member.link.calls.clear()
     await world.pass_time(10)
     assert len(heard) == member.link.calls["tick"] >= 5

@@ -104,12 +104,12 @@ def test_what_new_code_declares_is_put_in_the_store(caplog: pytest.LogCaptureFix
 
     async def scenario() -> None:
         changes = CodeChanges()
-        changes.hear(an_app("a"))  # before the node is there
+        changes.receive(an_app("a"))  # before the node is there
         async with changes.followed(lambda app: taken.append(app.handlers[0]), declare):
             assert taken == ["a"]
             await let_pass(1)
             for name in "bc":
-                changes.hear(an_app(name))
+                changes.receive(an_app(name))
                 await let_pass(1)
         assert (asked, taken) == (["a", "a", "b", "c"], ["a", "b", "c"])
         assert [each.getMessage() for each in caplog.records if each.levelname == "ERROR"] == [
@@ -133,9 +133,9 @@ def test_handlers_do_not_wait_for_jobs() -> None:
     async def scenario() -> None:
         changes = CodeChanges()
         async with changes.followed(lambda app: taken.append(app.handlers[0]), declare):
-            changes.hear(an_app("a"))
+            changes.receive(an_app("a"))
             await let_pass(5)
-            changes.hear(an_app("b"))
+            changes.receive(an_app("b"))
             assert taken == ["a", "b"]
             await let_pass(5)
             assert asked[-1] == "b"

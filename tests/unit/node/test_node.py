@@ -190,7 +190,7 @@ async def test_a_claim_that_was_cut_short_is_asked_again_at_once(world: World, m
         if not cut:
             return await claim(wanted, now)
         cut.pop()
-        world.store.tell()
+        world.store.send_notice()
         return []
 
     monkeypatch.setattr(world.store, "claim", cut_short)

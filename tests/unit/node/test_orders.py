@@ -365,7 +365,7 @@ async def test_who_is_cancelled_amid_a_beat_asks_the_store_for_nothing_more(monk
         return ()
 
     monkeypatch.setattr(member.node._worker, "compare", compares)
-    monkeypatch.setattr(member.node._orders, "heard", hears)
+    monkeypatch.setattr(member.node._orders, "received", hears)
     beat = asyncio.ensure_future(member.node._tick())
     await world.pass_time(1)
     beat.cancel()

@@ -33,7 +33,7 @@ AWAY = StoreUnavailable("nobody answers")
 def ask(store: Away, wanted: Callable[[], bool] = lambda: True) -> tuple[bool, list[str]]:
     """Whether it answered, and what people were told."""
     told: list[str] = []
-    return run_virtually(answered(store.ask, wanted=wanted, tell=told.append)), told
+    return run_virtually(answered(store.ask, wanted=wanted, report=told.append)), told
 
 
 def test_a_store_that_answers_is_asked_once() -> None:

@@ -14,17 +14,17 @@ def test_who_started_it_is_told_once() -> None:
     environ = {VARIABLE: listener.address, "PATH": "/bin"}
     starter = starter_of(environ)
     assert environ == {"PATH": "/bin"}
-    assert not listener.hears_ready(0)
-    starter.tell_ready()
-    assert listener.hears_ready(5)
+    assert not listener.receives_ready(0)
+    starter.report_ready()
+    assert listener.receives_ready(5)
     listener.close()
-    starter.tell_ready()  # nobody is there any more
+    starter.report_ready()  # nobody is there any more
 
 
 def test_nobody_wants_to_be_told(tmp_path: Path) -> None:
     """Without the variable nothing is sent, and an address where nobody listens is no fault: neither raises."""
-    starter_of({}).tell_ready()
-    starter_of({VARIABLE: str(tmp_path / "nobody")}).tell_ready()
+    starter_of({}).report_ready()
+    starter_of({VARIABLE: str(tmp_path / "nobody")}).report_ready()
 
 
 def test_signs_of_life_come_twice_as_often_as_they_must() -> None:

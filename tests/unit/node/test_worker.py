@@ -25,10 +25,10 @@ def an_end(outcome: Outcome, *, began: bool = False) -> Ended:
 def test_pauses_grow_to_a_bound_and_are_short_again_after_a_while(caplog: pytest.LogCaptureFixture) -> None:
     """What could not begin together makes one pause; what failed for another reason makes none."""
     shortage, at, pauses = Shortage(), 0.0, list[float]()
-    assert not shortage.hear([an_end(Failed("no such program")), an_end(Released("it stops"))], at)
+    assert not shortage.receive([an_end(Failed("no such program")), an_end(Released("it stops"))], at)
     for _ in range(8):
-        assert shortage.hear([an_end(Failed("x")), an_end(SHORT)], at)
-        assert not shortage.hear([an_end(SHORT)], at + FIRST / 2)
+        assert shortage.receive([an_end(Failed("x")), an_end(SHORT)], at)
+        assert not shortage.receive([an_end(SHORT)], at + FIRST / 2)
         began = at
         while not shortage.room(at):
             assert not shortage.over(at)
@@ -37,19 +37,19 @@ def test_pauses_grow_to_a_bound_and_are_short_again_after_a_while(caplog: pytest
         assert [shortage.over(at), shortage.over(at), shortage.why] == [True, False, ""]
     assert pauses == [0.5, 1, 2, 4, 8, 16, LONGEST, LONGEST]
     assert caplog.messages[0] == "for 0.5 s the node begins no more runs than end: no more processes"
-    shortage.hear([an_end(SHORT)], at + OVER)
+    shortage.receive([an_end(SHORT)], at + OVER)
     assert shortage.room(at + OVER + FIRST) == inf
 
 
 def test_within_a_pause_as_many_are_begun_as_have_ended() -> None:
     """What ends gives back what it took; what could not begin does not."""
     shortage = Shortage()
-    shortage.hear([an_end(Succeeded(0), began=True), an_end(SHORT)], 0)
-    shortage.hear([an_end(Succeeded(0), began=True)] * 2, 0.1)
+    shortage.receive([an_end(Succeeded(0), began=True), an_end(SHORT)], 0)
+    shortage.receive([an_end(Succeeded(0), began=True)] * 2, 0.1)
     assert shortage.room(0.1) == 2
     shortage.took(1)
     assert shortage.room(0.1) == 1
-    shortage.hear([an_end(SHORT)], 0.2)
+    shortage.receive([an_end(SHORT)], 0.2)
     assert shortage.room(0.2) == 0
 
 

@@ -170,7 +170,7 @@ class World:
     ) -> Member:
         """A new node; its wall clock may be wrong by some seconds."""
         member = Member(self, offset, rhythm, meter, load, **identity)
-        await member.executor.open(member.node.hear)
+        await member.executor.open(member.node.receive)
         await member.node.start()
         self.members.append(member)
         return member

@@ -88,10 +88,10 @@ async def test_everybody_is_told() -> None:
 
     notices = Notices(send, None)
     notices.watch(lambda: told.append("here"))
-    notices.tell()
+    notices.send_notice()
     await notices.close()
     assert told == ["here", "others"]
-    notices.tell_others()
+    notices.send_to_others()
     await notices.close()
     assert told == ["here", "others", "others"]
 

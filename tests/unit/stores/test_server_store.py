@@ -13,7 +13,7 @@ from tokimori.ports.store import Store
 from tokimori.ports.working import Claim, Claimed
 from tokimori.stores.memory.store import MemoryStore
 from tokimori.stores.mysql.store import MysqlStore
-from tokimori.stores.notices import Notices, telling
+from tokimori.stores.notices import Notices, with_notice
 from tokimori.stores.postgres.store import PostgresStore
 from tokimori.stores.redis.store import RedisStore
 from tokimori.stores.server_store import Connected, ServerStore, forwarded
@@ -112,7 +112,7 @@ async def test_a_close_that_is_cancelled_ends_all_connections() -> None:
     """A notice that hangs keeps none of them open, and no later close from its end."""
     shop = Shop(notices=Notices(partial(asyncio.sleep, 3600)))
     await shop.open()
-    shop.tell()
+    shop.send_notice()
     closing = asyncio.create_task(shop.close())
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -137,7 +137,7 @@ async def test_a_store_tells_of_what_was_done() -> None:
     shop, told = Shop(), list[bool]()
     await shop.open()
     shop.watch(lambda: told.append(True))
-    method = telling(forwarded(work))
+    method = with_notice(forwarded(work))
     assert await method(shop, "hello") == "8: hello"
     with pytest.raises(ValueError, match="hello"):
         await method(shop, "hello", fails=True)

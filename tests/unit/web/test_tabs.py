@@ -10,7 +10,7 @@ from tests.unit.api.asgi import JSON
 from tests.unit.service.world import World
 from tests.unit.web.conftest import Tab, add
 from tokimori.clock import DAY, SECOND, Moment
-from tokimori.engine.parkings import tell
+from tokimori.engine.parkings import record_parking
 from tokimori.model.ids import RunId, uuid7
 from tokimori.model.job import JobState
 from tokimori.model.outcome import Failed, Succeeded
@@ -206,7 +206,7 @@ async def test_a_job_that_the_engine_has_parked_says_its_state_alone(world: Worl
     """How it was before is unknown: its definition is not shown as if it were new."""
     await add(world, on_exhausted="park")
     job = await world.service.jobs.get("hello")
-    await tell(world.store, None, replace(job, state=JobState.PARKED, reason="no luck"), "run")
+    await record_parking(world.store, None, replace(job, state=JobState.PARKED, reason="no luck"), "run")
     text = (await tab.show("/jobs/hello?tab=changes")).text
     assert "+ reason = no luck + state = parked" in text.replace("  ", " ") and "on_exhausted" not in text
     assert "park job hello tokimori now changed" in (await tab.show("/audit")).text

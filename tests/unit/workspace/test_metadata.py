@@ -27,14 +27,14 @@ def test_a_script_says_what_it_depends_on_and_when_it_runs() -> None:
     found = read_metadata(SCRIPT, "a.py")
     assert found.dependencies == ("requests<3", "rich")
     assert found.requires_python == ">=3.11"
-    assert (found.told.schedule, found.told.description) == ("every 10 seconds", "says hello")
+    assert (found.ours.schedule, found.ours.description) == ("every 10 seconds", "says hello")
 
 
 @pytest.mark.parametrize("text", ["", "print()\n", "# /// other\n# a = 1\n# ///\n", "# /// script\nprint()\n# ///\n"])
 def test_a_script_may_say_nothing(text: str) -> None:
     """Then it depends on nothing, and runs on demand."""
     found = read_metadata(text, "a.py")
-    assert (found.dependencies, found.told.schedule) == ((), None)
+    assert (found.dependencies, found.ours.schedule) == ((), None)
 
 
 @pytest.mark.parametrize(
@@ -61,4 +61,4 @@ def test_two_blocks_are_refused() -> None:
 def test_a_script_says_terms_of_its_job() -> None:
     """All that a job has, as text, number or table; another word is refused."""
     found = read_metadata("# /// script\n# [tool.tokimori]\n# timeout = 60\n# retry = {attempts = 3}\n# ///\n", "a.py")
-    assert found.told.terms == {"timeout": 60, "retry": {"attempts": 3}}
+    assert found.ours.terms == {"timeout": 60, "retry": {"attempts": 3}}

@@ -25,9 +25,9 @@ from tokimori.ports.executor import AttemptTask, Ended, Report, Signal, Started,
 
 log = logging.getLogger(__name__)
 
-MOST_TOLD = 8
+MOST_SHOWN = 8
 """So many processes that are drained others are told of."""
-TELL_STARTS = 0.05
+REPORT_STARTS = 0.05
 """So many seconds after an attempt began its start is told, if it still runs: the end of a shorter one says it, too."""
 
 
@@ -51,13 +51,13 @@ class FunctionExecutor:
         self._lease_over = inf
         self._begun: list[Assignment] = []
         self._able: Callable[[], object] = _nobody_waits
-        self._changed = changed or _nobody_told
+        self._changed = changed or _ignore
         self._processes: Processes | Attached | None = None
         if app is not None and app.attached:
-            self._processes = Attached(app, heard=self._receive_messages, ready=self._get_on, died=self._died)
+            self._processes = Attached(app, receive=self._receive_messages, ready=self._get_on, died=self._died)
         elif app is not None:
             self._processes = Processes(
-                app, heard=self._receive_messages, ready=self._get_on, died=self._died, changed=self._take_over
+                app, receive=self._receive_messages, ready=self._get_on, died=self._died, changed=self._take_over
             )
 
     async def load(self) -> wire.Hello | None:
@@ -68,7 +68,7 @@ class FunctionExecutor:
         """Report to `report` from now on."""
         self._report = report
 
-    def tell(self, *, gone: Callable[[], object], able: Callable[[], object]) -> None:
+    def call_when(self, *, gone: Callable[[], object], able: Callable[[], object]) -> None:
         """Call `gone` when the program that this node works for has gone, and `able` when that may have changed."""
         self._able = able
         if isinstance(self._processes, Attached):
@@ -84,7 +84,7 @@ class FunctionExecutor:
 
     def draining(self) -> str:
         """Return which processes are drained, because of which run, and until when (`PID RUN UNTIL; …`)."""
-        drained = () if self._processes is None else self._processes.drains.processes[:MOST_TOLD]
+        drained = () if self._processes is None else self._processes.drains.processes[:MOST_SHOWN]
         boot = self._boot(boottime()) if drained else Moment(0)
         found = [(each.pid, each.blamed.task.run_id, each.drained_until) for each in drained if each.blamed is not None]
         return "; ".join(f"{pid} {run} {format_moment(attempts.second_at(until, boot))}" for pid, run, until in found)
@@ -94,11 +94,11 @@ class FunctionExecutor:
 
         In place of runs stands `stopped` for a process that does not run, `-` where it is none.
         """
-        found = [] if self._processes is None else self._processes.pulse.silent()[:MOST_TOLD]
+        found = [] if self._processes is None else self._processes.pulse.silent()[:MOST_SHOWN]
         boot, entries = self._boot(boottime()) if found else Moment(0), list[str]()
         for process in found:
             if (silence := process.silence) is not None:
-                runs = ",".join(attempt.task.run_id for attempt in (silence.by or ())[:MOST_TOLD])
+                runs = ",".join(attempt.task.run_id for attempt in (silence.by or ())[:MOST_SHOWN])
                 who = "stopped" if silence.stopped else runs or "-"
                 entries.append(f"{process.pid} {who} {format_moment(attempts.second_at(silence.since, boot))}")
         return "; ".join(entries)
@@ -177,17 +177,17 @@ class FunctionExecutor:
             self._pool.bind(process)
         if attempt.key in self._early.kept:
             for signal in self._early.pop(attempt.key):
-                process.tell(attempt, signal)
+                process.send_signal(attempt, signal)
         if task.timeout is not None:
             self._in(attempt, task.timeout, self._time_over)
         if process.cell == OWN and (task.max_cpu is not None or task.max_memory is not None):
             attempt.before = 0.0 if (use := use_of(process.pid or 0)) is None else use[1].cpu
             self._in(attempt, CHECK_EVERY, self._check_use)
         if not self._begun:
-            asyncio.get_running_loop().call_later(TELL_STARTS, self._tell_starts)
+            asyncio.get_running_loop().call_later(REPORT_STARTS, self._report_starts)
         self._begun.append(attempt)
 
-    def _tell_starts(self) -> None:
+    def _report_starts(self) -> None:
         """Tell of the attempts that were begun lately and still run."""
         begun, self._begun = self._begun, []
         boot = self._boot(boottime())
@@ -205,7 +205,7 @@ class FunctionExecutor:
         key = run_id, token
         attempt = self._attempts.get(key)
         if attempt is not None and attempt.process is not None:
-            attempt.process.tell(attempt, signal)
+            attempt.process.send_signal(attempt, signal)
             attempt.process.flush()
             return
         self._early.add(key, signal)
@@ -394,5 +394,5 @@ def _nobody_waits() -> None:
     """Do nothing: before `tell`, nobody waits."""
 
 
-def _nobody_told(_: wire.Hello) -> None:
+def _ignore(_: wire.Hello) -> None:
     """Ignore what the app declares."""

@@ -55,14 +55,14 @@ class WorkerConnection(asyncio.Protocol):
         self,
         reading: TurnsOfReaders,
         greet: "Callable[[WorkerConnection, Hello], bool]",
-        hear: Callable[[int, Sequence[FromWorker]], None],
+        receive: Callable[[int, Sequence[FromWorker]], None],
         lost: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._reading = reading
         self._unread = bytearray()
         self._waits = False
         self._greet = greet
-        self._hear = hear
+        self._receive = receive
         self._lost = lost
         self._frames: Frames[Any] = Frames(FromWorker)
         self._number: int | None = None
@@ -124,7 +124,7 @@ class WorkerConnection(asyncio.Protocol):
             if messages and self._number is None:
                 self._introduce(messages.pop(0))
             if messages and self._number is not None:
-                self._hear(self._number, messages)
+                self._receive(self._number, messages)
         except ValueError as fault:
             log.warning("a worker process sent an unknown message, and is disconnected: %s", fault)
             self._line.abort()
@@ -144,7 +144,7 @@ class WorkerConnection(asyncio.Protocol):
         if isinstance(first, Hello) and self._greet(self, first):
             self._number, self._frames.most = first.number, MOST_ENDED
         elif isinstance(first, Unloadable) and self.transport is not None:
-            self._hear(first.number, [first])
+            self._receive(first.number, [first])
             self.transport.close()  # it waits for that before it ends
         else:
             raise ValueError("it is no worker process of this node")
@@ -206,24 +206,24 @@ class Attached:
     """The user's program that runs the functions itself, with this node as its child. It is neither started nor killed
     here.
 
-    `heard`, `ready` and `died` are as with `Processes`. `gone` is called when the program has gone.
+    `receive`, `ready` and `died` are as with `Processes`. `gone` is called when the program has gone.
     """
 
     def __init__(
         self,
         app: AppSettings,
         *,
-        heard: Callable[[WorkerProcess, Sequence[FromWorker]], None],
+        receive: Callable[[WorkerProcess, Sequence[FromWorker]], None],
         ready: Callable[[], None],
         died: Callable[[Sequence[WorkerProcess], str, bool], None],
     ) -> None:
-        self._heard = heard
+        self._pass_on = receive
         self._ready = ready
         self._died = died
         self._listener = WorkerListener(
             app.state_dir / "sockets",
             app.secret,
-            lambda reading: WorkerConnection(reading, self._greet, self._hear, self._lost),
+            lambda reading: WorkerConnection(reading, self._greet, self._receive, self._lost),
         )
         self._process = WorkerProcess(1, COMMON, 1, app.concurrency)
         self._hello: asyncio.Future[Hello] | None = None
@@ -296,13 +296,13 @@ class Attached:
         self._ready()
         return True
 
-    def _hear(self, _number: int, messages: Sequence[FromWorker]) -> None:
+    def _receive(self, _number: int, messages: Sequence[FromWorker]) -> None:
         match messages:
             case [Unloadable(message=message)]:
                 if self._hello is not None and not self._hello.done():
                     self._hello.set_exception(Refused(message))
             case _:
-                self._heard(self._process, messages)
+                self._pass_on(self._process, messages)
 
     def _lost(self, _number: int) -> None:
         self._process.phase = Phase.GONE

@@ -61,17 +61,17 @@ SLOW_IMPORT = 10.0
 """Seconds after which somebody who waits for an app to be imported is told why nothing happens, again and again."""
 
 
-class Telling:
+class StartLog:
     """Log lines about the code of an app: once for each code, however often it is loaded.
 
-    `unable`: the reason that no function starts now, or empty. `generation` is that of the newest code, `told_in` that
-    of the code last logged as unable.
+    `unable`: the reason that no function starts now, or empty. `generation` is that of the newest code, `logged_in`
+    that of the code last logged as unable.
     """
 
     def __init__(self) -> None:
         self.unable = ""
         self._found: tuple[str, ...] = ()
-        self.told_in: int | None = None
+        self.logged_in: int | None = None
         self._slow_in: int | None = None
 
     def found(self, *found: str) -> None:
@@ -81,19 +81,19 @@ class Telling:
     def cannot(self, generation: int) -> bool:
         """Note that no function is started; return whether that, or why, is new."""
         why = self._found[0] if self._found else ""
-        if (generation, why) == (self.told_in, self.unable):
+        if (generation, why) == (self.logged_in, self.unable):
             return False
-        if generation != self.told_in:
+        if generation != self.logged_in:
             reason = ": ".join(self._found)
             log.error("no function is started here, and none is claimed, until a process of the app lives: %s", reason)
-        self.told_in, self.unable = generation, why
+        self.logged_in, self.unable = generation, why
         return True
 
     def can(self) -> bool:
         """Note that functions are started; return whether that is new."""
-        if self.told_in is None:
+        if self.logged_in is None:
             return False
-        self.told_in, self.unable = None, ""
+        self.logged_in, self.unable = None, ""
         log.warning("functions are started again, and claimed")
         return True
 

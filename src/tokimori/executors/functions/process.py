@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.executors.functions.stacks import Look
-from tokimori.executors.functions.wire import Begin, End, Leave, Ping, Renew, Tell, ToWorker, frame
+from tokimori.executors.functions.wire import Begin, End, Leave, Ping, Renew, SendSignal, ToWorker, frame
 from tokimori.executors.keeper import wire
 from tokimori.executors.keeper.wire import OutputGrew, Start, to_bytes
 from tokimori.executors.keeper_process import KeeperSettings
@@ -147,9 +147,9 @@ class Assignment:
         self.used: int | None = None
         self.alarms: tuple[asyncio.TimerHandle, ...] = ()
 
-    def cost(self, told: int | None) -> int | None:
-        """Return its microseconds of processors: what its process told, but no less than what ended it."""
-        return told if self.used is None else max(told or 0, self.used)
+    def cost(self, reported: int | None) -> int | None:
+        """Return its microseconds of processors: what its process reported, but no less than what ended it."""
+        return reported if self.used is None else max(reported or 0, self.used)
 
     def silence(self) -> None:
         """Forget what was to be done about it later."""
@@ -285,9 +285,9 @@ class WorkerProcess:
         """Have it end an attempt, if it can."""
         self.send([End(number=attempt.number, why=why, lost=lost)])
 
-    def tell(self, attempt: Assignment, signal: Signal) -> None:
-        """Have it tell an attempt; sent by `flush`."""
-        self._unsent.append(Tell(number=attempt.number, name=signal.name, data=signal.data))
+    def send_signal(self, attempt: Assignment, signal: Signal) -> None:
+        """Send it a signal for an attempt with the next `flush`."""
+        self._unsent.append(SendSignal(number=attempt.number, name=signal.name, data=signal.data))
 
     def leave(self) -> None:
         """Ask it to take no more, and to exit when nothing runs in it."""

@@ -8,7 +8,7 @@ from functools import partial
 
 from tokimori.errors import Refused
 from tokimori.executors.functions.listener import WorkerConnection, WorkerListener
-from tokimori.executors.functions.pool import SLOW_IMPORT, Backoff, Drains, Pool, Telling
+from tokimori.executors.functions.pool import SLOW_IMPORT, Backoff, Drains, Pool, StartLog
 from tokimori.executors.functions.process import OWN, AppSettings, Assignment, Phase, WorkerProcess, ending_of
 from tokimori.executors.functions.pulse import Pulse
 from tokimori.executors.functions.wire import FromWorker, Hello, Unloadable
@@ -34,7 +34,7 @@ LAST_WORDS = 0.5
 class Processes:
     """The worker processes of an app.
 
-    `heard` is told what a process says, `ready` that there is room, or that none will be for a while, `died` which
+    `receive` is told what a process says, `ready` that there is room, or that none will be for a while, `died` which
     processes ended together, how, and whether they did so by themselves, `changed` what new code declares, as soon as
     runs go to that code alone. The keepers of these processes are their own, one for each cell: they kill them with
     the lease, and when this process dies. The end of a keeper ends the processes of its cell alone.
@@ -44,26 +44,26 @@ class Processes:
         self,
         app: AppSettings,
         *,
-        heard: Callable[[WorkerProcess, Sequence[FromWorker]], None],
+        receive: Callable[[WorkerProcess, Sequence[FromWorker]], None],
         ready: Callable[[], None],
         died: Callable[[Sequence[WorkerProcess], str, bool], None],
         changed: Callable[[Hello], object],
     ) -> None:
         self._app = app
         self._settings = app.keeper()
-        self._heard, self._ready, self._died = heard, ready, died
+        self._pass_on, self._ready, self._died = receive, ready, died
         self._work, self._ending = Background(), Background()
         self._posts = KeeperPosts(self._settings, self._receive_notice, self._keeper_died, self._work)
         self._listener = WorkerListener(
             app.state_dir / "sockets",
             app.secret,
-            lambda reading: WorkerConnection(reading, self._greet, self._hear, self._cut_off),
+            lambda reading: WorkerConnection(reading, self._greet, self._receive, self._cut_off),
         )
         self._processes = Pool()
         self._hello: asyncio.Future[Hello] | None = None
         self._lease: keeper_wire.Lease | None = None
         self._generation, self._given_to, self._last = 1, 1, 0
-        self._backoff, self._telling = Backoff(), Telling()
+        self._backoff, self._start_log = Backoff(), StartLog()
         self._newest: Hello | None = None
         self._changed = changed
         self._closing = False
@@ -119,7 +119,7 @@ class Processes:
     @property
     def unable(self) -> str:
         """Return why it would not begin, as the log has said it; empty if it would."""
-        return self._telling.unable
+        return self._start_log.unable
 
     def place(self, cell: int) -> WorkerProcess | None:
         """Return the cell's process with room and the least to do. Those of suspects don't wait for a takeover."""
@@ -144,7 +144,7 @@ class Processes:
         """Replace a process that has done enough. One of suspects ends when it has nothing to do."""
         if process.generation == self._generation:
             self._backoff.worked()
-        if self._tell_able():
+        if self._log_able():
             self._ready()
         self.drains.look_at(process)
         most = self._app.max_runs_per_process
@@ -174,8 +174,8 @@ class Processes:
         for post in self._posts.values():
             post.send([], self._lease)
         if self._processes.hangs():
-            self._telling.imports(self._app.app, self._generation, others=self._given_to < self._generation)
-        self._tell_unable()
+            self._start_log.imports(self._app.app, self._generation, others=self._given_to < self._generation)
+        self._log_unable()
         if self._app.max_age is not None and self._processes.wear(boottime() - self._app.max_age):
             self._replenish()
         if (most := self._app.most_memory) is not None:  # another one that has done nothing would be as large
@@ -241,7 +241,7 @@ class Processes:
         for worn in self._processes.relieved(self._generation, self._app.processes):
             self._retire(worn)
         self._take_over()
-        self._tell_able()
+        self._log_able()
         self._ready()
         return True
 
@@ -262,7 +262,7 @@ class Processes:
             self._changed(self._newest)
         return True
 
-    def _hear(self, number: int, messages: Sequence[FromWorker]) -> None:
+    def _receive(self, number: int, messages: Sequence[FromWorker]) -> None:
         process = self._processes.get(number)
         if process is None:
             return
@@ -271,7 +271,7 @@ class Processes:
                 process.phase = Phase.LEAVING
                 self._never_ready(process, message, allowed)
             case _:
-                self._heard(process, messages)
+                self._pass_on(process, messages)
 
     def _cut_off(self, number: int) -> None:
         """Close the connection of a process. A function may keep it from noticing, and hold its attempts."""
@@ -348,29 +348,29 @@ class Processes:
         elif not self._refused():
             if is_first and self._processes.has_ready(self._given_to):
                 log.error("no new code is taken over, the processes with the code of before go on: %s", message)
-            self._tell_unable(message)
+            self._log_unable(message)
 
     def _note_death(self, process: WorkerProcess, how: str, words: str) -> None:
         """Note a death. One at the start would come again and again; if runs were in it, they are judged."""
         if process.cell == COMMON and not process.has_worked:
             self._backoff.died_idle(process.since, boottime())
-            self._tell_unable(how, words)
+            self._log_unable(how, words)
 
-    def _tell_unable(self, *found: str) -> None:
+    def _log_unable(self, *found: str) -> None:
         """Report why no process starts, and return what waits. `found` is the reason, if it is known now."""
-        self._telling.found(*found)
-        if not self.able and self._telling.cannot(self._generation):
+        self._start_log.found(*found)
+        if not self.able and self._start_log.cannot(self._generation):
             self._ready()
 
     def _silence(self) -> None:
         """Handle a process that does not answer any more, or does again."""
-        if not self._tell_able():
-            self._tell_unable(*self.pulse.words())
+        if not self._log_able():
+            self._log_unable(*self.pulse.words())
         self._ready()
 
-    def _tell_able(self) -> bool:
-        ready = self._telling.told_in is not None and self._processes.has_ready(self._given_to)
-        return ready and not self._backoff.pause and self._telling.can()
+    def _log_able(self) -> bool:
+        ready = self._start_log.logged_in is not None and self._processes.has_ready(self._given_to)
+        return ready and not self._backoff.pause and self._start_log.can()
 
     def _refused(self) -> bool:
         return self._hello is not None and self._hello.done() and self._hello.exception() is not None

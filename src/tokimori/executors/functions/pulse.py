@@ -56,9 +56,9 @@ def _on_the_loop(stacks: str) -> set[str]:
 log = logging.getLogger(__name__)
 
 EVERY = 1.0
-TOLD = 5
+LOGGED = 5
 """Seconds without an answer after which people are told."""
-MOST_TOLD = 8
+MOST_SHOWN = 8
 """So many processes that do not answer others are told of."""
 NO_STACK = "no stack: it is stopped, or has no handler for the signal that asks for one"
 
@@ -92,9 +92,9 @@ class Pulse:
         silence.seconds += 1
         if silence.seconds == SILENT:
             self._changed()
-        elif silence.seconds == TOLD - 1:
+        elif silence.seconds == LOGGED - 1:
             silence.look = Look(process.pid or 0, process.stacks)
-        elif silence.seconds == TOLD:
+        elif silence.seconds == LOGGED:
             _log_silence(process, silence)
             self._changed()
 
@@ -117,7 +117,7 @@ class Pulse:
     def words(self) -> tuple[str, ...]:
         """Return why no process answers, in words; nothing if all do."""
         found = [_words(each) for each in self._processes() if not each.answers]
-        return ("; ".join(found[:MOST_TOLD]),) if found else ()
+        return ("; ".join(found[:MOST_SHOWN]),) if found else ()
 
 
 def _log_silence(process: WorkerProcess, silence: Silence) -> None:
@@ -132,7 +132,7 @@ def _words(process: WorkerProcess) -> str:
     silence, which = process.silence, f"worker process {process.number} (pid {process.pid})"
     if silence is None or silence.by is None:
         return f"{which} does not answer"
-    text = f"{which} has not answered for {TOLD} s"
+    text = f"{which} has not answered for {LOGGED} s"
     if silence.stopped:
         return f"{text}: it is stopped, `kill -CONT {process.pid}` lets it go on"
     if not silence.by:

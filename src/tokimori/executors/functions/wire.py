@@ -89,7 +89,7 @@ class End(Struct, frozen=True, kw_only=True, tag="end"):
     lost: bool = False
 
 
-class Tell(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tell"):
+class SendSignal(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tell"):
     """A signal for an attempt: its name, and data as JSON."""
 
     number: int
@@ -215,7 +215,7 @@ ENDS = (SUCCEEDED, FAILED, FAILED_IN, FINAL, RETRY, RETRY_IN, RETRY_AT, HELD, RE
 """`SHORT`: it did not begin, as this machine gave no thread or no memory; `text` says which. `LATE`: nor did this, as
 the lease of its node was over."""
 
-ToWorker = Begin | End | Tell | Ping | Renew | Leave
+ToWorker = Begin | End | SendSignal | Ping | Renew | Leave
 """What the engine says."""
 FromWorker = Hello | Pong | Unloadable | FunctionGrew | Noted | FunctionEnded
 """What a worker process says."""

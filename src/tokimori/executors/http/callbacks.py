@@ -62,7 +62,7 @@ class Callbacks:
         """Forget the attempt: no callback ends it any more."""
         self._waiting.pop((str(run_id), str(token)), None)
 
-    def hear(self, run_id: str, token: str, signature: str, line: bytes) -> CallbackResult:
+    def accept(self, run_id: str, token: str, signature: str, line: bytes) -> CallbackResult:
         """Receive a callback with a report as `tokimori run report` writes it. Raises `InvalidInput`.
 
         A signature is compared in a time that does not depend on how much of it is right, and before all else: a caller

@@ -34,7 +34,7 @@ class HttpAttempt(LoopAttempt):
         super().__init__(task)
         self.target = target
         self.body = Body(clock, task.hidden)
-        self.told = 0.0
+        self.reported_at = 0.0
 
     def output(self) -> Output | None:
         """Return the output from the body of the answer."""
@@ -77,7 +77,7 @@ class HttpExecutor(LoopExecutor[HttpAttempt]):
     async def _carry_out(self, attempt: HttpAttempt) -> Outcome:
         """Return the outcome of the attempt. A callback ends it from outside, as an order to stop does."""
         task, target = attempt.task, attempt.target
-        attempt.began, attempt.told = self._clock.now(), self._clock.monotonic()
+        attempt.began, attempt.reported_at = self._clock.now(), self._clock.monotonic()
         timeout = TIMEOUT if task.timeout is None else task.timeout
         try:
             async with asyncio.timeout(timeout):
@@ -125,7 +125,7 @@ class HttpExecutor(LoopExecutor[HttpAttempt]):
     def _grew(self, attempt: HttpAttempt, *, last: bool = False) -> None:
         """Report the output so far, once a second."""
         now = self._clock.monotonic()
-        if attempt.body.size and (last or now - attempt.told >= GREW_EVERY):
-            attempt.told, task = now, attempt.task
+        if attempt.body.size and (last or now - attempt.reported_at >= GREW_EVERY):
+            attempt.reported_at, task = now, attempt.task
             output = attempt.body.so_far(task.run_id, task.attempt)
             self._send_report(Grew(run_id=task.run_id, token=task.token, output=output))

@@ -55,13 +55,13 @@ class Child:
         "pidfd",
         "pipe",
         "refusal",
+        "report_at",
+        "reported_at",
         "spent",
         "started",
         "status",
         "swept",
-        "tell_at",
         "timeout_at",
-        "told",
     )
 
     def __init__(self, order: Start, begun: Begun, pipe: int | None, started: float, out: Output) -> None:
@@ -81,8 +81,8 @@ class Child:
         self.kill_at = inf
         self.check_at = inf if order.max_cpu is None and order.max_memory is None else started + CHECK_EVERY
         self.excess = ""
-        self.tell_at = inf
-        self.told = started
+        self.report_at = inf
+        self.reported_at = started
         self.look_at = inf
         self.giving_up_at = inf
         self.swept = False
@@ -91,7 +91,7 @@ class Child:
         """Return the moment at which the next thing is due."""
         if self.status is not None:
             return self.look_at
-        return min(self.timeout_at, self.kill_at, self.tell_at, self.check_at)
+        return min(self.timeout_at, self.kill_at, self.report_at, self.check_at)
 
     def has_exited(self) -> bool:
         """Return if the leader is an uncollected zombie."""

@@ -30,7 +30,7 @@ ENGINE_GONE_GRACE = 1.5
 """Seconds between TERM and KILL once the engine is gone: everything has ended before another node may take over."""
 DRAIN = 0.2
 """Seconds for which the pipe of an exited child is still read while others hold it: a daemon may hold it for ever."""
-TELL_EVERY = 1.0
+REPORT_EVERY = 1.0
 """Seconds between two reports on one child's growing output."""
 _SPAWNS = 8
 """Children spawned between two looks at everything else."""
@@ -65,7 +65,7 @@ class Keeper:
     def run(self) -> None:
         """Serve until the engine is gone or orders the shutdown, and no child is left."""
         self._loop.watch(self._channel.fileno(), self._receive)
-        self._channel.tell(Ready(os.getpid()))
+        self._channel.queue(Ready(os.getpid()))
         while self._send() or self._children or not self._leaving:
             self._loop.wait(0 if self._waiting else self._wake_at)
             self._spawn_some()
@@ -97,7 +97,7 @@ class Keeper:
                     self._lease = order
                     self._lease_alarm = order.term_at
                     self._wake_by(order.term_at)
-                    self._channel.tell(Ready(os.getpid()))
+                    self._channel.queue(Ready(os.getpid()))
                 case Shutdown():
                     self._leave(0.0)
         if not self._channel.open:
@@ -163,19 +163,19 @@ class Keeper:
             self._loop.watch(child.pipe, partial(self._readable, child))
         child.pidfd = self._exits.watch(child.pid, partial(self._exited, child))
         self._wake_by(child.wake_at())
-        self._channel.tell(ProcessStarted(order.number, child.pid, child.started))
+        self._channel.queue(ProcessStarted(order.number, child.pid, child.started))
 
     def _never_began(self, order: Start, cause: EndCause, exit_code: int | None = None, error: str = "") -> None:
-        self._channel.tell(ProcessEnded(order.number, boottime(), exit_code, cause, error, 0, "", ""))
+        self._channel.queue(ProcessEnded(order.number, boottime(), exit_code, cause, error, 0, "", ""))
 
     # While it runs
 
     def _readable(self, child: Child) -> None:
         """Read one piece only, so that a child that writes without end does not delay the others."""
         if self._read(child):
-            if child.tell_at == inf and child.status is None:
-                child.tell_at = max(boottime(), child.told + TELL_EVERY)
-                self._wake_by(child.tell_at)
+            if child.report_at == inf and child.status is None:
+                child.report_at = max(boottime(), child.reported_at + REPORT_EVERY)
+                self._wake_by(child.report_at)
         elif child.pipe is None and child.status is not None:
             self._look_at_remains(child, boottime())
 
@@ -198,15 +198,15 @@ class Keeper:
             self._loop.forget(child.pipe)
             child.close_pipe()
 
-    def _tell_growth(self, child: Child, now: float) -> None:
-        child.tell_at = inf
+    def _report_growth(self, child: Child, now: float) -> None:
+        child.report_at = inf
         if self._channel.backlog:  # the engine is frozen or slow: it gets the report later
-            child.tell_at = now + TELL_EVERY
+            child.report_at = now + REPORT_EVERY
             return
-        child.told = now
+        child.reported_at = now
         output = child.output
         tail, times = to_text(output.recent()), to_text(output.times.encoded())
-        self._channel.tell(OutputGrew(child.order.number, output.size, tail, times))
+        self._channel.queue(OutputGrew(child.order.number, output.size, tail, times))
 
     def _terminate(self, child: Child, cause: EndCause, now: float, grace: float) -> None:
         if child.status is None and child.cause is EndCause.EXIT and child.has_exited():
@@ -282,7 +282,7 @@ class Keeper:
             child.spent.cpu,
             child.spent.memory,
         )
-        self._channel.tell(ProcessEnded(child.order.number, child.ended, status, child.cause, excess, size, *facts))
+        self._channel.queue(ProcessEnded(child.order.number, child.ended, status, child.cause, excess, size, *facts))
 
     # Time
 
@@ -316,8 +316,8 @@ class Keeper:
             self._terminate(child, EndCause.TIMEOUT, now, child.order.grace)
         if child.status is None:
             self._kill_if_due(child, now)
-        if now >= child.tell_at:
-            self._tell_growth(child, now)
+        if now >= child.report_at:
+            self._report_growth(child, now)
 
     def _check_use(self, now: float) -> None:
         """End commands that use more than they may. To look at all processes takes a twentieth of the time at most."""

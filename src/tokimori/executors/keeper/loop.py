@@ -156,7 +156,7 @@ class Channel:
         """Return whether there is something to send."""
         return bool(self._partly or self._notices)
 
-    def tell(self, notice: Notice) -> None:
+    def queue(self, notice: Notice) -> None:
         """Queue a notice for the next `flush`."""
         if self.open:
             self._notices.append(notice)

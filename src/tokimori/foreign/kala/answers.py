@@ -178,12 +178,12 @@ def _newest(moments: Iterable[Moment | None]) -> str:
     return stamp(max((moment for moment in moments if moment is not None), default=None))
 
 
-def _is_target(told: JobRequest, job: Job) -> bool:
+def _is_target(request: JobRequest, job: Job) -> bool:
     """Return whether the job still does what the program asked for."""
-    if not told.name:
+    if not request.name:
         return False
     try:
-        wanted = target_of(told, job.id)
+        wanted = target_of(request, job.id)
     except InvalidInput:
         return False
     found = target_fields(job.definition.target)
@@ -210,20 +210,20 @@ def _remote(definition: Definition) -> Remote:
             return Remote()
 
 
-def _schedule(told: JobRequest, definition: Definition) -> str:
+def _schedule(request: JobRequest, definition: Definition) -> str:
     if definition.schedule is None:
-        return told.schedule if definition.parents else ""
+        return request.schedule if definition.parents else ""
     try:
-        return told.schedule if read_schedule(told.schedule).text == definition.schedule else definition.schedule
+        return request.schedule if read_schedule(request.schedule).text == definition.schedule else definition.schedule
     except InvalidInput:
         return definition.schedule
 
 
-def _epsilon(told: JobRequest, definition: Definition) -> str:
+def _epsilon(request: JobRequest, definition: Definition) -> str:
     seconds = definition.retry.epsilon
     try:
-        if definition.schedule is None or epsilon_seconds(told.epsilon) == seconds:
-            return told.epsilon
+        if definition.schedule is None or epsilon_seconds(request.epsilon) == seconds:
+            return request.epsilon
     except InvalidInput:
         pass
     return "" if seconds is None else f"PT{seconds:g}S"

@@ -21,19 +21,19 @@ from tokimori.model.words import LONGEST_WORD, json_fault
 from tokimori.service.definitions.definitions import definition_from
 
 
-def filled(field: str, text: str, told: JobRequest, job_id: str) -> str:
+def filled(field: str, text: str, request: JobRequest, job_id: str) -> str:
     """Return the text with members of the job in place of their names. Raises `InvalidInput`."""
-    if not told.delimiters:
+    if not request.delimiters:
         return text
-    pair = told.delimiters.split(" ")
+    pair = request.delimiters.split(" ")
     if len(pair) != 2 or not all(pair):
         raise InvalidInput(
             "TemplateDelimiters: Job has invalid templating delimiters.",
             field="TemplateDelimiters",
-            value=told.delimiters,
+            value=request.delimiters,
             allowed="two, with a blank between them, such as {{ }}",
         )
-    facts = _facts(told, job_id)
+    facts = _facts(request, job_id)
     left, right = map(re.escape, pair)
     place = re.compile(rf"(?:\s*{left}-\s|{left})(.*?)(?:\s-{right}\s*|{right})", re.DOTALL)
 
@@ -48,18 +48,18 @@ def filled(field: str, text: str, told: JobRequest, job_id: str) -> str:
     return place.sub(fact, text)
 
 
-def _facts(told: JobRequest, job_id: str) -> dict[str, str]:
+def _facts(request: JobRequest, job_id: str) -> dict[str, str]:
     """Return the value of each name, as Go would write it."""
     return {
-        ".Name": told.name,
+        ".Name": request.name,
         ".Id": job_id,
-        ".Command": told.command,
-        ".Owner": told.owner,
-        ".Disabled": str(told.disabled).lower(),
-        ".Schedule": told.schedule,
-        ".Retries": str(told.retries),
-        ".Epsilon": told.epsilon,
-        ".OnFailureJob": told.on_failure_job,
+        ".Command": request.command,
+        ".Owner": request.owner,
+        ".Disabled": str(request.disabled).lower(),
+        ".Schedule": request.schedule,
+        ".Retries": str(request.retries),
+        ".Epsilon": request.epsilon,
+        ".OnFailureJob": request.on_failure_job,
     }
 
 
@@ -98,38 +98,38 @@ def job_request_in(said: object) -> JobRequest:
     return _read(said, JobRequest)
 
 
-def new_job(told: JobRequest, job_id: str, now: Moment, default_owner: str | None = None) -> NewJob:
+def new_job(request: JobRequest, job_id: str, now: Moment, default_owner: str | None = None) -> NewJob:
     """Return the job to add. Raises `InvalidInput`."""
-    _check(told)
-    repeats = None if told.parent_jobs or not told.schedule else read_schedule(told.schedule)
+    _check(request)
+    repeats = None if request.parent_jobs or not request.schedule else read_schedule(request.schedule)
     if repeats is not None and repeats.start < now:
-        message = f"schedule: its start {told.schedule.split('/')[1]} has passed"
-        raise InvalidInput(message, field="schedule", value=told.schedule, allowed="a start in the future")
+        message = f"schedule: its start {request.schedule.split('/')[1]} has passed"
+        raise InvalidInput(message, field="schedule", value=request.schedule, allowed="a start in the future")
     return NewJob(
-        definition=definition_of(told, job_id, repeats, default_owner),
+        definition=definition_of(request, job_id, repeats, default_owner),
         runs_remaining=None if repeats is None or repeats.runs == 1 else repeats.runs,
-        disabled=told.disabled,
-        runs_now=not (told.disabled or told.schedule or told.parent_jobs),
+        disabled=request.disabled,
+        runs_now=not (request.disabled or request.schedule or request.parent_jobs),
     )
 
 
 def definition_of(
-    told: JobRequest, job_id: str, repeats: Repeats | None, default_owner: str | None = None
+    request: JobRequest, job_id: str, repeats: Repeats | None, default_owner: str | None = None
 ) -> Definition:
     """Return the definition, which holds the request. Raises `InvalidInput`."""
-    _check(told)
+    _check(request)
     fields = {
-        "name": told.name,
-        "owner": told.owner or default_owner or None,
+        "name": request.name,
+        "owner": request.owner or default_owner or None,
         "time_zone": "UTC",
-        "parents": [{"job": parent} for parent in told.parent_jobs],
-        "semaphores": [line_of_children(parent) for parent in dict.fromkeys(told.parent_jobs)],
-        "on_failure_job": told.on_failure_job or None,
-        "retry": _retry(told, repeats),
-        **_times(repeats, resumes=told.resume_at_next_scheduled_time),
-        **target_of(told, job_id),
+        "parents": [{"job": parent} for parent in request.parent_jobs],
+        "semaphores": [line_of_children(parent) for parent in dict.fromkeys(request.parent_jobs)],
+        "on_failure_job": request.on_failure_job or None,
+        "retry": _retry(request, repeats),
+        **_times(repeats, resumes=request.resume_at_next_scheduled_time),
+        **target_of(request, job_id),
     }
-    return msgspec.structs.replace(definition_from(fields), foreign=msgspec.json.encode(told).decode())
+    return msgspec.structs.replace(definition_from(fields), foreign=msgspec.json.encode(request).decode())
 
 
 def makes_up(definition: Definition) -> bool:
@@ -152,32 +152,32 @@ def job_request_of(foreign: str | None) -> JobRequest:
         return JobRequest()
 
 
-def target_of(told: JobRequest, job_id: str) -> dict[str, Any]:
+def target_of(request: JobRequest, job_id: str) -> dict[str, Any]:
     """Return the fields of our job that are its target. Raises `InvalidInput`."""
-    if told.type != REMOTE:
-        return {"command": list(arguments_of(filled("command", told.command, told, job_id)))}
-    remote = told.remote_properties
+    if request.type != REMOTE:
+        return {"command": list(arguments_of(filled("command", request.command, request, job_id)))}
+    remote = request.remote_properties
     headers = {name: ", ".join(values) for name, values in (remote.headers or {}).items()}
     if not any(name.casefold() == "content-type" for name in headers):
         headers["Content-Type"] = "application/json"
     return {
-        "url": filled("remote_properties.url", remote.url, told, job_id),
+        "url": filled("remote_properties.url", remote.url, request, job_id),
         "method": remote.method.upper() or "GET",
         "headers": headers,
-        "body": filled("remote_properties.body", remote.body, told, job_id) or None,
+        "body": filled("remote_properties.body", remote.body, request, job_id) or None,
         "expect": list(remote.expected_response_codes or EXPECTED),
         "timeout": remote.timeout or TIMEOUT,
     }
 
 
-def _check(told: JobRequest) -> None:
+def _check(request: JobRequest) -> None:
     """Check that nothing is missing. Raises `InvalidInput`."""
-    if not told.name:
-        raise InvalidInput("name: it is missing", field="name", value=told.name, allowed="a text that is not empty")
-    if told.type == REMOTE and not told.remote_properties.url:
+    if not request.name:
+        raise InvalidInput("name: it is missing", field="name", value=request.name, allowed="a text that is not empty")
+    if request.type == REMOTE and not request.remote_properties.url:
         field = "remote_properties.url"
         raise InvalidInput(f"{field}: it is missing", field=field, value="", allowed="the address of a service")
-    if told.type != REMOTE and not told.command:
+    if request.type != REMOTE and not request.command:
         raise InvalidInput("command: it is missing", field="command", value="", allowed="a program and its arguments")
 
 
@@ -195,10 +195,10 @@ def _times(repeats: Repeats | None, *, resumes: bool) -> dict[str, Any]:
     return {**times, **anchor, "misfire": "latest", "on_overlap": "queue", "max_waiting": 1}
 
 
-def _retry(told: JobRequest, repeats: Repeats | None) -> dict[str, Any]:
+def _retry(request: JobRequest, repeats: Repeats | None) -> dict[str, Any]:
     """Return the retries: further attempts follow at once. An epsilon counts only for a schedule."""
-    epsilon = None if repeats is None else epsilon_seconds(told.epsilon)
-    return {"attempts": told.retries + 1, **({} if epsilon is None else {"epsilon": epsilon})}
+    epsilon = None if repeats is None else epsilon_seconds(request.epsilon)
+    return {"attempts": request.retries + 1, **({} if epsilon is None else {"epsilon": epsilon})}
 
 
 def _read(said: object, kind: type[_Shape]) -> _Shape:

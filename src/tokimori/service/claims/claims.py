@@ -19,7 +19,7 @@ from tokimori.service.claims.worker_arguments import (
     retry_of,
     said_text,
     spawns_in,
-    wish_of,
+    worker_request_of,
 )
 from tokimori.service.operation import M, Part, operation
 from tokimori.service.validation import Span, When
@@ -82,7 +82,7 @@ class Claims(Part[M]):
         and `Refused` if too many workers wait, too many runs are held, or the node stops.
         """
         drawn = ClaimId(self._random(16).hex())
-        wish = wish_of(
+        request = worker_request_of(
             types,
             queue=queue,
             limit=limit,
@@ -94,7 +94,7 @@ class Claims(Part[M]):
             drawn=drawn,
             access_token=self._access_token,
         )
-        return await self._place.take(wish)
+        return await self._place.take(request)
 
     @operation(Role.OPERATE, CLAIM, gives=HeartbeatAnswerView.made)
     async def heartbeat(self, run_id: str, token: int, *, alive_time: Span | None = None) -> HeartbeatAnswer:

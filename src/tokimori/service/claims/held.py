@@ -155,12 +155,12 @@ class OpenLanes:
         self._lanes: Sequence[Lane] = ()
         self._by_function: dict[str, list[Lane]] = {}
 
-    def serving(self, wish: WorkerRequest, lanes: Sequence[Lane]) -> tuple[Lane, ...]:
-        """Return the lanes that serve the wish. The same lanes again are not sorted again."""
+    def serving(self, request: WorkerRequest, lanes: Sequence[Lane]) -> tuple[Lane, ...]:
+        """Return the lanes that serve the request. The same lanes again are not sorted again."""
         if lanes is not self._lanes:
             self._sort(lanes)
-        types = self._by_function if wish.types is None else dict.fromkeys(wish.types)
-        found = [lane for name in types for lane in self._by_function.get(name, ()) if _serves(wish, lane)]
+        types = self._by_function if request.types is None else dict.fromkeys(request.types)
+        found = [lane for name in types for lane in self._by_function.get(name, ()) if _serves(request, lane)]
         return tuple(sorted(found))
 
     def _sort(self, lanes: Sequence[Lane]) -> None:
@@ -170,8 +170,8 @@ class OpenLanes:
                 self._by_function.setdefault(function, []).append(lane)
 
 
-def _serves(wish: WorkerRequest, lane: Lane) -> bool:
-    return wish.queue in (None, queue_of(lane)) and not lacking(wish.labels, lane)
+def _serves(request: WorkerRequest, lane: Lane) -> bool:
+    return request.queue in (None, queue_of(lane)) and not lacking(request.labels, lane)
 
 
 def how_it_is(run: Run, token: Token) -> str:

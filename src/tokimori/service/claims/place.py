@@ -84,7 +84,7 @@ class ClaimPlace:
         self._may_give = may_give
         self._most_waiting = most_waiting
         self._membership = Membership(
-            store, clock, random, program, self, renewed=lambda _sent: None, rests=True, heard=self._receive_pulse
+            store, clock, random, program, self, renewed=lambda _sent: None, rests=True, receive=self._receive_pulse
         )
         self._timekeeper = timekeeper
         self._lookout = Lookout(store, TICK_IDLE, clock.monotonic()) if timekeeper is None else timekeeper.lookout
@@ -101,11 +101,11 @@ class ClaimPlace:
 
     # What workers ask, and their program
 
-    async def take(self, wish: WorkerRequest) -> Sequence[ClaimedRun]:
+    async def take(self, request: WorkerRequest) -> Sequence[ClaimedRun]:
         """See `Claims.claim`."""
-        if again := self._hands.of_claim(wish.id, wish.access_token):
+        if again := self._hands.of_claim(request.id, request.access_token):
             return [await view_of(held, self._store) for held in again]
-        waits = wish.wait > 0
+        waits = request.wait > 0
         self._check_room(waits=waits)
         if not waits:  # a caller who does not wait gets the present state
             self._lookout.stale = True
@@ -113,7 +113,7 @@ class ClaimPlace:
         self._bells.add(bell)
         self._waiting += waits
         try:
-            return await self._wait(wish, bell)
+            return await self._wait(request, bell)
         finally:
             self._bells.discard(bell)
             self._waiting -= waits
@@ -180,27 +180,27 @@ class ClaimPlace:
                 allowed=f"{MOST_IN_HAND} at a time; another node, or this one when some of them have ended",
             )
 
-    async def _wait(self, wish: WorkerRequest, bell: asyncio.Event) -> list[ClaimedRun]:
-        ends = self._clock.monotonic() + wish.wait
+    async def _wait(self, request: WorkerRequest, bell: asyncio.Event) -> list[ClaimedRun]:
+        ends = self._clock.monotonic() + request.wait
         while True:
             await self._membership.join()
-            taken = await self._take(wish)
+            taken = await self._take(request)
             left = ends - self._clock.monotonic()
             if taken or left <= 0 or self._closed or not self._may_give():
                 return [await view_of(held, self._store) for held in taken]
             await nap(bell, min(LEAST_NAP, left), min(LONGEST_NAP, left))
 
-    async def _take(self, wish: WorkerRequest) -> list[HeldRun]:
-        """Return the runs for this wish now. The one that has waited longest is first."""
+    async def _take(self, request: WorkerRequest) -> list[HeldRun]:
+        """Return the runs for this request now. The one that has waited longest is first."""
         async with self._asking:
             member = self._membership
             await self._read_ready()
-            lanes = self._open_lanes.serving(wish, self._lookout.survey.lanes)
-            room = min(wish.limit, MOST_IN_HAND - len(self._hands))
+            lanes = self._open_lanes.serving(request, self._lookout.survey.lanes)
+            room = min(request.limit, MOST_IN_HAND - len(self._hands))
             if not lanes or room <= 0 or self._closed or not member.holds_lease():
                 return []
-            claimed = await self._ask(wish, lanes, room)
-            return [held for each in claimed if (held := await self._accept(each, wish)) is not None]
+            claimed = await self._ask(request, lanes, room)
+            return [held for each in claimed if (held := await self._accept(each, request)) is not None]
 
     async def _read_ready(self) -> None:
         """Read which runs are ready, after making those that are due."""
@@ -210,10 +210,10 @@ class ClaimPlace:
         if self._timekeeper is not None and member.holds_lease() and await self._timekeeper.fire(member):
             await lookout.look(member.now, self._clock.monotonic())
 
-    async def _ask(self, wish: WorkerRequest, lanes: tuple[Lane, ...], room: int) -> list[Claimed]:
+    async def _ask(self, request: WorkerRequest, lanes: tuple[Lane, ...], room: int) -> list[Claimed]:
         asked = self._refused.next(lanes, room, self._clock.monotonic())
         member = self._membership
-        claim = Claim(id=wish.id, node=member.id, lanes=asked.lanes, limit=asked.limit, skip=asked.skip)
+        claim = Claim(id=request.id, node=member.id, lanes=asked.lanes, limit=asked.limit, skip=asked.skip)
         try:
             claimed = await retried(lambda: self._store.claim(claim, member.now), StoreUnavailable) or []
         except Exception as fault:
@@ -226,18 +226,18 @@ class ClaimPlace:
             self._lookout.drop(asked.lanes)
         return claimed
 
-    async def _accept(self, claimed: Claimed, wish: WorkerRequest) -> HeldRun | None:
+    async def _accept(self, claimed: Claimed, request: WorkerRequest) -> HeldRun | None:
         """Accept a claimed run. None: this version can't read it; perhaps another one can, after a while."""
         at, definition = self._clock.monotonic(), claimed.definition
         held = HeldRun(
             claimed=claimed,
-            claim=wish.id,
-            worker=wish.worker,
-            alive_time=wish.alive_time,
-            alive_until=at + wish.alive_time,
+            claim=request.id,
+            worker=request.worker,
+            alive_time=request.alive_time,
+            alive_until=at + request.alive_time,
             deadline=inf if definition is None or definition.timeout is None else at + definition.timeout,
             since=self._membership.now,
-            access_token=wish.access_token,
+            access_token=request.access_token,
         )
         self._hands.add(held)
         if (back := _handed_back(held, self._membership.ahead)) is not None:
@@ -366,9 +366,9 @@ class ClaimPlace:
 
     def _receive_pulse(self, pulse: Pulse) -> None:
         """Handle the answer to a beat. A claim that is under way may own what this place does not know yet."""
-        self._lookout.hear(pulse.survey, self._clock.monotonic())
+        self._lookout.receive(pulse.survey, self._clock.monotonic())
         if self._timekeeper is not None:
-            self._timekeeper.hear(pulse)
+            self._timekeeper.receive(pulse)
         for run_id, token, reason in pulse.cancels:
             self._hands.cancel((run_id, token), reason)
         self._hands.compare(pulse.owned)

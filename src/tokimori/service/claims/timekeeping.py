@@ -50,9 +50,9 @@ class Timekeeper:
         self._rewinder = Rewinder(store, self._since, schedules, lambda at: at - self._since, random)
         self._whole = False
 
-    def hear(self, pulse: Pulse) -> None:
+    def receive(self, pulse: Pulse) -> None:
         """Receive the store's answer to a beat."""
-        self._reaper.hear(pulse)
+        self._reaper.receive(pulse)
 
     async def fire(self, member: Membership) -> bool:
         """Make the due runs. Return whether to look for ready runs. Raises `StoreError`."""

@@ -45,7 +45,7 @@ class WorkerRequest(Struct, frozen=True, kw_only=True):
     access_token: str | None = None
 
 
-def wish_of(
+def worker_request_of(
     types: Sequence[str] | None,
     *,
     queue: str | None,
@@ -58,7 +58,7 @@ def wish_of(
     drawn: ClaimId,
     access_token: str | None = None,
 ) -> WorkerRequest:
-    """Return the wish; its id is `drawn` if none is given. Raises `InvalidInput`."""
+    """Return the request; its id is `drawn` if none is given. Raises `InvalidInput`."""
     return WorkerRequest(
         id=drawn if id is None else ClaimId(check_uuid(id, field="id")),
         types=None if types is None else _types_of(types),

@@ -161,9 +161,9 @@ def _wakes(reading: DoctorReading) -> Iterator[Finding]:
         return
     mend = "a node's next ticks serve the line; where none does, tell us, with `tokimori run why`"
     paused = {pause.queue for pause in reading.pauses}
-    standing = [run for run in reading.blocked if run.lane is None or queue_of(run.lane) not in paused]
-    standing = [run for run in standing if run.lane not in reading.queued]
-    waiting = {run.blocked_on for run in standing}
+    waits_for_units = [run for run in reading.blocked if run.lane is None or queue_of(run.lane) not in paused]
+    waits_for_units = [run for run in waits_for_units if run.lane not in reading.queued]
+    waiting = {run.blocked_on for run in waits_for_units}
     for semaphore in reading.semaphores:
         if semaphore.wakes is not None:
             continue
@@ -174,7 +174,7 @@ def _wakes(reading: DoctorReading) -> Iterator[Finding]:
     places = reading.jobs.places
     stuck = [
         run
-        for run in standing
+        for run in waits_for_units
         if (run.blocked_on or LIMIT_LINE) == LIMIT_LINE
         and places.get(run.job_id, 0)
         and run.job_id not in at_work

@@ -126,19 +126,19 @@ async def _queues(jobs: Jobs[Inside], kind: str, subject: object, *found: object
     """Return the queues of the changed jobs, by job id: before and after the change, else those of now."""
     known: dict[str, list[str]] = {}
     for each in found:
-        for job_id, queue in _told_queues(kind, subject, each):
+        for job_id, queue in _queues_named(kind, subject, each):
             known.setdefault(job_id, []).append(queue)
     if not known and kind in OF_A_JOB and isinstance(subject, str):
         return await _queues_of(jobs, [subject])
     return known
 
 
-def _told_queues(kind: str, subject: object, found: object) -> Iterator[tuple[str, str]]:
+def _queues_named(kind: str, subject: object, found: object) -> Iterator[tuple[str, str]]:
     match found:
         case None:
             pass
         case RequestedRun():
-            yield from _told_queues(kind, subject, found.run)
+            yield from _queues_named(kind, subject, found.run)
         case Job():
             yield found.id, found.definition.queue
             yield str(subject), found.definition.queue

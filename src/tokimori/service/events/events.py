@@ -15,7 +15,7 @@ from tokimori.ports.ends import EndedRun
 from tokimori.ports.store import Store
 from tokimori.service.access import OPEN, Sight, jobs_within, sight_of_runs
 from tokimori.service.events.feed import Feed, Stops
-from tokimori.service.events.merging import Looked, Strand, look
+from tokimori.service.events.merging import FilteredFeed, Looked, look
 from tokimori.service.events.notice_board import NoticeBoard
 from tokimori.service.events.notices import FOLLOW_WAIT, Notices, is_seen, waited
 from tokimori.service.events.position import BETWEEN, Position, both_of
@@ -196,7 +196,7 @@ class Events(Notices[M]):
         """Return events of jobs in scope, as these were a few seconds ago: many may listen."""
         found = await self._look(EventKind.RUNS, after, wait, filters, scope, of_audit=False)
         events = [
-            Event(id=_id_of(item), position=at, run=item) for item, at in found.told if isinstance(item, EndedRun)
+            Event(id=_id_of(item), position=at, run=item) for item, at in found.events if isinstance(item, EndedRun)
         ]
         return FoundEvents(events=events, after=found.after, gap=found.gap, over=found.over)
 
@@ -219,10 +219,10 @@ class Events(Notices[M]):
                 value=kind,
                 allowed="definitions, or a token of the role admin that is of no jobs or queues alone",
             )
-        is_told = of_audit and wanted is not EventKind.DEFINITIONS
-        found = await self._look(wanted, after, wait, filters, scope, of_audit=is_told)
+        is_wanted = of_audit and wanted is not EventKind.DEFINITIONS
+        found = await self._look(wanted, after, wait, filters, scope, of_audit=is_wanted)
         return MixedEvents(
-            events=[_event_of(item, at) for item, at in found.told], after=found.after, gap=found.gap, over=found.over
+            events=[_event_of(item, at) for item, at in found.events], after=found.after, gap=found.gap, over=found.over
         )
 
     async def _look(
@@ -237,7 +237,7 @@ class Events(Notices[M]):
     ) -> Looked:
         wanted, seconds = _search(filters), waited(wait)
         runs, changes = kind in _OF_RUNS, kind is not EventKind.RUNS
-        strands: list[Strand] = []
+        sources: list[FilteredFeed] = []
         job_of = jobs_within(scope, self._feed.job)
         jobs = JobsOfRuns(job_of, wanted, None if scope.is_everything else sight_of_runs(scope, self._feed.job))
 
@@ -252,14 +252,14 @@ class Events(Notices[M]):
                 and await _has_traits(change, wanted, job_of)
             )
 
-        strands += [Strand(self._feed, admits_run)] if runs else []
-        strands += [Strand(self._changes, admits_change)] if changes else []
-        for strand in strands:
-            await strand.feed.begin()
-        positions = [strand.feed.position for strand in strands]
+        sources += [FilteredFeed(self._feed, admits_run)] if runs else []
+        sources += [FilteredFeed(self._changes, admits_change)] if changes else []
+        for source in sources:
+            await source.feed.begin()
+        positions = [source.feed.position for source in sources]
         if after is not None:
             positions = _positions(after, await self._feed.now(), runs=runs, changes=changes)
-        return await look(strands, positions, seconds, MOST_PAGES)
+        return await look(sources, positions, seconds, MOST_PAGES)
 
 
 def events_of(
@@ -289,7 +289,7 @@ _OF_RUNS = (EventKind.RUNS, EventKind.ALL)
 
 
 def _positions(after: str, now: Moment, *, runs: bool, changes: bool) -> list[Position]:
-    """Return the positions at which to begin in each strand."""
+    """Return the positions at which to begin in each feed."""
     first, second = both_of(after, now)
     if not runs and BETWEEN not in after:
         return [first]

@@ -17,7 +17,7 @@ from tokimori.model.ids import RandomBytes
 from tokimori.model.job import Job
 from tokimori.ports.ends import LATEST, EndPlace
 from tokimori.service.events.position import Position, position_at
-from tokimori.service.events.tail import JUMP, Tail, Told, Told_co
+from tokimori.service.events.tail import JUMP, Record, Record_co, Tail
 from tokimori.service.search.jobs import JobOf
 from tokimori.service.store_calls import Now
 
@@ -47,11 +47,11 @@ Stops = Callable[[], bool]
 """True once the node stops: readers should go to another one."""
 
 
-class Found(Protocol[Told_co]):
+class Found(Protocol[Record_co]):
     """Some ends in order, and the place at which to go on; `rest` is None if there were no more. See `Ends`."""
 
     @property
-    def found(self) -> Sequence[Told_co]:
+    def found(self) -> Sequence[Record_co]:
         """In the order of their moments."""
         ...
 
@@ -61,27 +61,27 @@ class Found(Protocol[Told_co]):
         ...
 
 
-class FeedSource(Protocol[Told_co]):
+class FeedSource(Protocol[Record_co]):
     """Source of a feed: ends of runs, as `Endings` has them, or changes."""
 
-    async def ended_since(self, place: EndPlace, limit: int) -> Found[Told_co]:
+    async def ended_since(self, place: EndPlace, limit: int) -> Found[Record_co]:
         """See `Endings`."""
         ...
 
 
-class Page(Struct, Generic[Told], frozen=True, kw_only=True):
+class Page(Struct, Generic[Record], frozen=True, kw_only=True):
     """Some events, and the position after them. `gap`: some earlier events are no longer stored."""
 
-    found: Sequence[Told]
+    found: Sequence[Record]
     position: Position
     gap: bool = False
 
 
-class Feed(Generic[Told]):
+class Feed(Generic[Record]):
     """One feed of ends or of changes. `job_of` asks the store for a job."""
 
     def __init__(
-        self, store: FeedSource[Told], clock: Clock, random: RandomBytes, *, now: Now, job_of: JobOf, stops: Stops
+        self, store: FeedSource[Record], clock: Clock, random: RandomBytes, *, now: Now, job_of: JobOf, stops: Stops
     ) -> None:
         self._store = store
         self.now = now
@@ -90,9 +90,9 @@ class Feed(Generic[Told]):
         self._id = ""
         self._job_of = job_of
         self._stops = stops
-        self._tail: Tail[Told] | None = None
+        self._tail: Tail[Record] | None = None
         self._ahead: EndPlace | None = None
-        self._kept: list[Told] = []
+        self._kept: list[Record] = []
         self._first = 0
         """The number of the first end that is kept."""
         self._since = Moment(0)
@@ -136,7 +136,7 @@ class Feed(Generic[Told]):
                     return
                 await self._read_store()
 
-    async def page(self, position: Position) -> Page[Told]:
+    async def page(self, position: Position) -> Page[Record]:
         """Return the next events after the position; none if there are none yet. Raises `StoreError`."""
         if position.feed != self._id and position.written > self._reached + JUMP:  # the clock was set back since
             position = Position(written=self._reached)
@@ -157,7 +157,7 @@ class Feed(Generic[Told]):
         at = (n for n, each in enumerate(self._kept) if each.written >= position.place.written)
         return self._first + next(at, len(self._kept))
 
-    async def _page_of_store(self, place: EndPlace) -> Page[Told]:
+    async def _page_of_store(self, place: EndPlace) -> Page[Record]:
         """Return a page from the store, up to the moment before which no further end can appear."""
         now = await self.now()
         bound, oldest = Moment(now - LATEST), Moment(now - REACH)
@@ -229,7 +229,7 @@ class Feed(Generic[Told]):
         else:
             await self._look_back(tail)
 
-    async def _look_back(self, tail: Tail[Told]) -> None:
+    async def _look_back(self, tail: Tail[Record]) -> None:
         """Read the last seconds once more, for ends that slow writers have added."""
         for _ in range(PAGES):
             if tail.final.written >= tail.bound:
@@ -240,7 +240,7 @@ class Feed(Generic[Told]):
             is_all = ends.rest is None or len(sure) < len(ends.found)
             tail.settle(EndPlace(tail.bound) if is_all or ends.rest is None else ends.rest)
 
-    def _start(self, now: Moment) -> Tail[Told]:
+    def _start(self, now: Moment) -> Tail[Record]:
         """Start anew from the last minute on. Numbers of the old feed mean nothing to this one."""
         self._id, self._first, self._kept, self._ahead = self._random(4).hex(), 0, [], None
         self._since = self._reached = Moment(max(0, now - HINDSIGHT))
@@ -248,7 +248,7 @@ class Feed(Generic[Told]):
         self._tail.look(now)
         return self._tail
 
-    def _keep(self, fresh: Sequence[Told]) -> None:
+    def _keep(self, fresh: Sequence[Record]) -> None:
         self._kept += fresh
         if len(self._kept) >= 2 * KEPT:
             self._since = max([self._since, *(each.written for each in self._kept[:KEPT])])

@@ -39,7 +39,7 @@ EVERY, IDLE = 0.25, 0.5
 _COST = 50
 """A look waits so many times as long as the last one took: so it takes two percent of the loop at most."""
 NODES_EVERY = 2.0
-RUNNING, STANDING, PAGE = 500, 200, 500
+RUNNING, STILL, PAGE = 500, 200, 500
 """So many running runs, newest ones that stand still, and ends are read in one look."""
 ALARMS = 200
 """So many alarms are looked at."""
@@ -222,8 +222,8 @@ class NoticeBoard:
     async def _moved(self) -> list[Item]:
         """Return the runs that began, or whose state has changed."""
         running = RunFilter(states=frozenset({RunState.RUNNING}), limit=RUNNING, longest=0)
-        standing = RunFilter(states=STANDING_STILL, limit=STANDING, longest=0)
-        found = [*await self._store.list_runs(running), *await self._store.list_runs(standing)]
+        still = RunFilter(states=STANDING_STILL, limit=STILL, longest=0)
+        found = [*await self._store.list_runs(running), *await self._store.list_runs(still)]
         live: dict[str, Run] = {run.id: run for run in found}
         before, self._live = self._live or {}, live
         moved = [run for run in live.values() if _shown_state(run) != _shown_state(before.get(run.id))]

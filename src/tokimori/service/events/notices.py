@@ -49,8 +49,8 @@ class Notices(Part[M]):
                 case None:
                     return True
                 case Changed() as change:
-                    is_told = of_audit if item.noun == "audit" else change.is_definition or of_audit
-                    return is_told and is_seen(change, sight.scope)
+                    is_wanted = of_audit if item.noun == "audit" else change.is_definition or of_audit
+                    return is_wanted and is_seen(change, sight.scope)
                 case run:
                     return await sees_run(run)
 

@@ -31,17 +31,17 @@ class WrittenRecord(Protocol):
         ...
 
 
-Told = TypeVar("Told", bound=WrittenRecord)
-Told_co = TypeVar("Told_co", bound=WrittenRecord, covariant=True)
+Record = TypeVar("Record", bound=WrittenRecord)
+Record_co = TypeVar("Record_co", bound=WrittenRecord, covariant=True)
 
 
-class Tail(Generic[Told]):
+class Tail(Generic[Record]):
     """Records reported since the place `final`, before which nothing can appear any more."""
 
     def __init__(self, start: Moment) -> None:
         self.final = EndPlace(start)
         self._now = start
-        self._told: OrderedDict[str, Moment] = OrderedDict()
+        self._seen: OrderedDict[str, Moment] = OrderedDict()
         self._newest: deque[Moment] = deque(maxlen=NEAR)
 
     def look(self, now: Moment) -> bool:
@@ -63,21 +63,21 @@ class Tail(Generic[Told]):
         """Return the moment before which no further event can appear."""
         return Moment(self._now - LATEST)
 
-    def fresh(self, found: Iterable[Told]) -> list[Told]:
+    def fresh(self, found: Iterable[Record]) -> list[Record]:
         """Return the ends that were not reported yet; from now on they count as reported."""
-        fresh = [each for each in found if each.id not in self._told]
+        fresh = [each for each in found if each.id not in self._seen]
         for each in fresh:
-            self._told[each.id] = each.written
+            self._seen[each.id] = each.written
             self._newest.append(each.written)
         return fresh
 
     def settle(self, place: EndPlace) -> None:
         """Forget reported events before the place, which is not read again."""
         self.final = max(self.final, place)
-        while self._told and next(iter(self._told.values())) < self.final.written:
-            self._told.popitem(last=False)
+        while self._seen and next(iter(self._seen.values())) < self.final.written:
+            self._seen.popitem(last=False)
 
     @property
     def size(self) -> int:
         """Return how many ends count as reported."""
-        return len(self._told)
+        return len(self._seen)

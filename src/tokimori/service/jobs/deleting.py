@@ -49,19 +49,19 @@ async def delete_some(
     first = None if after in (None, "") else check_job_id(after, field="after")
     most = checked("limit", limit, MOST_DELETED)
     begun = await writer.now() if until is None else moment_of("until", until, writer.time_zone)
-    wish = _Wish(until=begun, now=flag_of("now", now), foreign=flag_of("foreign", foreign))
+    deletion = _Deletion(until=begun, now=flag_of("now", now), foreign=flag_of("foreign", foreign))
     dry = flag_of("dry_run", dry_run)
     if not dry and confirm != CONFIRMED:
         message = f"confirm: {confirm!r} does not say that all jobs are to be deleted"
         raise InvalidInput(message, field="confirm", value=confirm, allowed=f"the text {CONFIRMED}")
     page = await writer.store.list_jobs(after=first, limit=most)
-    wanted = [job for job in page if wish.means(job)]
+    wanted = [job for job in page if deletion.means(job)]
     done = DeletedJobs(jobs=tuple(wanted), kept={}, until=begun, next=page[-1].id if len(page) == most else None)
-    return done if dry else await _delete_these(writer, done, wish, first, most)
+    return done if dry else await _delete_these(writer, done, deletion, first, most)
 
 
 async def _delete_these(
-    writer: JobWriter, asked: DeletedJobs, wish: "_Wish", first: JobId | None, most: int
+    writer: JobWriter, asked: DeletedJobs, deletion: "_Deletion", first: JobId | None, most: int
 ) -> DeletedJobs:
     """Delete these jobs and their descendants, up to a bound. The rest is left to the next call."""
     below = _below((await writer.store.family()).edges)
@@ -73,30 +73,30 @@ async def _delete_these(
             if len(jobs) == most:
                 return replace(asked, jobs=tuple(jobs), kept=kept, next=reached)
             try:
-                jobs += await _delete_one(writer, job_id, wish)
+                jobs += await _delete_one(writer, job_id, deletion)
             except Refused as fault:
                 kept[job_id] = fault.message
         reached = job.id
     return replace(asked, jobs=tuple(jobs), kept=kept)
 
 
-async def _delete_one(writer: JobWriter, job_id: JobId, wish: "_Wish") -> Sequence[Job]:
+async def _delete_one(writer: JobWriter, job_id: JobId, deletion: "_Deletion") -> Sequence[Job]:
     """Delete a job, if it is meant, and is not gone yet; the job as it was. Raises `Refused`."""
     try:
         job = await writer.store.get_job(job_id)
-        if not wish.means(job):
+        if not deletion.means(job):
             return ()
-        if wish.foreign:
-            await writer.delete(job_id, cascade=True, now=wish.now)
+        if deletion.foreign:
+            await writer.delete(job_id, cascade=True, now=deletion.now)
         else:
-            await writer.delete_alone(job_id, now=wish.now)
+            await writer.delete_alone(job_id, now=deletion.now)
     except NotFound:
         return ()
     return (job,)
 
 
-class _Wish(NamedTuple):
-    """Jobs to delete, and whether to cancel their runs."""
+class _Deletion(NamedTuple):
+    """Jobs to delete, and if their runs are cancelled, too."""
 
     until: Moment
     now: bool

@@ -17,7 +17,7 @@ from tokimori.service.definitions.differences import APPS
 from tokimori.service.definitions.edits import kept_since
 from tokimori.service.documents import Documents
 from tokimori.service.jobs.writer import JobWriter
-from tokimori.service.notified import check_untold
+from tokimori.service.notified import check_unnamed
 from tokimori.service.validation import job_fields
 
 
@@ -45,7 +45,7 @@ async def renamed(writer: JobWriter, job_id: str, new_id: str) -> Job:
     if any(job.id in app.jobs for app in await Documents(writer.store, APPS, writer.random).list()):
         message = f"an app declares the job {job.id!r}, and would add it again: rename it there"
         raise Refused(message, field="id", value=job.id, allowed=f"a job of no app, or a copy: `job copy {job.id}`")
-    await check_untold(writer.store, job.id)
+    await check_unnamed(writer.store, job.id)
     edges = [edge for edge in (await writer.store.family()).edges if edge.declared_by != job.id]
     for other in await _renamed_in(writer, edges, job.id, new):
         await writer.check_right(other, (await writer.store.get_job(other)).definition)

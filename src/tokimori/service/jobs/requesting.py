@@ -175,9 +175,9 @@ class RunRequests:
         """Keep a run that repeats another one. If a third one holds their key both go on, and that is noted."""
         if old.details.unique is None or request.key is not None:
             return await self.keep(request, run)
-        wish = replace(request, unique=Unique(old.details.unique))
+        repetition = replace(request, unique=Unique(old.details.unique))
         details = replace(run.details, unique=old.details.unique)
-        asked = await self.keep(wish, replace(run, origin=f"{shared_prefix(old)}{run.id}", details=details))
+        asked = await self.keep(repetition, replace(run, origin=f"{shared_prefix(old)}{run.id}", details=details))
         if asked.became is Became.MADE:
             return asked
         return await self.keep(request, replace(run, details=replace(run.details, beside=asked.run.id)))

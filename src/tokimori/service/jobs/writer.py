@@ -40,7 +40,7 @@ from tokimori.service.documents import Documents
 from tokimori.service.expectations import Expectations
 from tokimori.service.jobs.family import check_childless, checked_family, deleted_with
 from tokimori.service.long_work import Aside
-from tokimori.service.notified import check_untold
+from tokimori.service.notified import check_unnamed
 from tokimori.service.operation import Inside
 from tokimori.service.semaphores import Weights, placed
 from tokimori.service.shared import Caller, Shared
@@ -241,7 +241,7 @@ class JobWriter(Struct, frozen=True, kw_only=True):
         checked_id = check_job_id(job_id)
         flag_of("now", now)
         if not flag_of("force", force):
-            await check_untold(self.store, checked_id)
+            await check_unnamed(self.store, checked_id)
         if flag_of("cascade", cascade):
             await self._cut_off(checked_id, now=now)
         await check_childless(self.store, checked_id)

@@ -155,7 +155,7 @@ class _Gathering:
         self.jobs[run.job_id] += 1
         self.ended.append(run.ended or run.created)
 
-    def told(self, cause: str, newest: Run) -> FailureCause:
+    def summary(self, cause: str, newest: Run) -> FailureCause:
         """Return the summary of these failures."""
         since, until, buckets = self._wanted.since, self._wanted.until, self._wanted.buckets
         places = Counter((ended - since) * buckets // (until - since) for ended in self.ended)
@@ -177,7 +177,7 @@ class _Gathering:
 def _answer(wanted: _Wanted, causes: dict[str, _Gathering], looked: int, rest: RunId | None) -> FoundFailures:
     ordered = sorted(causes.items(), key=lambda each: (-len(each[1].ended), each[0]))
     return FoundFailures(
-        causes=tuple(each.told(cause, each.newest) for cause, each in ordered[:MOST_CAUSES] if each.newest),
+        causes=tuple(each.summary(cause, each.newest) for cause, each in ordered[:MOST_CAUSES] if each.newest),
         since=wanted.since,
         until=wanted.until,
         count=sum(len(each.ended) for each in causes.values()),

@@ -176,7 +176,7 @@ async def check_newest(shared: Shared | None, app: str, version: str, job_id: st
         )
 
 
-async def foretell(jobs: Jobs[Inside], declared: Declared) -> Sequence[tuple[str, str, str]]:
+async def forecast_of(jobs: Jobs[Inside], declared: Declared) -> Sequence[tuple[str, str, str]]:
     """Return what `declare` would do: a mark, the id of a job and a sentence, for each job that does not stay.
 
     The marks are `+` for a new job, `~` for a changed one, `-` for one that the code no longer declares, and `!` for
@@ -195,12 +195,10 @@ async def foretell(jobs: Jobs[Inside], declared: Declared) -> Sequence[tuple[str
         except NotFound:
             forecast.append(("+", job_id, "it is new"))
             continue
-        standing = declaration_state(
-            job.definition, digest_of(new), known.get(job_id) or _declared_elsewhere(job, terms)
-        )
-        if job.definition.declared is not None or standing in (DeclarationState.STRANGE, DeclarationState.EDITED):
-            forecast.append(("!", job_id, _left_alone(job, standing, terms)))
-        elif standing is DeclarationState.AS_DECLARED:
+        state = declaration_state(job.definition, digest_of(new), known.get(job_id) or _declared_elsewhere(job, terms))
+        if job.definition.declared is not None or state in (DeclarationState.STRANGE, DeclarationState.EDITED):
+            forecast.append(("!", job_id, _left_alone(job, state, terms)))
+        elif state is DeclarationState.AS_DECLARED:
             fields_changed = ", ".join(each.field for each in differences(job.definition, new))
             forecast.append(("~", job_id, f"it changes: {fields_changed}"))
         elif _is_back(job, declared.app):
@@ -276,10 +274,10 @@ async def _put(at: _At, job_id: str, said: Mapping[str, Any], wanted: str, known
         except NotFound:
             await (await at.changing()).add(job_id, **cast(JobArguments, said))
             return None
-        standing = declaration_state(job.definition, wanted, known or _declared_elsewhere(job, said))
-        if job.definition.declared is not None or standing in (DeclarationState.STRANGE, DeclarationState.EDITED):
-            return _left_alone(job, standing, said)
-        if standing is DeclarationState.AS_DECLARED:
+        state = declaration_state(job.definition, wanted, known or _declared_elsewhere(job, said))
+        if job.definition.declared is not None or state in (DeclarationState.STRANGE, DeclarationState.EDITED):
+            return _left_alone(job, state, said)
+        if state is DeclarationState.AS_DECLARED:
             await (await at.changing()).update(job_id, **cast(JobArguments, _changes(job, said)))
         if _is_back(job, at.app):
             await (await at.changing()).resume(job_id)
@@ -307,13 +305,13 @@ def _changes(job: Job, said: Mapping[str, Any]) -> dict[str, Any]:
     return changes
 
 
-def _left_alone(job: Job, standing: DeclarationState, said: Mapping[str, Any]) -> str:
+def _left_alone(job: Job, state: DeclarationState, said: Mapping[str, Any]) -> str:
     target, suffix = job.definition.target, f".{job.id}"
     name = target.name if isinstance(target, Function) else ""
-    if standing is DeclarationState.STRANGE and name.endswith(suffix) and name != said.get("function"):
+    if state is DeclarationState.STRANGE and name.endswith(suffix) and name != said.get("function"):
         other = f"the app {name.removesuffix(suffix)} has added it, whose code its runs carry out"
         return f"job {job.id} is declared by the app, but {other}: give one of the two another id (@app.job(id=…))"
-    did = "it was edited by hand since" if standing is DeclarationState.EDITED else "somebody else has added it"
+    did = "it was edited by hand since" if state is DeclarationState.EDITED else "somebody else has added it"
     if job.definition.declared is not None:
         did = f"the set {job.definition.declared.set} declares it, too"
     return (

@@ -129,16 +129,16 @@ class Declarations:
         self._random = random
 
     async def plan(
-        self, wish: ApplyTerms, wanted: Mapping[str, State], in_use: Mapping[str, str]
+        self, terms: ApplyTerms, wanted: Mapping[str, State], in_use: Mapping[str, str]
     ) -> Sequence[ResourceStep]:
         """Return the steps. `in_use` says by name why a resource can't be removed."""
         owned = await self._owned()
-        gone = [name for name, each in owned.items() if each.set == wish.set and name not in wanted]
+        gone = [name for name, each in owned.items() if each.set == terms.set and name not in wanted]
         states, absent = await self.kind.states([*wanted, *gone]), self.kind.absent
         found = {name: _Found(name, owned.get(name), states[name], absent) for name in states}
-        steps = [_declared(wish, found[name], state) for name, state in wanted.items()]
-        known = [name for name in gone if wish.prune or states[name] != absent]
-        return [*steps, *(_undeclared_step(wish, found[name], owned[name], in_use.get(name)) for name in known)]
+        steps = [_declared(terms, found[name], state) for name, state in wanted.items()]
+        known = [name for name in gone if terms.prune or states[name] != absent]
+        return [*steps, *(_undeclared_step(terms, found[name], owned[name], in_use.get(name)) for name in known)]
 
     async def states(self, set_name: str | None) -> Mapping[str, State]:
         """Return the resources that a set declares; None: all resources."""
@@ -223,15 +223,15 @@ def changes_of(steps: Sequence[ResourceStep]) -> Changes:
 # The rules
 
 
-def _declared(wish: ApplyTerms, found: _Found, wanted: State) -> ResourceStep:
+def _declared(terms: ApplyTerms, found: _Found, wanted: State) -> ResourceStep:
     """Return the step of a resource that the set declares."""
     name, known, was, absent = found
     state = state_after(was, wanted)
-    why = None if wish.take_over else _why_not(wish.set, found, wanted)
+    why = None if terms.take_over else _why_not(terms.set, found, wanted)
     if why is not None:
         return ResourceStep(name, Fate.REFUSED, known, was, state, why)
     if was == state:
-        fate = Fate.UNCHANGED if known is not None and known.set == wish.set else Fate.ADOPTED
+        fate = Fate.UNCHANGED if known is not None and known.set == terms.set else Fate.ADOPTED
     else:
         is_new = was == absent and (known is None or not absent)
         fate = Fate.ADDED if is_new else Fate.CHANGED
@@ -250,14 +250,14 @@ def _why_not(set_name: str, found: _Found, wanted: State) -> str | None:
     return f"it was changed by hand since ({fields})"
 
 
-def _undeclared_step(wish: ApplyTerms, found: _Found, known: Owned, in_use: str | None) -> ResourceStep:
+def _undeclared_step(terms: ApplyTerms, found: _Found, known: Owned, in_use: str | None) -> ResourceStep:
     """Return the step of a resource that the set does not declare any more."""
     name, _, was, absent = found
     if was == absent:
         return ResourceStep(name, Fate.FORGOTTEN, known, was, absent)
-    if not wish.prune:
+    if not terms.prune:
         return ResourceStep(name, Fate.KEPT, known, was, was)
-    if not wish.take_over and digest_of_fields(was) not in known.left:
+    if not terms.take_over and digest_of_fields(was) not in known.left:
         in_use = "was changed by hand since"
     if in_use is not None:
         return ResourceStep(name, Fate.REFUSED, known, was, was, f"it is not declared any more, but {in_use}")
@@ -314,13 +314,13 @@ class ResourceWork(Struct, frozen=True, kw_only=True):
                     await (await on())._declarations(part).carry_out(name, step)
 
     async def _steps(
-        self, wish: ApplyTerms, resources: Resources, final: Mapping[JobId, Definition]
+        self, terms: ApplyTerms, resources: Resources, final: Mapping[JobId, Definition]
     ) -> Mapping[Part, Sequence[ResourceStep]]:
         """Return the steps of the resources, if these jobs exist in the end."""
         used = {name: f"the job {job_id} uses it" for job_id, each in final.items() for name in each.calendars}
         return {
             part: await self._declarations(part).plan(
-                wish, getattr(resources, part), used if part == "calendars" else {}
+                terms, getattr(resources, part), used if part == "calendars" else {}
             )
             for part in PARTS
         }

@@ -68,21 +68,21 @@ class Sets(Part[M]):
         or with `calendars.` and the name. Then nothing was changed.
         """
         check_word("set", name)
-        wish = ApplyTerms(name, flag_of("prune", prune), flag_of("take_over", take_over))
+        terms = ApplyTerms(name, flag_of("prune", prune), flag_of("take_over", take_over))
         resources = read_resources({"calendars": calendars, "queues": queues, "semaphores": semaphores})
         if flag_of("dry_run", dry_run):
-            return (await self._work.planned(wish, declared, resources)).applied
+            return (await self._work.planned(terms, declared, resources)).applied
         shared, by = self._shared, self._caller.author
         async with AsyncExitStack() as stack:
             turn = apart = await stack.enter_async_context(turn_at(shared, by, name))
             if shared.semaphore_store is not None:
                 store = await shared.semaphore_store.opened()
                 apart = await stack.enter_async_context(turn_at(shared, by, name, store))
-            plan = await self._work.planned(wish, declared, resources)
+            plan = await self._work.planned(terms, declared, resources)
             check_applicable(plan.applied)
             in_two = apart is not turn and any(step.changes for step in plan.steps["semaphores"])
             work = self._work.beside(plan.wanted)
-            await work.carry_out(plan, wish, lambda: work.under(turn, apart if in_two else None))
+            await work.carry_out(plan, terms, lambda: work.under(turn, apart if in_two else None))
         return plan.applied
 
     @apply.within

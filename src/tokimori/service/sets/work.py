@@ -86,22 +86,22 @@ class SetWork(ResourceWork, frozen=True, kw_only=True):
             shared = replace(shared, semaphore_store=StoreOpened(await apart.store()))
         return work_on(shared, self.caller).beside(self.writer.beside)
 
-    async def planned(self, wish: ApplyTerms, declared: object, resources: Resources) -> SetPlan:
+    async def planned(self, terms: ApplyTerms, declared: object, resources: Resources) -> SetPlan:
         """Return the planned changes and the refusals. Raises `InvalidInput`."""
-        name = wish.set
+        name = terms.set
         wanted, counts = await _read(name, declared, self.caller.time_zone)
         known = {job.id: job async for job in all_jobs(self.shared.store)}
         of_apps = await self._jobs_of_apps()
         found = {
-            job_id: _fate(known[job_id], definition, take_over=wish.take_over, of_app=job_id in of_apps)
+            job_id: _fate(known[job_id], definition, take_over=terms.take_over, of_app=job_id in of_apps)
             async for job_id, definition in _each(wanted)
             if job_id in known
         }
         gone = [job for job in known.values() if set_of(job.definition) == name and job.id not in wanted]
         refused: dict[str, str] = {job_id: fate for job_id, fate in found.items() if isinstance(fate, str)}
-        removed = [job.id for job in gone] if wish.prune else []
-        refused |= dict(_not_prunable(known, wanted, removed, take_over=wish.take_over))
-        steps = await self._steps(wish, resources, _final(known, wanted, removed))
+        removed = [job.id for job in gone] if terms.prune else []
+        refused |= dict(_not_prunable(known, wanted, removed, take_over=terms.take_over))
+        steps = await self._steps(terms, resources, _final(known, wanted, removed))
         await self._as_declared(steps).beside(wanted)._check_all(known, wanted, counts)
         kept = [job_id for job_id in wanted if job_id in known and found[job_id] == ()]
         applied = Applied(
@@ -110,7 +110,7 @@ class SetWork(ResourceWork, frozen=True, kw_only=True):
             changed={job_id: fate for job_id, fate in found.items() if fate and not isinstance(fate, str)},
             adopted=tuple(job_id for job_id in kept if set_of(known[job_id].definition) != name),
             removed=tuple(job_id for job_id in removed if job_id not in refused),
-            kept=() if wish.prune else tuple(job.id for job in gone),
+            kept=() if terms.prune else tuple(job.id for job in gone),
             unchanged=tuple(job_id for job_id in kept if set_of(known[job_id].definition) == name),
             refused=refused,
             **{part: changes_of(each) for part, each in steps.items()},
@@ -160,21 +160,21 @@ class SetWork(ResourceWork, frozen=True, kw_only=True):
         steps = partial(edited, due, definition, await self.shared.now(), due.job.runs_remaining, days.text)
         return (await in_steps(None, due, steps, self.shared.clock.monotonic)).job
 
-    async def carry_out(self, plan: SetPlan, wish: ApplyTerms, on: Callable[[], Awaitable["SetWork"]]) -> None:
+    async def carry_out(self, plan: SetPlan, terms: ApplyTerms, on: Callable[[], Awaitable["SetWork"]]) -> None:
         """Carry out the plan. `on` returns the work for each change."""
 
         async def follow(job_id: JobId) -> None:
-            await (await on())._follow(job_id, plan.wanted[job_id], take_over=wish.take_over)
+            await (await on())._follow(job_id, plan.wanted[job_id], take_over=terms.take_over)
 
         async def remove(job_id: JobId) -> None:
-            await (await on())._remove(job_id, wish)
+            await (await on())._remove(job_id, terms)
 
-        await self._carry_out(wish.set, plan.steps, on, begins=True)
+        await self._carry_out(terms.set, plan.steps, on, begins=True)
         if plan.applied.added:
             await (await on())._add_declared(plan)
         await _in_turns(plan.stale, follow)
         await _in_turns(map(JobId, plan.applied.removed), remove)
-        await self._carry_out(wish.set, plan.steps, on, begins=False)
+        await self._carry_out(terms.set, plan.steps, on, begins=False)
 
     async def _add_declared(self, plan: SetPlan) -> None:
         new = [(job_id, plan.wanted[JobId(job_id)]) for job_id in plan.applied.added]
@@ -198,11 +198,11 @@ class SetWork(ResourceWork, frozen=True, kw_only=True):
 
         await self.writer.rewrite(job_id, lambda job: (rewritten(job), {}))
 
-    async def _remove(self, job_id: JobId, wish: ApplyTerms) -> None:
+    async def _remove(self, job_id: JobId, terms: ApplyTerms) -> None:
         """Delete a job, unless it was edited or adopted by another set since the plan."""
         with suppress(NotFound):
             definition = (await self.shared.store.get_job(job_id)).definition
-            if set_of(definition) != wish.set or (not wish.take_over and _is_edited(definition)):
+            if set_of(definition) != terms.set or (not terms.take_over and _is_edited(definition)):
                 message = f"job {job_id}: somebody has changed it meanwhile: apply the set again"
                 raise Conflict(message, field="jobs", value=job_id)
             await self.writer.delete(job_id)
@@ -326,8 +326,8 @@ def _not_prunable(
         if job_id in waiting:
             yield job_id, f"it is not declared any more, but {waiting[job_id]} runs after it"
         elif job_id in notifiers:
-            teller = next(each for each, said in final.items() if notifies(said, job_id))
-            yield job_id, f"it is not declared any more, but {teller} notifies it"
+            name = next(each for each, said in final.items() if notifies(said, job_id))
+            yield job_id, f"it is not declared any more, but {name} notifies it"
         elif not take_over and _is_edited(definition):
             yield job_id, "it is not declared any more, but was edited by hand since"
 

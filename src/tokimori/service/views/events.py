@@ -16,13 +16,14 @@ _OF_A_CHANGE = ("at", "name", "job_id", "by", "reason", "fields", "entry")
 class RunEvent(Outside, frozen=True, kw_only=True, tag_field="kind", tag="run"):
     """Event of a run. Its `id` is unique; `position` is the place after it.
 
-    `told` is the time at which the store received it; the run itself has `ended` before that. `asked_by` is `schedule`,
-    `backfill`, `parent` or `request`. `cpu` (seconds) and `memory` (bytes) are what its newest attempt cost.
+    `stored` is the time at which the store received it; the run itself has `ended` before that. `asked_by` is
+    `schedule`, `backfill`, `parent` or `request`. `cpu` (seconds) and `memory` (bytes) are what its newest attempt
+    cost.
     """
 
     SOURCES: ClassVar[Sources] = {
         "event": "what",
-        "told": "run.written",
+        "stored": "run.written",
         "run_id": "run.id",
         "asked_by": lambda event: asked_by(event.run.origin),
         **{name: f"run.{name}" for name in (*_OF_A_RUN, "parent_id", "memory")},
@@ -32,7 +33,7 @@ class RunEvent(Outside, frozen=True, kw_only=True, tag_field="kind", tag="run"):
     id: str
     event: str
     position: str
-    told: datetime
+    stored: datetime
     job_id: str
     run_id: str
     state: RunState
@@ -53,13 +54,13 @@ class RunEvent(Outside, frozen=True, kw_only=True, tag_field="kind", tag="run"):
 class ChangeEvent(Outside, frozen=True, kw_only=True, tag_field="kind", tag="change"):
     """Event of a change: `what` (such as `job`, `task`, `expectation`, `queue`, `node`), which one, when, and by whom.
 
-    `id`, `position` and `told` are as in other events. `entry` is the id of its entry in the audit log. `fields` are
+    `id`, `position` and `stored` are as in other events. `entry` is the id of its entry in the audit log. `fields` are
     the changed fields of a job's definition. `job_id`: the job that it concerns, if any.
     """
 
     SOURCES: ClassVar[Sources] = {
         "event": "what",
-        "told": "change.written",
+        "stored": "change.written",
         "what": "change.kind",
         **{name: f"change.{name}" for name in _OF_A_CHANGE},
     }
@@ -67,7 +68,7 @@ class ChangeEvent(Outside, frozen=True, kw_only=True, tag_field="kind", tag="cha
     id: str
     event: str
     position: str
-    told: datetime
+    stored: datetime
     at: datetime
     what: str
     name: str

@@ -17,7 +17,7 @@ from tokimori.schedules.zones import clock_text
 from tokimori.service.reasons import Cause, Reason, Why
 from tokimori.service.why.reading import WhyReading
 from tokimori.service.why.run import NAMED, doubted, holder_of, unfired, why_run
-from tokimori.service.why.stops import nobody_takes, standing, too_heavy, unreadable
+from tokimori.service.why.stops import nobody_takes, stops_of_people, too_heavy, unreadable
 
 
 def why_job(reading: WhyReading, job: Job) -> Why:
@@ -29,7 +29,7 @@ def _of_job(reading: WhyReading, job: Job) -> Iterator[Reason]:
     if job.state is JobState.DELETED:
         yield Reason(cause=Cause.DELETED, text=f"job {job.id} was deleted; it is known until its last run has ended")
         return
-    yield from standing(job, reading.pauses)
+    yield from stops_of_people(job, reading.pauses)
     yield from unreadable(job)
     for name, weight in wanted(job.definition.semaphores):
         units = reading.units.get(name)

@@ -17,7 +17,7 @@ from tokimori.ports.nodes import NodeRecord
 from tokimori.schedules.zones import clock_text
 from tokimori.service.reasons import Cause, HeldBy, Reason, Why, waits_for
 from tokimori.service.why.reading import Units, WhyReading
-from tokimori.service.why.stops import nobody_takes, silent_in, standing, stopped, takers, too_heavy, unreadable
+from tokimori.service.why.stops import nobody_takes, silent_in, stopped, stops_of_people, takers, too_heavy, unreadable
 
 SOON = 10.0
 """Seconds within which what is due starts, if nothing holds it."""
@@ -118,7 +118,7 @@ def _not_due(run: Run, job: Job) -> Reason:
 
 def _hindrances(reading: WhyReading, run: Run, job: Job, *, is_due: bool) -> Iterator[Reason]:
     lane = run.lane or lane_of(job.definition)
-    for reason in standing(job, reading.pauses):
+    for reason in stops_of_people(job, reading.pauses):
         if run.lane is None or reason.cause is Cause.QUEUE_PAUSED:  # a forced run of a stopped job has a lane
             yield reason
     yield from unreadable(job)

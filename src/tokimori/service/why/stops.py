@@ -18,7 +18,7 @@ from tokimori.model.lanes import (
     handler_of,
     lacking,
 )
-from tokimori.model.target import Unreadable, how_to_allow, is_told
+from tokimori.model.target import Unreadable, how_to_allow, is_handled
 from tokimori.ports.nodes import NodeRecord
 from tokimori.service.queues import binding, sentence
 from tokimori.service.reasons import Cause, Reason
@@ -50,7 +50,7 @@ def too_heavy(name: str, weight: int, limit: int) -> Reason:
     return Reason(cause=Cause.TOO_HEAVY, text=text, mend=f"`tokimori lock set {name} --limit {weight}` raises it")
 
 
-def standing(job: Job, pauses: Iterable[Pause]) -> list[Reason]:
+def stops_of_people(job: Job, pauses: Iterable[Pause]) -> list[Reason]:
     """Return the orders of people that keep all runs of the job from starting."""
     stop = stopped(job)
     return [*([stop] if stop else []), *map(queue_paused, binding(job.definition.queue, tuple(pauses)))]
@@ -156,4 +156,4 @@ def _can_run(function: str, node: NodeRecord) -> bool:
 
 
 def _has_handler(function: str, node: NodeRecord) -> bool:
-    return is_told(function, node.labels.get(HANDLERS_LABEL, ""))
+    return is_handled(function, node.labels.get(HANDLERS_LABEL, ""))

@@ -8,7 +8,7 @@ from tokimori.model.dependents import Edge, On
 from tokimori.model.ids import RunId
 from tokimori.model.run import Run, Step
 from tokimori.stores.memory.tables import Tables
-from tokimori.stores.rules.births import (
+from tokimori.stores.rules.new_runs import (
     NO_STEPS,
     Child,
     Follower,
@@ -21,14 +21,14 @@ from tokimori.stores.rules.births import (
 )
 
 
-def bear_children(tables: Tables, parents: Sequence[Run], steps: Mapping[RunId, Sequence[Step]] = NO_STEPS) -> None:
+def add_children(tables: Tables, parents: Sequence[Run], steps: Mapping[RunId, Sequence[Step]] = NO_STEPS) -> None:
     """Give each child of ended runs its run, and each of their steps."""
-    births = [child for parent in parents for child in children_of(parent, _followers(tables, parent))]
+    new_runs = [child for parent in parents for child in children_of(parent, _followers(tables, parent))]
     for parent in parents if steps else ():
         named = [tables.jobs[step.job] for step in steps.get(parent.id, ()) if step.job in tables.jobs]
         jobs = {job.id: follower(Edge(job.id, job.id, On.SUCCESS, 0, job.id), job) for job in named}
-        births += steps_after(parent, steps.get(parent.id, ()), jobs)
-    for child in in_order(births):
+        new_runs += steps_after(parent, steps.get(parent.id, ()), jobs)
+    for child in in_order(new_runs):
         if (ready := _joined(tables, child)) is not None:
             _make_child(tables, ready)
 

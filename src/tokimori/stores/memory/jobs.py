@@ -20,10 +20,10 @@ from tokimori.ports.store import Family
 from tokimori.stores.memory.lines import cancel, go_on, names_of, rejoin, serve
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.rows import tombstone_of
-from tokimori.stores.rules.births import Cursor, is_readable, may_apply, planned_runs, was_applied
 from tokimori.stores.rules.edits import edges_by_job, not_there_yet, was_replaced
 from tokimori.stores.rules.errors import is_parent, no_job
 from tokimori.stores.rules.lines import Freed, lane_for, lane_of_forced, priority_before
+from tokimori.stores.rules.new_runs import Cursor, is_readable, may_apply, planned_runs, was_applied
 from tokimori.stores.rules.settling import JOB_DELETED
 
 

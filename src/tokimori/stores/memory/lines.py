@@ -14,7 +14,7 @@ from tokimori.model.lanes import Pause, open_lanes
 from tokimori.model.semaphores import KEY_LINE, ledger_of, line_of, made_with
 from tokimori.model.transitions import RunMove, RunState, move
 from tokimori.ports.semaphores import Permit
-from tokimori.stores.memory.family import bear_children
+from tokimori.stores.memory.family import add_children
 from tokimori.stores.memory.tables import RunRow, SemaphoreRow, Tables, in_line
 from tokimori.stores.rules.lines import (
     MOST_SERVED,
@@ -60,7 +60,7 @@ def cancel(
         freed.leave(turn_of(run, names_of(job or tables.job_of(run.incarnation))))
         gone.append(replace(run, state=move(run.state, event), error=reason, ended=now, blocked_on=None))
         tables.put(row, gone[-1])
-    bear_children(tables, gone)
+    add_children(tables, gone)
     serve(tables, freed)
 
 

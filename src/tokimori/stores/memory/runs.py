@@ -187,9 +187,9 @@ def hasten_run(tables: Tables, run: Run, due: Moment, nominal: Moment) -> None:
         tables.put(row, replace(row.run, state=state, rank=rank, due=due, nominal=nominal, blocked_on=None))
 
 
-def resume_run(tables: Tables, run_id: RunId, told: tuple[Details, Details] | None = None) -> Run:
+def resume_run(tables: Tables, run_id: RunId, details: tuple[Details, Details] | None = None) -> Run:
     row = tables.row(run_id)
-    before, after = told or (row.run.details, row.run.details)
+    before, after = details or (row.run.details, row.run.details)
     if may_resume(row.run) and row.run.details == before:
         tables.put(row, replace(row.run, state=move(row.run.state, RunMove.RESUME), error=None, details=after))
     return row.run

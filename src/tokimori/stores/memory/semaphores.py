@@ -54,26 +54,26 @@ def delete_semaphore(tables: Tables, name: str) -> None:
     tables.newest_token = max(tables.newest_token, row.granted)
 
 
-def acquire(tables: Tables, wish: UnitRequest, now: Moment) -> port.Answer:
-    node = tables.nodes.get(wish.node)
+def acquire(tables: Tables, request: UnitRequest, now: Moment) -> port.Answer:
+    node = tables.nodes.get(request.node)
     if node is None or node.state is not NodeState.ALIVE:
         return port.NodeGone()
-    if wish.id not in tables.permits:
-        _join(tables, wish, now)
-    permit = tables.permits[wish.id]
-    if permit.token is None and lines.grant_programs(tables, wish.semaphore):
-        lines.wake_runs(tables, wish.semaphore)
-        permit = tables.permits[wish.id]
-    if permit.token is None and tables.semaphores[wish.semaphore].rate is not None:
-        lines.wake_runs(tables, wish.semaphore)
+    if request.id not in tables.permits:
+        _join(tables, request, now)
+    permit = tables.permits[request.id]
+    if permit.token is None and lines.grant_programs(tables, request.semaphore):
+        lines.wake_runs(tables, request.semaphore)
+        permit = tables.permits[request.id]
+    if permit.token is None and tables.semaphores[request.semaphore].rate is not None:
+        lines.wake_runs(tables, request.semaphore)
     return port.InLine(ahead=_ahead(tables, permit)) if permit.token is None else port.Grant(token=permit.token)
 
 
-def _join(tables: Tables, wish: UnitRequest, now: Moment) -> None:
-    known = tables.semaphores.get(wish.semaphore)
-    limit, place = joining(wish, None if known is None else known.limit, now)
-    made(tables, wish.semaphore, limit)
-    tables.permits[wish.id] = place
+def _join(tables: Tables, request: UnitRequest, now: Moment) -> None:
+    known = tables.semaphores.get(request.semaphore)
+    limit, place = joining(request, None if known is None else known.limit, now)
+    made(tables, request.semaphore, limit)
+    tables.permits[request.id] = place
 
 
 def _ahead(tables: Tables, place: Permit) -> int:

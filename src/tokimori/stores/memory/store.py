@@ -13,7 +13,7 @@ from tokimori.ports.store import SchemaStatus
 from tokimori.stores.memory import copying, jobs, lines, nodes, runs, semaphores, tables, working
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.migrations import no_script
-from tokimori.stores.notices import Guarded, telling
+from tokimori.stores.notices import Guarded, with_notice
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class MemoryStore(Guarded):
         self.check(lambda each: self._tables.documents.get((each.kind, each.name)) == each)
         return self._tables
 
-    def tell(self) -> None:
+    def send_notice(self) -> None:
         """Wake the watchers, at their turn on the loop."""
         for wake in self._watchers:
             asyncio.get_running_loop().call_soon(wake)
@@ -79,28 +79,28 @@ class MemoryStore(Guarded):
     def faults(self) -> Sequence[str]:
         return ("memory: jobs and runs end with this process",)
 
-    def expect(self, run_ids: Sequence[RunId], heard: Callable[[Sequence[RunId]], None]) -> bool:
+    def expect(self, run_ids: Sequence[RunId], on_ends: Callable[[Sequence[RunId]], None]) -> bool:
         """See `Endings.expect`. A look costs no more than a notice."""
         return False
 
     def watch(self, wake: Callable[[], None]) -> None:
         self._watchers.append(wake)
 
-    add_jobs, add_runs = telling(forwarded(jobs.add_jobs)), telling(forwarded(runs.add_runs))
+    add_jobs, add_runs = with_notice(forwarded(jobs.add_jobs)), with_notice(forwarded(runs.add_runs))
     family, get_job, list_jobs = forwarded(jobs.family), forwarded(jobs.get_job), forwarded(jobs.list_jobs)
     get_jobs = forwarded(jobs.get_jobs)
     list_queues, register = forwarded(jobs.list_queues), forwarded(nodes.register)
-    replace_job, delete_job = telling(forwarded(jobs.replace_job)), telling(forwarded(jobs.delete_job))
+    replace_job, delete_job = with_notice(forwarded(jobs.replace_job)), with_notice(forwarded(jobs.delete_job))
     deleted_job, get_due, skips = forwarded(jobs.deleted_job), forwarded(jobs.get_due), forwarded(jobs.skips)
     put_document, get_document = forwarded(tables.put_document), forwarded(tables.get_document)
     list_documents, delete_document = forwarded(tables.list_documents), forwarded(tables.delete_document)
     add_pause, list_pauses = forwarded(lines.add_pause), forwarded(lines.list_pauses)
-    delete_pause, add_run = telling(forwarded(lines.delete_pause)), telling(forwarded(runs.add_run))
+    delete_pause, add_run = with_notice(forwarded(lines.delete_pause)), with_notice(forwarded(runs.add_run))
     get_run, list_runs, last_runs = forwarded(runs.get_run), forwarded(runs.list_runs), forwarded(runs.last_runs)
     ended_since, runs_of, attempts = forwarded(runs.ended_since), forwarded(runs.runs_of), forwarded(runs.attempts)
     outputs_with, output, promote = forwarded(runs.outputs_with), forwarded(runs.output), forwarded(jobs.promote)
-    cancel_run, hold_run = telling(forwarded(runs.cancel_run)), telling(forwarded(runs.hold_run))
-    hasten_run, resume_run = telling(forwarded(runs.hasten_run)), telling(forwarded(runs.resume_run))
+    cancel_run, hold_run = with_notice(forwarded(runs.cancel_run)), with_notice(forwarded(runs.hold_run))
+    hasten_run, resume_run = with_notice(forwarded(runs.hasten_run)), with_notice(forwarded(runs.resume_run))
     ended_among = forwarded(runs.ended_among)
     due, apply, outdated = forwarded(jobs.due), forwarded(jobs.apply), forwarded(jobs.outdated)
 
@@ -113,10 +113,10 @@ class MemoryStore(Guarded):
     survey, bury, leave = forwarded(nodes.survey), forwarded(nodes.bury), forwarded(nodes.leave)
     orphans, list_nodes = forwarded(nodes.orphans), forwarded(nodes.list_nodes)
     claim, settle, save_outputs = forwarded(working.claim), forwarded(working.settle), forwarded(working.save_outputs)
-    put_semaphore = telling(forwarded(semaphores.put_semaphore))
+    put_semaphore = with_notice(forwarded(semaphores.put_semaphore))
     list_semaphores, get_semaphore = forwarded(semaphores.list_semaphores), forwarded(semaphores.get_semaphore)
     delete_semaphore, acquire = forwarded(semaphores.delete_semaphore), forwarded(semaphores.acquire)
-    release = telling(forwarded(semaphores.release))
+    release = with_notice(forwarded(semaphores.release))
     export_rows, import_rows = forwarded(copying.export_rows), forwarded(copying.import_rows)
     prune, deleted_jobs = forwarded(runs.prune), forwarded(runs.deleted_jobs)
     prune_nodes, counts = forwarded(runs.prune_nodes), forwarded(runs.counts)

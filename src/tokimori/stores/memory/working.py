@@ -16,7 +16,7 @@ from tokimori.model.settle import parked
 from tokimori.model.transitions import RunMove, RunState, move
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
-from tokimori.stores.memory.family import bear_children
+from tokimori.stores.memory.family import add_children
 from tokimori.stores.memory.lines import (
     free_units,
     give_back,
@@ -33,9 +33,9 @@ from tokimori.stores.memory.lines import (
 from tokimori.stores.memory.nodes import claimed, owned_by
 from tokimori.stores.memory.tables import OutputRow, RunRow, Tables, in_line
 from tokimori.stores.rules.admission import Admission, candidate_of, in_queue
-from tokimori.stores.rules.births import steps_in
 from tokimori.stores.rules.claiming import MOST_EXAMINED, claimed_run, run_permit
 from tokimori.stores.rules.lines import CLAIMABLE, Freed, Key, LinePlace, turn_of
+from tokimori.stores.rules.new_runs import steps_in
 from tokimori.stores.rules.rates import Rated
 from tokimori.stores.rules.settling import SettleFacts, ending, judged, settled_run
 
@@ -123,8 +123,8 @@ def _take(tables: Tables, claim: Claim, now: Moment) -> list[RunRow]:
 def settle(tables: Tables, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
     nodes = {node.id: node.state for node in tables.nodes.values()}
     rows = {change.run_id: tables.live.get(change.run_id) or tables.history.get(change.run_id) for change in changes}
-    standings = {run_id: _run_standing(row) for run_id, row in rows.items() if row is not None}
-    verdicts, freed = judged(changes, standings, by, nodes), Freed()
+    facts = {run_id: _facts_of(row) for run_id, row in rows.items() if row is not None}
+    verdicts, freed = judged(changes, facts, by, nodes), Freed()
     applied = [change for change, verdict in zip(changes, verdicts, strict=True) if verdict is Verdict.APPLIED]
     for change in applied:
         row = tables.live[change.run_id]
@@ -138,7 +138,7 @@ def settle(tables: Tables, changes: Sequence[Change], by: NodeId, now: Moment) -
         for each in applied
         if each.spawns and each.run_id in tables.live
     ]
-    bear_children(tables, [*(row.run for row in ended if row is not None), *spawning], steps_in(applied))
+    add_children(tables, [*(row.run for row in ended if row is not None), *spawning], steps_in(applied))
     for change in applied:
         if change.parks:
             _park(tables, tables.history.get(change.run_id), freed)
@@ -146,7 +146,7 @@ def settle(tables: Tables, changes: Sequence[Change], by: NodeId, now: Moment) -
     return verdicts
 
 
-def _run_standing(row: RunRow) -> SettleFacts:
+def _facts_of(row: RunRow) -> SettleFacts:
     run = row.run
     return SettleFacts(run.state, run.node_id, run.token, row.settled_by, row.settled_token)
 

@@ -26,7 +26,9 @@ from tokimori.stores.rows import (
     run_row,
     skip_row,
 )
-from tokimori.stores.rules.births import (
+from tokimori.stores.rules.edits import Edges
+from tokimori.stores.rules.errors import check_family
+from tokimori.stores.rules.new_runs import (
     NO_STEPS,
     Child,
     Follower,
@@ -36,8 +38,6 @@ from tokimori.stores.rules.births import (
     in_order,
     steps_after,
 )
-from tokimori.stores.rules.edits import Edges
-from tokimori.stores.rules.errors import check_family
 
 _VERSION = "SELECT COALESCE(MAX(version), 0) FROM tokimori_family"
 _LOCK = "INSERT INTO tokimori_family VALUES (true, 0) ON DUPLICATE KEY UPDATE version = version"
@@ -130,12 +130,12 @@ def born_after(
     found: dict[JobId, list[Follower]] = {}
     for each in map(follower_of, answer.rows):
         found.setdefault(each.edge.parent, []).append(each)
-    births = [child for run in runs if run.state in ENDS for child in children_of(run, found.get(run.job_id, ()))]
+    new_runs = [child for run in runs if run.state in ENDS for child in children_of(run, found.get(run.job_id, ()))]
     found_steps = (steps_after(run, steps.get(run.id, ()), named) for run in settled)
-    return in_order([*births, *chain(*found_steps)])
+    return in_order([*new_runs, *chain(*found_steps)])
 
 
-async def bear(transaction: Transaction, children: Sequence[Child], settled: Iterable[Run]) -> list[str]:
+async def add_children(transaction: Transaction, children: Sequence[Child], settled: Iterable[Run]) -> list[str]:
     """Return the writes that give each child its run, or its skip. `settled` is still unwritten."""
     joining = [child for child in children if child.joins]
     arrivals, complete = await _arrive(transaction, joining) if joining else ([], [])

@@ -12,7 +12,7 @@ from tokimori.ports.store import Family
 from tokimori.stores.mysql import lines, moves, statements
 from tokimori.stores.mysql.family import (
     READ_FAMILY,
-    bear,
+    add_children,
     born_after,
     change_edges,
     family_of,
@@ -37,10 +37,10 @@ from tokimori.stores.rows import (
     run_row,
     skip_row,
 )
-from tokimori.stores.rules.births import Cursor, may_apply, planned_runs, was_applied
 from tokimori.stores.rules.edits import edges_by_job, was_replaced
 from tokimori.stores.rules.errors import is_parent, no_job, taken
 from tokimori.stores.rules.lines import Freed, lane_of_forced, priority_before
+from tokimori.stores.rules.new_runs import Cursor, may_apply, planned_runs, was_applied
 from tokimori.stores.rules.settling import JOB_DELETED
 
 _ACTIVE = f"""FROM tokimori_runs
@@ -237,7 +237,7 @@ async def _make_way(transaction: Transaction, jobs: Mapping[Incarnation, str | N
     )
     left = moves.left_by(runs.rows, jobs)
     ended = moves.cancelled(runs.rows, REPLACED, now)
-    born = await bear(transaction, born_after(children, ended), ended)
+    born = await add_children(transaction, born_after(children, ended), ended)
     cancelled = [*moves.cancel(runs.rows, REPLACED, now), *born]
     writes = await lines.serve(transaction, left, cancelled, statements.places_of(counted))
     if writes:
@@ -245,9 +245,9 @@ async def _make_way(transaction: Transaction, jobs: Mapping[Incarnation, str | N
 
 
 def _write(plans: Sequence[_Planned], now: Moment) -> Iterator[str]:
-    births = [run_row(run) for plan, ids in plans for run in planned_runs(plan, ids, now)]
+    new_runs = [run_row(run) for plan, ids in plans for run in planned_runs(plan, ids, now)]
     yield from insert(
-        "INSERT", "tokimori_runs", RUN, births, "ON DUPLICATE KEY UPDATE tokimori_runs.id = tokimori_runs.id"
+        "INSERT", "tokimori_runs", RUN, new_runs, "ON DUPLICATE KEY UPDATE tokimori_runs.id = tokimori_runs.id"
     )
     yield from keep_skips([(plan.incarnation, skip) for plan, _ in plans for skip in plan.skips])
 

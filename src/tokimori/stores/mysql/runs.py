@@ -145,9 +145,9 @@ async def add_runs(transaction: Transaction, runs: Sequence[Run], now: Moment) -
     job, origins = runs[0], [run.origin for run in runs]
     state, lane, most, room = await _gate(transaction, job)
     fits = lane is not None and len(runs) <= room
-    births = [run_row(replace(run, lane=lane)) for run in runs if fits]
+    new_runs = [run_row(replace(run, lane=lane)) for run in runs if fits]
     *_, live, finished = await transaction.ask(
-        *insert("INSERT", _LIVE, RUN, births, "ON DUPLICATE KEY UPDATE tokimori_runs.id = tokimori_runs.id"),
+        *insert("INSERT", _LIVE, RUN, new_runs, "ON DUPLICATE KEY UPDATE tokimori_runs.id = tokimori_runs.id"),
         *_expiries(*(run for run in runs if fits)),
         _of_origins(_LIVE, "origin", job.incarnation, origins),
         _of_origins(_HISTORY, "request", job.incarnation, origins),
@@ -247,7 +247,7 @@ async def cancel_run(
     if unbegun is not None and not all(may_drop(run_of(row[:RUN_COLUMNS]), unbegun) for row in rows):
         return
     ended = moves.cancelled(rows, reason, now, event)
-    born = await family.bear(transaction, family.born_after(children, ended), ended)
+    born = await family.add_children(transaction, family.born_after(children, ended), ended)
     writes = [*moves.cancel(rows, reason, now, event), *born]
     await transaction.commit(*await lines.serve(transaction, left, writes, places))
 

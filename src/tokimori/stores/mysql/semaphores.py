@@ -103,48 +103,48 @@ async def delete_semaphore(transaction: Transaction, name: str) -> None:
     )
 
 
-async def acquire(transaction: Transaction, wish: UnitRequest, now: Moment) -> port.Answer:
-    alive = await transaction.ask(sql("SELECT 1 FROM tokimori_nodes WHERE id = %s AND state = 'alive'", wish.node))
+async def acquire(transaction: Transaction, request: UnitRequest, now: Moment) -> port.Answer:
+    alive = await transaction.ask(sql("SELECT 1 FROM tokimori_nodes WHERE id = %s AND state = 'alive'", request.node))
     if not alive[0].rows:
         return NodeGone()
-    return await _still_waits(transaction, wish) or await _acquire(transaction, wish, now)
+    return await _still_waits(transaction, request) or await _acquire(transaction, request, now)
 
 
-async def _still_waits(transaction: Transaction, wish: UnitRequest) -> InLine | None:
-    """Return the place of a wish that has to wait on, read without a lock. None: a look under the lock decides.
+async def _still_waits(transaction: Transaction, request: UnitRequest) -> InLine | None:
+    """Return the place of a request that has to wait on, read without a lock. None: a look under the lock decides.
 
     If many programs locked the semaphore again and again no claim would get it. Runs of paused queues block no program.
     """
     fits = f'SELECT 1 FROM tokimori_semaphores s {BY_KEY} WHERE name = %s AND "limit" - {lines.USED} >= %s'
     place, before, paused, free = await transaction.ask(
-        *_place_statements(wish), PAUSED, sql(fits, wish.semaphore, wish.weight)
+        *_place_statements(request), PAUSED, sql(fits, request.semaphore, request.weight)
     )
     lanes = open_lanes([lane for _, lane in before.rows if lane], paused_queues(paused))
     for programs, token in place.rows:
         if token is None and (programs or lanes or not free.rows):
-            return await _in_line(transaction, wish, programs, before)
+            return await _in_line(transaction, request, programs, before)
     return None
 
 
-def _place_statements(wish: UnitRequest) -> tuple[str, str]:
-    return sql(_PLACE, wish.id), sql(_LANES_BEFORE, line_of(wish.semaphore), wish.rank)
+def _place_statements(request: UnitRequest) -> tuple[str, str]:
+    return sql(_PLACE, request.id), sql(_LANES_BEFORE, line_of(request.semaphore), request.rank)
 
 
-async def _in_line(transaction: Transaction, wish: UnitRequest, programs: int, before: Answer) -> InLine:
-    """Return the number of programs and of runs before the wish, at most `MOST_COUNTED`."""
-    counts = [sql(_BEFORE, line_of(wish.semaphore), lane, wish.rank) for _, lane in before.rows if lane]
+async def _in_line(transaction: Transaction, request: UnitRequest, programs: int, before: Answer) -> InLine:
+    """Return the number of programs and of runs before the request, at most `MOST_COUNTED`."""
+    counts = [sql(_BEFORE, line_of(request.semaphore), lane, request.rank) for _, lane in before.rows if lane]
     answers = await transaction.ask(*counts) if counts else []
     return InLine(ahead=min(MOST_COUNTED, programs + sum(answer.rows[0][0] for answer in answers)))
 
 
-async def _acquire(transaction: Transaction, wish: UnitRequest, now: Moment) -> port.Answer:
+async def _acquire(transaction: Transaction, request: UnitRequest, now: Moment) -> port.Answer:
     """Take the units, or join the line. The node is locked first: so nobody declares it dead meanwhile."""
-    limit = DEFAULT_LIMIT if wish.limit is None else wish.limit
+    limit = DEFAULT_LIMIT if request.limit is None else request.limit
     alive, _, semaphore, permit = await transaction.ask(
-        sql(f"SELECT 1 FROM tokimori_nodes WHERE id = %s AND state = 'alive' {SHARED}", wish.node),
-        *lines.made([wish.semaphore], limit),
-        sql('SELECT "limit" FROM tokimori_semaphores WHERE name = %s', wish.semaphore),
-        sql("SELECT token FROM tokimori_permits WHERE id = %s", wish.id),
+        sql(f"SELECT 1 FROM tokimori_nodes WHERE id = %s AND state = 'alive' {SHARED}", request.node),
+        *lines.made([request.semaphore], limit),
+        sql('SELECT "limit" FROM tokimori_semaphores WHERE name = %s', request.semaphore),
+        sql("SELECT token FROM tokimori_permits WHERE id = %s", request.id),
     )
     if not alive.rows:
         return NodeGone()
@@ -152,14 +152,14 @@ async def _acquire(transaction: Transaction, wish: UnitRequest, now: Moment) -> 
         return Grant(token=permit.rows[0][0])
     join: list[str] = []
     if not permit.rows:
-        _, place = joining(wish, semaphore.rows[0][0], now)
+        _, place = joining(request, semaphore.rows[0][0], now)
         join += insert("INSERT", "tokimori_permits", PERMIT, [permit_row(place)])
-    found, _ = await lines.look(transaction, [wish.semaphore], join)
+    found, _ = await lines.look(transaction, [request.semaphore], join)
     turns = [(line, granted) for line in found if (granted := line.grants()) or line.known is not None]
     served = [write for turn in turns for write in lines.serve_line(*turn)]
-    *_, stands, before = await transaction.commit(*served, *_place_statements(wish))
-    ((programs, token),) = stands.rows
-    return await _in_line(transaction, wish, programs, before) if token is None else Grant(token=token)
+    *_, placed, before = await transaction.commit(*served, *_place_statements(request))
+    ((programs, token),) = placed.rows
+    return await _in_line(transaction, request, programs, before) if token is None else Grant(token=token)
 
 
 async def release(transaction: Transaction, permit: PermitId, node: NodeId, now: Moment) -> bool:

@@ -16,7 +16,7 @@ from tokimori.stores.mysql.address import MysqlAddress
 from tokimori.stores.mysql.schema import LONGEST, known_migrations, migrate, status
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import sql
-from tokimori.stores.notices import Notices, telling
+from tokimori.stores.notices import Notices, with_notice
 from tokimori.stores.reading import TableReader
 from tokimori.stores.rows import BIRTH, Row, marks
 from tokimori.stores.rules.lines import MOST_STEPS, StillMoving
@@ -102,17 +102,17 @@ class MysqlStore(ServerStore[Sessions], TableReader):
     async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None) -> None:
         await self._replace_job(old, new, skips, family)
         await self.move_runs(old.incarnation, range(MOST_STEPS))
-        self.tell()
+        self.send_notice()
 
     async def delete_job(self, job_id: JobId, now: Moment) -> None:
         await self.move_runs(await self._delete_job(job_id, now), range(MOST_STEPS))
-        self.tell()
+        self.send_notice()
 
-    add_jobs = telling(transacted(jobs.add_jobs))
+    add_jobs = with_notice(transacted(jobs.add_jobs))
     family, _replace_job = transacted(jobs.family), transacted(jobs.replace_job)
     _delete_job = transacted(jobs.delete_job)
     add_pause, promote = transacted(lines.add_pause), transacted(jobs.promote)
-    add_run, add_runs = telling(transacted(runs.add_run)), telling(transacted(runs.add_runs))
+    add_run, add_runs = with_notice(transacted(runs.add_run)), with_notice(transacted(runs.add_runs))
     list_runs, last_runs, runs_of = forwarded(runs.list_runs), forwarded(runs.last_runs), forwarded(runs.runs_of)
     _cancel_run, _hold_run = transacted(runs.cancel_run), transacted(runs.hold_run)
     due, apply, outdated = forwarded(jobs.due), transacted(jobs.apply), forwarded(jobs.outdated)
@@ -124,10 +124,10 @@ class MysqlStore(ServerStore[Sessions], TableReader):
     survey, bury, leave = forwarded(nodes.survey), transacted(nodes.bury), transacted(nodes.leave)
     orphans, save_outputs = forwarded(nodes.orphans), forwarded(working.save_outputs)
     _claim, settle = forwarded(working.claim), transacted(working.settle)
-    put_semaphore = telling(transacted(semaphores.put_semaphore))
+    put_semaphore = with_notice(transacted(semaphores.put_semaphore))
     list_semaphores, get_semaphore = forwarded(semaphores.list_semaphores), forwarded(semaphores.get_semaphore)
     delete_semaphore, acquire = transacted(semaphores.delete_semaphore), transacted(semaphores.acquire)
-    release, import_rows = telling(transacted(semaphores.release)), transacted(runs.import_rows)
+    release, import_rows = with_notice(transacted(semaphores.release)), transacted(runs.import_rows)
     prune, prune_nodes = transacted(runs.prune), transacted(runs.prune_nodes)
 
 

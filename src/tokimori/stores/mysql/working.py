@@ -26,9 +26,9 @@ from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
 from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, RUN_COLUMNS, Row, names_of
 from tokimori.stores.rules.admission import Admission
-from tokimori.stores.rules.births import Follower, steps_in
 from tokimori.stores.rules.claiming import claimed_run, first_runs
 from tokimori.stores.rules.lines import Freed, LinePlace, turn_of
+from tokimori.stores.rules.new_runs import Follower, steps_in
 from tokimori.stores.rules.settling import SettleFacts, judged, settled_run
 from tokimori.stores.rules.settling import ending as ending_of
 
@@ -343,12 +343,12 @@ async def _judge(
 ) -> tuple[_Batch, list[Verdict]]:
     """Return the changes that take effect, and the verdict on each change."""
     batch = _Batch()
-    standings = {
+    facts = {
         run_id: SettleFacts(run.state, run.node_id, run.token, *locked.settled[run_id][:2])
         for run_id, run in locked.runs.items()
     }
-    standings |= await _finished(transaction, sorted({change.run_id for change in changes} - standings.keys()))
-    verdicts = judged(changes, standings, by, locked.nodes)
+    facts |= await _finished(transaction, sorted({change.run_id for change in changes} - facts.keys()))
+    verdicts = judged(changes, facts, by, locked.nodes)
     for change, verdict in zip(changes, verdicts, strict=True):
         if verdict is Verdict.APPLIED:
             batch.add(locked.runs[change.run_id], change, by, job_exists=change.incarnation in locked.jobs)
@@ -365,7 +365,7 @@ async def _write(transaction: Transaction, locked: _Locked, batch: _Batch, given
     ended = [replace(run, ended=at[run.id]) if run.id in at and run.ended is None else run for run in settled]
     children = family.born_after(locked.children, parents, ended, steps_in(batch.changes), locked.named)
     resumed = {change.run_id for change in batch.changes if change.resumes}  # they were not active
-    born = await family.bear(transaction, children, (run for run in settled if run.id not in resumed))
+    born = await family.add_children(transaction, children, (run for run in settled if run.id not in resumed))
     writes = [*batch.writes(), *_give_back(given_back), *born]
     parks = sorted(batch.parks().items())
     if given_back or parks:

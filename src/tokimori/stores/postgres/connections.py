@@ -263,8 +263,8 @@ async def notify(db: PostgresConnections, address: PostgresAddress, notice: str)
     await db.rows(_SEND, channel_of(address), notice)
 
 
-async def hear(address: PostgresAddress, name: str, heard: Callable[[str], None]) -> None:
-    """Call `heard` with the words of each notice not sent under `name`, and at first; until the session is lost.
+async def listen(address: PostgresAddress, name: str, on_notice: Callable[[str], None]) -> None:
+    """Call `on_notice` with the words of each notice not sent under `name`, and at first; until the session is lost.
 
     Raises `StoreError` if there is none.
     """
@@ -273,13 +273,13 @@ async def hear(address: PostgresAddress, name: str, heard: Callable[[str], None]
     def notified(_session: object, _pid: int, _channel: str, notice: object) -> None:
         sender, _, words = str(notice).partition(" ")
         if sender != name:
-            heard(words)
+            on_notice(words)
 
     try:
         session.add_termination_listener(lambda _session: lost.set())
         async with asyncio.timeout(PATIENCE):
             await session.add_listener(channel_of(address), notified)
-        heard("")
+        on_notice("")
         await lost.wait()
     except FAULTS:
         return

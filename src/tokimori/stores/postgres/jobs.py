@@ -35,10 +35,10 @@ from tokimori.stores.rows import (
     row_writer,
     run_values,
 )
-from tokimori.stores.rules.births import Cursor, planned_runs, was_applied
 from tokimori.stores.rules.edits import Edges, edges_by_job, not_there_yet, replace
 from tokimori.stores.rules.errors import FAMILY_CHANGED, existing, is_parent, no_job
 from tokimori.stores.rules.lines import MOST_STEPS, lane_of_forced, priority_before
+from tokimori.stores.rules.new_runs import Cursor, planned_runs, was_applied
 from tokimori.stores.rules.settling import JOB_DELETED
 
 DUE = f"""

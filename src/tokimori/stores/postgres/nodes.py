@@ -40,8 +40,8 @@ async def tick(db: PostgresConnections, beat: Beat) -> Pulse | None:
     now, *surveyed, orphans, next_due, lanes = row
     ids, tokens, cancels, peers, beats = (each or () for each in surveyed)
     owned = zip(ids, map(int, tokens), cancels, strict=True)
-    heard = zip(peers, map(int, beats), strict=True)
-    return pulse_of(now, owned, heard, _survey_of(next_due, lanes), orphans=orphans)
+    beats_of_peers = zip(peers, map(int, beats), strict=True)
+    return pulse_of(now, owned, beats_of_peers, _survey_of(next_due, lanes), orphans=orphans)
 
 
 async def survey(db: PostgresConnections, now: Moment, *, past: Moment | None = None) -> Survey:

@@ -51,12 +51,12 @@ async def delete_semaphore(db: PostgresConnections, name: str) -> None:
         raise in_use(name)
 
 
-async def acquire(db: PostgresConnections, wish: UnitRequest, now: Moment) -> Answer:
-    ((answer, told),) = await db.rows(
+async def acquire(db: PostgresConnections, request: UnitRequest, now: Moment) -> Answer:
+    ((answer, number),) = await db.rows(
         "SELECT * FROM tokimori_acquire($1, $2, $3, $4, $5, $6, $7, $8)",
-        *(wish.id, wish.node, wish.semaphore, wish.weight, wish.limit, wish.rank, now, MOST_COUNTED),
+        *(request.id, request.node, request.semaphore, request.weight, request.limit, request.rank, now, MOST_COUNTED),
     )
-    return answer_of(answer, told, wish)
+    return answer_of(answer, number, request)
 
 
 async def release(db: PostgresConnections, permit: PermitId, node: NodeId, now: Moment) -> bool:

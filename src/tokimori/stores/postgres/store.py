@@ -14,10 +14,10 @@ from tokimori.model.request import PLAIN, Manner
 from tokimori.model.run import Run
 from tokimori.ports.nodes import Beat, NodeRecord, Pulse
 from tokimori.ports.store import Outside, SchemaStatus
-from tokimori.stores.notices import Notices, telling
+from tokimori.stores.notices import Notices, with_notice
 from tokimori.stores.postgres import jobs, nodes, runs, schema, semaphores, working
 from tokimori.stores.postgres.address import PostgresAddress
-from tokimori.stores.postgres.connections import PostgresConnections, channel_of, hear, notify
+from tokimori.stores.postgres.connections import PostgresConnections, channel_of, listen, notify
 from tokimori.stores.postgres.schema import known_functions, types_of
 from tokimori.stores.reading import TableReader
 from tokimori.stores.rows import BIRTH, OUTSIDE_ADD, OUTSIDE_KNOWN, Row
@@ -40,8 +40,8 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
         self._address, self._clock, self._known = address, clock, schema.known_migrations()
         self._functions = known_functions(self._known[-1].version)
         name = urandom(8).hex()
-        hearing = None if address.pooled else lambda heard: hear(address, name, heard)
-        notices = Notices(lambda words: notify(self.db, address, f"{name} {words}"), hearing)
+        listening = None if address.pooled else lambda on_notice: listen(address, name, on_notice)
+        notices = Notices(lambda words: notify(self.db, address, f"{name} {words}"), listening)
         super().__init__(address.name, self._connections, notices)
         self._job_reads = Together(self._read_job)
         self._born = Together[Incarnation, Run, Run](
@@ -91,12 +91,12 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
         named, add = self._address.namespace.rendered, OUTSIDE_ADD.format(", ".join(f"?::{t}" for t in types_of(BIRTH)))
         (here,), notice = await self.db.rows(_WHERE), ("SELECT pg_notify(?, '')", (channel_of(self._address),))
         where, add, known = named(_WHERE), named(add), named(OUTSIDE_KNOWN)
-        return Outside(driver="postgresql", where=where, here=tuple(here), add=add, known=known, told=notice)
+        return Outside(driver="postgresql", where=where, here=tuple(here), add=add, known=known, notice=notice)
 
     family, finish_moves = forwarded(jobs.family), forwarded(jobs.finish_moves)
-    replace_job, delete_job = telling(forwarded(jobs.replace_job)), telling(forwarded(jobs.delete_job))
+    replace_job, delete_job = with_notice(forwarded(jobs.replace_job)), with_notice(forwarded(jobs.delete_job))
     add_pause, promote = forwarded(jobs.add_pause), forwarded(jobs.promote)
-    add_jobs, add_runs = telling(forwarded(jobs.add_jobs)), telling(forwarded(runs.add_runs))
+    add_jobs, add_runs = with_notice(forwarded(jobs.add_jobs)), with_notice(forwarded(runs.add_runs))
     list_runs, last_runs, runs_of = forwarded(runs.list_runs), forwarded(runs.last_runs), forwarded(runs.runs_of)
     _cancel_run, _hold_run = forwarded(runs.cancel_run), forwarded(runs.hold_run)
     due, _apply, outdated = forwarded(jobs.due), forwarded(jobs.apply), forwarded(jobs.outdated)
@@ -107,7 +107,7 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
     async def _read_job(self, job_id: JobId, callers: Sequence[None]) -> Sequence[Job]:
         return [await TableReader.get_job(self, job_id)] * len(callers)
 
-    @telling
+    @with_notice
     async def add_run(self, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
         return await (self._born(run.incarnation, run) if manner == PLAIN else runs.add_run(self.db, run, manner, now))
 
@@ -125,7 +125,10 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
     _claim, _settle, save_outputs = forwarded(working.claim), forwarded(working.settle), forwarded(working.save_outputs)
     list_semaphores, get_semaphore = forwarded(semaphores.list_semaphores), forwarded(semaphores.get_semaphore)
     delete_semaphore, acquire = forwarded(semaphores.delete_semaphore), forwarded(semaphores.acquire)
-    put_semaphore, release = telling(forwarded(semaphores.put_semaphore)), telling(forwarded(semaphores.release))
+    put_semaphore, release = (
+        with_notice(forwarded(semaphores.put_semaphore)),
+        with_notice(forwarded(semaphores.release)),
+    )
     import_rows = forwarded(runs.import_rows)
     prune, prune_nodes = forwarded(runs.prune), forwarded(runs.prune_nodes)
 

@@ -18,16 +18,20 @@ from tokimori.stores.postgres.batches import columns, packed, parameters, rounds
 from tokimori.stores.postgres.connections import PostgresConnections, Row
 from tokimori.stores.postgres.schema import COMMON, MOVED, OWN, types_of, without
 from tokimori.stores.rows import OUTPUT, RUN, all_claimed, names_of, output_row, row_writer
-from tokimori.stores.rules.births import step_maps
+from tokimori.stores.rules.new_runs import step_maps
 from tokimori.stores.rules.settling import JOB_DELETED
 
-_TOLD = without(RUN, "state, node_id, pid, started, ended, exit_code, signal, error, result, blocked_on, cpu, memory")
+_CLAIMED = without(
+    RUN, "state, node_id, pid, started, ended, exit_code, signal, error, result, blocked_on, cpu, memory"
+)
 """Columns of a claimed run that its node does not know: the others follow from the claim."""
-_AS_READ = [f"{it}::text" if of == "uuid" else it for it, of in zip(_TOLD.split(", "), types_of(_TOLD), strict=True)]
-_DETAILS = names_of(_TOLD).index("details")
-_PLACES = dict(zip((*names_of(_TOLD), "definition", "state", "node_id", "details", "nothing"), count()))
+_AS_READ = [
+    f"{it}::text" if of == "uuid" else it for it, of in zip(_CLAIMED.split(", "), types_of(_CLAIMED), strict=True)
+]
+_DETAILS = names_of(_CLAIMED).index("details")
+_PLACES = dict(zip((*names_of(_CLAIMED), "definition", "state", "node_id", "details", "nothing"), count()))
 _values = itemgetter(*(_PLACES.get(name, _PLACES["nothing"]) for name in names_of(RUN)))
-"""Fields of a run, from the columns `_TOLD`, its definition, its state, its node, its decoded details, and None."""
+"""Fields of a run, from the columns `_CLAIMED`, its definition, its state, its node, its decoded details, and None."""
 _run_id, _SUCCEEDED, _RUNNING = attrgetter("run_id"), RunState.SUCCEEDED, RunState.RUNNING
 _OWN, _COMMON, _MOVED = ([f"{type_}[]" for type_ in types_of(names)] for names in (OWN, COMMON, MOVED))
 _OUTPUT = ("uuid[]", "integer[]", "bigint[]", "bytea[]", "bytea[]", "bytea[]")
@@ -76,12 +80,12 @@ async def settle(db: PostgresConnections, changes: Sequence[Change], by: NodeId)
     """See `Working.settle`; also return if units became free. Changes of one run take effect one after the other."""
     await asyncio.sleep(0)  # a claim that is asked for together with it goes first: packing takes a while
     if len({change.run_id for change in changes}) == len(changes):
-        told, served = await _settle(db, changes, by)
-        return list(told), served
+        judged, served = await _settle(db, changes, by)
+        return list(judged), served
     verdicts, any_served = dict[int, Verdict](), False
     for batch in rounds(list(enumerate(changes)), lambda numbered: numbered[1].run_id):
-        told, served = await _settle(db, [change for _, change in batch], by)
-        verdicts |= zip((number for number, _ in batch), told, strict=True)
+        judged, served = await _settle(db, [change for _, change in batch], by)
+        verdicts |= zip((number for number, _ in batch), judged, strict=True)
         any_served = any_served or served
     return [verdicts[number] for number in range(len(changes))], any_served
 

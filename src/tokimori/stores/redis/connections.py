@@ -50,7 +50,7 @@ def load_scripts() -> Mapping[str, Script]:
     defined = re.compile(r"^local (?:function )?(\w+)", re.M)
     shared = {
         text: set(defined.findall(text))
-        for text in map(texts.pop, ("prelude", "rates", "lines", "turns", "births", "moves"))
+        for text in map(texts.pop, ("prelude", "rates", "lines", "turns", "new_runs", "moves"))
     }
     whole = {name: _shared_by(body, shared) + _METHOD.format(body=body) for name, body in texts.items()}
     return {name: Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest()) for name, text in whole.items()}
@@ -188,8 +188,8 @@ async def notify(db: RedisConnections, name: str, words: str) -> None:
     await db.do("PUBLISH", channel_of(db.address), f"{name} {words}")
 
 
-async def hear(address: RedisAddress, name: str, heard: Callable[[str], None]) -> None:
-    """Call `heard` with the words of each notice not sent under `name`, and at first; until the connection is lost.
+async def listen(address: RedisAddress, name: str, on_notice: Callable[[str], None]) -> None:
+    """Call `on_notice` with the words of each notice not sent under `name`, and at first; until the connection is lost.
 
     Raises `StoreError` if there is none.
     """
@@ -200,7 +200,7 @@ async def hear(address: RedisAddress, name: str, heard: Callable[[str], None]) -
             kind, _, notice = await connection.read_response(timeout=math.inf)
             sender, _, words = ("", "", "") if kind == "subscribe" else notice.partition(" ")
             if sender != name:
-                heard(words)
+                on_notice(words)
     except FAULTS:
         return
     finally:

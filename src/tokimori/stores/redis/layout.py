@@ -12,10 +12,10 @@ job:<inc>               hash    a job: the columns of a row, and of its definiti
                                 number), semaphores (JSON, {name, weight} each by name), max_per_key (absent: 1),
                                 priority, head_start (how much it takes from the rank of a run), concurrency_key,
                                 queue, and lane unless its runs wait nowhere
-                                in: add_jobs, add_run, apply, births, delete_job, get_job, lines, list_jobs, moves,
+                                in: add_jobs, add_run, apply, delete_job, get_job, lines, list_jobs, moves, new_runs,
                                     outdated, prelude, replace_job, settle
 job_ids                 hash    id -> incarnation
-                                in: add_jobs, births, counts, delete_job, export_rows, get_due, get_job, list_jobs,
+                                in: add_jobs, counts, delete_job, export_rows, get_due, get_job, list_jobs, new_runs,
                                     prune, skips
 jobs                    zset    ids: by name; in: add_jobs, delete_job, export_rows, list_jobs
 queues                  zset    "queue id" of each job: by name; in: add_jobs, delete_job, list_queues, replace_job
@@ -25,7 +25,7 @@ due                     zset    enabled jobs by next_due; the member is the inca
 reckoned                zset    the same jobs: by name, which is "tzdata incarnation", with the tzdata of next_due
                                 in: outdated, prelude
 skips:<inc>             zset    rows of the ledger by their first moment: "first last count reason"
-                                in: births, counts, export_rows, import_rows, prelude, prune, replace_job, skips
+                                in: counts, export_rows, import_rows, new_runs, prelude, prune, replace_job, skips
 moves                   hash    incarnation of a changed or deleted job -> how far its runs have followed it,
                                 MessagePack; in: add_run, claim, jobs.py, move_runs, moves, replace_job, tick
 deleted                 zset    jobs that are gone, whose rows are still to be pruned: by name, "incarnation id", padded
@@ -39,19 +39,19 @@ counts:<job id>         hash    "incarnation day outcome" -> how many rows were 
 
 family                  string  the version of the edges, which grows with every change of them; in: family, prelude
 edges                   set     which jobs run after which, a text each: "parent child on joins declared_by"
-                                in: births, family, prelude
-children:<job id>       set     the edges of a parent; in: births, delete_job, prelude
+                                in: family, new_runs, prelude
+children:<job id>       set     the edges of a parent; in: delete_job, new_runs, prelude
 declares:<job id>       set     the edges that a job declares; in: prelude
 arrived:<inc>:<root>    set     for a child that waits for all of its parents: those that have ended as asked, * once
-                                all have; behind r: their runs; in: births, copying.py, import_rows, prune
+                                all have; behind r: their runs; in: copying.py, import_rows, new_runs, prune
 arrivals:<inc>          zset    the roots of these, by when the latest parent ended
-                                in: births, copying.py, import_rows, prune
+                                in: copying.py, import_rows, new_runs, prune
 
 run:<id>                hash    a run: the columns of a row; settled_by, settled_token: who settled it last; holds,
                                 while it runs: "name weight" for each semaphore
-                                in: add_run, apply, births, cancel_run, claim, count_runs, ended_since, export_rows,
-                                    hasten_run, hold_run, import_rows, last_runs, lines, list_runs, list_semaphores,
-                                    moves, orphans, prelude, promote, prune, replace_job, resume_run, runs.py,
+                                in: add_run, apply, cancel_run, claim, count_runs, ended_since, export_rows, hasten_run,
+                                    hold_run, import_rows, last_runs, lines, list_runs, list_semaphores, moves,
+                                    new_runs, orphans, prelude, promote, prune, replace_job, resume_run, runs.py,
                                     runs_of, settle, tick, turns
 runs                    zset    ids of all runs: by name, which is by age
                                 in: export_rows, import_rows, list_runs, prune, turns

@@ -15,7 +15,7 @@ from tokimori.stores.redis.connections import RedisConnections
 from tokimori.stores.redis.hashes import due_of, job_of, skip_pairs
 from tokimori.stores.redis.runs import born_map
 from tokimori.stores.rows import names_of
-from tokimori.stores.rules.births import Cursor, planned_runs, was_applied
+from tokimori.stores.rules.new_runs import Cursor, planned_runs, was_applied
 
 
 async def add_pause(db: RedisConnections, pause: Pause) -> Pause:
@@ -46,11 +46,11 @@ async def apply(db: RedisConnections, plans: Sequence[tuple[Plan, Sequence[RunId
     return [_took_effect(plan, answer) for (plan, _), answer in zip(plans, answers, strict=True)]
 
 
-_TOLD = names_of("version, fired_from, fired_through, next_due, state, anchor, runs_remaining, tzdata, replaces")
+_CURSOR = names_of("version, fired_from, fired_through, next_due, state, anchor, runs_remaining, tzdata, replaces")
 
 
 def _plan_map(plan: Plan, ids: Sequence[RunId], now: Moment) -> dict[str, object]:
-    return {name: getattr(plan, name) for name in _TOLD} | {
+    return {name: getattr(plan, name) for name in _CURSOR} | {
         "job": plan.job_id,
         "inc": str(plan.incarnation),
         "runs": [born_map(run) for run in planned_runs(plan, ids, now)],

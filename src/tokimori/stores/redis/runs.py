@@ -206,8 +206,8 @@ async def hasten_run(db: RedisConnections, run: Run, due: Moment, nominal: Momen
     await db.run("hasten_run", id=run.id, was=run.due, due=due, nominal=nominal)
 
 
-async def resume_run(db: RedisConnections, run_id: RunId, told: tuple[Details, Details] | None = None) -> Run:
-    run = _run_in(await db.run("resume_run", id=run_id, told=told and list(map(encode_details, told))), run_id)
+async def resume_run(db: RedisConnections, run_id: RunId, details: tuple[Details, Details] | None = None) -> Run:
+    run = _run_in(await db.run("resume_run", id=run_id, details=details and list(map(encode_details, details))), run_id)
     may_resume(run)
     return run
 

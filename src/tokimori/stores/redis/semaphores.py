@@ -63,9 +63,9 @@ async def delete_semaphore(db: RedisConnections, name: str) -> None:
         raise in_use(name)
 
 
-async def acquire(db: RedisConnections, wish: UnitRequest, now: Moment) -> Answer:
-    answer, told = await db.run("acquire", **msgspec.structs.asdict(wish), now=now, most=MOST_COUNTED)
-    return answer_of(answer, told, wish)
+async def acquire(db: RedisConnections, request: UnitRequest, now: Moment) -> Answer:
+    answer, number = await db.run("acquire", **msgspec.structs.asdict(request), now=now, most=MOST_COUNTED)
+    return answer_of(answer, number, request)
 
 
 async def release(db: RedisConnections, permit: PermitId, node: NodeId, now: Moment) -> bool:

@@ -12,8 +12,8 @@ from tokimori.model.settle import PARKED_BY
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.redis.connections import RedisConnections
 from tokimori.stores.redis.hashes import all_claimed, output_map
-from tokimori.stores.rules.births import step_maps
 from tokimori.stores.rules.claiming import MOST_EXAMINED
+from tokimori.stores.rules.new_runs import step_maps
 from tokimori.stores.rules.settling import JOB_DELETED
 
 _VERDICTS = {str(verdict): verdict for verdict in Verdict}

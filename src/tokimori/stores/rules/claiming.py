@@ -64,37 +64,37 @@ def run_permit(run: Run, name: str, weight: int, now: Moment) -> Permit:
     )
 
 
-def answer_of(answer: str, told: int, wish: UnitRequest) -> Answer:
+def answer_of(answer: str, number: int, request: UnitRequest) -> Answer:
     """Return a program's answer, from the server's word and its number. Raises `Refused`."""
     match answer:
         case "gone":
             return NodeGone()
         case "granted":
-            return Grant(token=told)
+            return Grant(token=number)
         case "waiting":
-            return InLine(ahead=told)
+            return InLine(ahead=number)
         case _:
-            check_same_limit(wish.semaphore, wish.limit, told)
-            check_weight(wish.semaphore, wish.weight, told)
-            raise Bug(f"{wish} was answered with {answer!r} and {told}")
+            check_same_limit(request.semaphore, request.limit, number)
+            check_weight(request.semaphore, request.weight, number)
+            raise Bug(f"{request} was answered with {answer!r} and {number}")
 
 
-def joining(wish: UnitRequest, limit: int | None, now: Moment) -> tuple[int, Permit]:
+def joining(request: UnitRequest, limit: int | None, now: Moment) -> tuple[int, Permit]:
     """Return the limit of a semaphore (None: to be made), and the place of a program that asks for units.
 
     Raises `Refused` if the program names another limit, or wants more.
     """
     if limit is not None:
-        check_same_limit(wish.semaphore, wish.limit, limit)
-    limit = limit or wish.limit or DEFAULT_LIMIT
-    check_weight(wish.semaphore, wish.weight, limit)
+        check_same_limit(request.semaphore, request.limit, limit)
+    limit = limit or request.limit or DEFAULT_LIMIT
+    check_weight(request.semaphore, request.weight, limit)
     place = Permit(
-        id=wish.id,
-        semaphore=wish.semaphore,
-        node=wish.node,
+        id=request.id,
+        semaphore=request.semaphore,
+        node=request.node,
         run_id=None,
-        weight=wish.weight,
-        rank=wish.rank,
+        weight=request.weight,
+        rank=request.rank,
         token=None,
         since=now,
     )

@@ -31,32 +31,32 @@ class SettleFacts(Struct, frozen=True, gc=False):
     settled_token: Token | None
 
 
-def judge(change: Change, standing: SettleFacts | None, by: NodeId, nodes: Mapping[NodeId, NodeState]) -> Verdict:
+def judge(change: Change, facts: SettleFacts | None, by: NodeId, nodes: Mapping[NodeId, NodeState]) -> Verdict:
     """Judge if a change still holds. The owner settles its own runs, any living node those of a dead one.
 
     A run that waits for those which it has spawned is settled by any living node, under the token of a later claim.
     """
-    if standing is None:
+    if facts is None:
         return Verdict.LOST
-    if (standing.settled_by, standing.settled_token) == (by, change.token):
+    if (facts.settled_by, facts.settled_token) == (by, change.token):
         return Verdict.ALREADY_APPLIED
-    held = standing.state == _RUNNING and (standing.node_id, standing.token) == (change.owner, change.token)
-    held = held or (standing.state == RunState.WAITING and standing.token < change.token)
+    held = facts.state == _RUNNING and (facts.node_id, facts.token) == (change.owner, change.token)
+    held = held or (facts.state == RunState.WAITING and facts.token < change.token)
     alive = nodes.get(by) is _ALIVE
     allowed = change.owner == by or nodes.get(change.owner) is not _ALIVE
     return _APPLIED if held and alive and allowed else Verdict.LOST
 
 
 def judged(
-    changes: Iterable[Change], standings: Mapping[RunId, SettleFacts], by: NodeId, nodes: Mapping[NodeId, NodeState]
+    changes: Iterable[Change], known_facts: Mapping[RunId, SettleFacts], by: NodeId, nodes: Mapping[NodeId, NodeState]
 ) -> list[Verdict]:
     """Return the verdicts on changes, each after those before it."""
-    known, verdicts = dict(standings), []
+    known, verdicts = dict(known_facts), []
     for change in changes:
-        standing = known.get(change.run_id)
-        verdict = judge(change, standing, by, nodes)
-        if standing is not None and verdict is _APPLIED:
-            known[change.run_id] = SettleFacts("", standing.node_id, standing.token, by, change.token)
+        facts = known.get(change.run_id)
+        verdict = judge(change, facts, by, nodes)
+        if facts is not None and verdict is _APPLIED:
+            known[change.run_id] = SettleFacts("", facts.node_id, facts.token, by, change.token)
         verdicts.append(verdict)
     return verdicts
 

@@ -10,10 +10,10 @@ from tokimori.model.run import Step
 from tokimori.ports.store import Family
 from tokimori.stores import rows
 from tokimori.stores.rows import EDGE, FOLLOWER, STEP_FOLLOWER, edge_of, follower_of
-from tokimori.stores.rules.births import NO_STEPS, Child, arrive, child_skip, children_of, in_order, steps_after
 from tokimori.stores.rules.edits import Edges
 from tokimori.stores.rules.errors import check_family, is_parent
 from tokimori.stores.rules.lines import has_room
+from tokimori.stores.rules.new_runs import NO_STEPS, Child, arrive, child_skip, children_of, in_order, steps_after
 from tokimori.stores.sqlite import lines
 
 _CHILDREN = f"""
@@ -68,23 +68,23 @@ def whole_family(db: sqlite3.Connection) -> Family:
     return Family(version=_version(db), edges=tuple(map(edge_of, found)))
 
 
-def bear_children(
+def add_children(
     db: sqlite3.Connection, ended: Sequence[RunId], steps: Mapping[RunId, Sequence[Step]] = NO_STEPS, now: int = 0
 ) -> None:
     """Give each child of these runs its run, and each of their steps, also of those that go on `now`."""
     if not steps and db.execute("SELECT 1 FROM tokimori_edges LIMIT 1").fetchone() is None:
         return
     found = db.execute(_CHILDREN, (json.dumps(ended),)).fetchall()
-    births: list[Child] = []
+    new_runs: list[Child] = []
     for _, group in groupby(found, key=lambda row: row[0]):
         pairs = [(row[: rows.RUN_COLUMNS], follower_of(row[rows.RUN_COLUMNS :])) for row in group]
-        births += children_of(rows.run_of(pairs[0][0]), [follower for _, follower in pairs])
+        new_runs += children_of(rows.run_of(pairs[0][0]), [follower for _, follower in pairs])
     if steps:
         named = json.dumps([step.job for each in steps.values() for step in each])
         jobs = {each.job.id: each for each in map(follower_of, db.execute(_NAMED, (named,)))}
         for parent in map(rows.run_of, db.execute(_ENDED, (json.dumps([*steps]), now))):
-            births += steps_after(parent, steps[parent.id], jobs)
-    for child in in_order(births):
+            new_runs += steps_after(parent, steps[parent.id], jobs)
+    for child in in_order(new_runs):
         if (ready := _joined(db, child)) is not None:
             _make_child(db, ready)
 

@@ -29,10 +29,10 @@ from tokimori.stores.rows import (
     row_writer,
     skip_row,
 )
-from tokimori.stores.rules.births import Cursor, born, is_readable, may_apply, was_applied
 from tokimori.stores.rules.edits import edges_by_job, not_there_yet, was_replaced
 from tokimori.stores.rules.errors import existing, no_job
 from tokimori.stores.rules.lines import Freed, has_room, lane_of_forced, priority_before
+from tokimori.stores.rules.new_runs import Cursor, born, is_readable, may_apply, was_applied
 from tokimori.stores.rules.settling import JOB_DELETED
 from tokimori.stores.sqlite import lines
 from tokimori.stores.sqlite.family import change_edges, leave_family
@@ -135,7 +135,7 @@ _BORN = (
 )
 
 # One statement for a whole batch: each step of a statement gives up the GIL, and taking it back is what costs.
-_BEAR = f"""
+_ADD_RUNS = f"""
 INSERT INTO tokimori_runs ({_BORN})
 SELECT {", ".join(f"value ->> {column}" for column in range(13))}, {FIRST_TOKEN} FROM json_each(?) WHERE true
 ON CONFLICT (incarnation, origin) DO NOTHING"""
@@ -188,7 +188,7 @@ def _write(db: sqlite3.Connection, plans: Sequence[tuple[Plan, Sequence[RunId]]]
         if plan.replaces:
             scheduled = "incarnation = ? AND origin BETWEEN 's:' AND 's;' AND state <> 'held' LIMIT ?"
             cancel(db, scheduled, (plan.incarnation, MOST_MAKING_WAY), REPLACED, now)
-    db.execute(_BEAR, (json.dumps([row for plan, ids in plans for row in _births(plan, ids, now)]),))
+    db.execute(_ADD_RUNS, (json.dumps([row for plan, ids in plans for row in _new_rows(plan, ids, now)]),))
     keep_skips(db, [(plan.incarnation, skip) for plan, _ in plans for skip in plan.skips])
     db.execute(_ADVANCE, (json.dumps([_cursor_row(plan) for plan, _ in plans]),))
 
@@ -199,7 +199,7 @@ _cursor_row = row_writer(
 _planned_row = row_writer(PlannedRun, "origin", "nominal", "due", "priority", "rank", "lane")
 
 
-def _births(plan: Plan, ids: Sequence[RunId], now: Moment) -> Iterator[Row]:
+def _new_rows(plan: Plan, ids: Sequence[RunId], now: Moment) -> Iterator[Row]:
     alike = (plan.job_id, plan.incarnation, now, encode_details(plan.details), plan.concurrency_key)
     for planned, run_id in zip(plan.runs, ids, strict=True):
         yield (run_id, *_planned_row(planned), born(planned.due, now), *alike)

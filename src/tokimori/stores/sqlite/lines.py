@@ -87,7 +87,7 @@ UPDATE tokimori_semaphores SET granted = 1 + max(granted, (SELECT coalesce(max(n
 WHERE name = ?"""
 
 
-def each(column: str, where: str, told: str = "value") -> str:
+def each(column: str, where: str, selected: str = "value") -> str:
     """Return the statement that walks an index of runs from one distinct value to the next."""
     return f"""
 WITH RECURSIVE found (value) AS (
@@ -95,7 +95,7 @@ WITH RECURSIVE found (value) AS (
     UNION ALL
     SELECT (SELECT min({column}) FROM tokimori_runs WHERE {where} AND {column} > found.value)
     FROM found WHERE found.value IS NOT NULL)
-SELECT {told} FROM found WHERE value IS NOT NULL"""
+SELECT {selected} FROM found WHERE value IS NOT NULL"""
 
 
 LANES = each("lane", "state = 'blocked' AND blocked_on = 'semaphore:' || ?1")

@@ -12,7 +12,7 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.working import LARGE
 from tokimori.stores.rows import RUN, SETTLED, SOME_MOVE, Row, json_text
 from tokimori.stores.rules.lines import MOST_MOVED, Freed, StillMoving, room
-from tokimori.stores.sqlite.family import bear_children
+from tokimori.stores.sqlite.family import add_children
 from tokimori.stores.sqlite.lines import TURN, serve, turn_in, units_in
 
 _MOVE = (
@@ -181,7 +181,7 @@ def cancel(
     )
     db.executemany(_CANCEL, [(state, reason, now, run_id) for run_id in ended])
     forget(db, ended)
-    bear_children(db, ended)
+    add_children(db, ended)
     freed = Freed()
     for run_id in ended:
         freed.leave(turns[run_id]._replace(semaphores=names) if names else turns[run_id])

@@ -81,15 +81,15 @@ def delete_semaphore(db: sqlite3.Connection, name: str) -> None:
     db.execute("DELETE FROM tokimori_taken WHERE semaphore = ?", (name,))
 
 
-def acquire(db: sqlite3.Connection, wish: UnitRequest, now: Moment) -> port.Answer:
-    if state_of(db, wish.node) is not NodeState.ALIVE:
+def acquire(db: sqlite3.Connection, request: UnitRequest, now: Moment) -> port.Answer:
+    if state_of(db, request.node) is not NodeState.ALIVE:
         return port.NodeGone()
-    permit = _permit(db, wish.id) or _join(db, wish, now)
-    if permit.token is None and grant_programs(db, wish.semaphore):
-        wake_runs(db, wish.semaphore)
-        permit = _permit(db, wish.id) or permit
-    if permit.token is None and rated_of(db, wish.semaphore) is not None:
-        wake_runs(db, wish.semaphore, by_rate=True)
+    permit = _permit(db, request.id) or _join(db, request, now)
+    if permit.token is None and grant_programs(db, request.semaphore):
+        wake_runs(db, request.semaphore)
+        permit = _permit(db, request.id) or permit
+    if permit.token is None and rated_of(db, request.semaphore) is not None:
+        wake_runs(db, request.semaphore, by_rate=True)
     if permit.token is not None:
         return port.Grant(token=permit.token)
     (ahead,) = db.execute(_AHEAD, (permit.semaphore, permit.rank, permit.id)).fetchone()
@@ -101,9 +101,9 @@ def _permit(db: sqlite3.Connection, permit_id: PermitId) -> Permit | None:
     return None if row is None else permit_of(row)
 
 
-def _join(db: sqlite3.Connection, wish: UnitRequest, now: Moment) -> Permit:
-    limit, place = joining(wish, _limit_of(db, wish.semaphore), now)
-    db.execute(f"{_MAKE} ON CONFLICT DO NOTHING", (wish.semaphore, limit, None))
+def _join(db: sqlite3.Connection, request: UnitRequest, now: Moment) -> Permit:
+    limit, place = joining(request, _limit_of(db, request.semaphore), now)
+    db.execute(f"{_MAKE} ON CONFLICT DO NOTHING", (request.semaphore, limit, None))
     db.execute(f"INSERT INTO tokimori_permits ({PERMIT}) VALUES ({marks(PERMIT)})", permit_row(place))
     return place
 

@@ -18,7 +18,7 @@ from tokimori.ownership import keep_private
 from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.store import Outside, SchemaStatus
 from tokimori.ports.working import Claim, Claimed
-from tokimori.stores.notices import Guarded, telling
+from tokimori.stores.notices import Guarded, with_notice
 from tokimori.stores.reading import HELD, TableReader
 from tokimori.stores.rows import BIRTH, OUTSIDE_ADD, OUTSIDE_KNOWN, Row, marks
 from tokimori.stores.rules.lines import MOST_STEPS, StillMoving
@@ -179,11 +179,11 @@ class SqliteStore(Guarded, TableReader):
     async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None) -> None:
         await self._write(jobs.replace_job, old, new, skips, family)
         await self._move_runs(old.incarnation, range(MOST_STEPS))
-        self.tell()
+        self.send_notice()
 
     async def delete_job(self, job_id: JobId, now: Moment) -> None:
         await self._move_runs(await self._write(jobs.delete_job, job_id, now), range(MOST_STEPS))
-        self.tell()
+        self.send_notice()
 
     async def schema(self) -> SchemaStatus:
         return await self._read(tables.status, self._known)
@@ -205,9 +205,9 @@ class SqliteStore(Guarded, TableReader):
         """See `Schema.watch`. Changes by this object's own callers wake at once."""
         self._watchers.append(wake)
         if self._watch is None:
-            self._watch = FileWatch(file.real_path(self._path), self._open.writer, self.tell)
+            self._watch = FileWatch(file.real_path(self._path), self._open.writer, self.send_notice)
 
-    def tell(self) -> None:
+    def send_notice(self) -> None:
         """Wake the watchers."""
         for wake in self._watchers:
             wake()
@@ -218,9 +218,9 @@ class SqliteStore(Guarded, TableReader):
         add, known = named(OUTSIDE_ADD.format(marks(BIRTH))), named(OUTSIDE_KNOWN)
         return Outside(driver="sqlite", where="PRAGMA database_list", here=here, add=add, known=known)
 
-    add_jobs, family, orphans = telling(writing(jobs.add_jobs)), reading(whole_family), reading(nodes.orphans)
-    add_pause, promote, add_run = writing(lines.add_pause), writing(jobs.promote), telling(writing(runs.add_run))
-    add_runs = telling(writing(runs.add_runs))
+    add_jobs, family, orphans = with_notice(writing(jobs.add_jobs)), reading(whole_family), reading(nodes.orphans)
+    add_pause, promote, add_run = writing(lines.add_pause), writing(jobs.promote), with_notice(writing(runs.add_run))
+    add_runs = with_notice(writing(runs.add_runs))
     list_runs, last_runs, runs_of = reading(runs.list_runs), reading(runs.last_runs), reading(runs.runs_of)
     _cancel_run, _hold_run = writing(runs.cancel_run), writing(runs.hold_run)
     due, apply, outdated = reading(jobs.due), writing(jobs.apply), reading(jobs.outdated)
@@ -238,12 +238,12 @@ class SqliteStore(Guarded, TableReader):
     async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:
         claimed, has_rest = await self._write(working.claim, claim, now)
         if has_rest:
-            self.tell()
+            self.send_notice()
         return claimed
 
     settle, save_outputs = writing(working.settle), writing(working.save_outputs)
-    put_semaphore = telling(writing(semaphores.put_semaphore))
+    put_semaphore = with_notice(writing(semaphores.put_semaphore))
     list_semaphores, get_semaphore = reading(semaphores.list_semaphores), reading(semaphores.get_semaphore)
     delete_semaphore, acquire = writing(semaphores.delete_semaphore), writing(semaphores.acquire)
-    release, import_rows = telling(writing(semaphores.release)), writing(runs.import_rows)
+    release, import_rows = with_notice(writing(semaphores.release)), writing(runs.import_rows)
     prune, prune_nodes = writing(runs.prune), writing(runs.prune_nodes)

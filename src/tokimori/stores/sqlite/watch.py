@@ -21,7 +21,7 @@ class Inotify:
     def __init__(self, libc: ctypes.CDLL, file: int) -> None:
         self._libc = libc
         self._file = file
-        self._told = asyncio.Event()
+        self._changed = asyncio.Event()
         asyncio.get_running_loop().add_reader(file, self._read)
 
     @classmethod
@@ -35,14 +35,14 @@ class Inotify:
 
     def arm(self, path: str) -> bool:
         """Request a report of the next change; return False if this file can't be watched."""
-        self._told.clear()
+        self._changed.clear()
         return bool(self._libc.inotify_add_watch(self._file, os.fsencode(path), ctypes.c_uint32(_ONCE)) >= 0)
 
-    async def told(self, seconds: float) -> bool:
+    async def changed_within(self, seconds: float) -> bool:
         """Wait for a change since the last `arm`, at most so long; return if there was one."""
         try:
             async with asyncio.timeout(seconds):
-                return await self._told.wait()
+                return await self._changed.wait()
         except TimeoutError:
             return False
 
@@ -56,7 +56,7 @@ class Inotify:
             os.read(self._file, 65536)  # which file, and what of it, doesn't matter
         except BlockingIOError:
             return
-        self._told.set()
+        self._changed.set()
 
 
 INTERVAL, REPORTED = 0.1, 0.025
@@ -91,7 +91,7 @@ class FileWatch:
     async def _written(self, stamp: object, *, armed: bool) -> None:
         """Wait until the log has changed, at most `LONGEST` seconds."""
         if self._inotify is not None and armed:
-            await self._inotify.told(LONGEST)
+            await self._inotify.changed_within(LONGEST)
             return
         end = asyncio.get_running_loop().time() + LONGEST
         while stamp_of(self._log) == stamp and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110  a file tells nobody

@@ -25,13 +25,13 @@ from tokimori.ports.working import LARGE, Change, Claim, Claimed, Verdict
 from tokimori.stores import rows
 from tokimori.stores.rows import ATTEMPT, CLAIMED, OUTPUT, Row, json_text, marks
 from tokimori.stores.rules.admission import Admission, Candidate, in_queue
-from tokimori.stores.rules.births import steps_in
 from tokimori.stores.rules.claiming import MOST_EXAMINED
 from tokimori.stores.rules.lines import MOST_MOVED, Freed, Key, LinePlace
+from tokimori.stores.rules.new_runs import steps_in
 from tokimori.stores.rules.rates import Rated, Turns
 from tokimori.stores.rules.settling import SettleFacts, ending, judged
 from tokimori.stores.sqlite import lines
-from tokimori.stores.sqlite.family import bear_children
+from tokimori.stores.sqlite.family import add_children
 from tokimori.stores.sqlite.jobs import park
 from tokimori.stores.sqlite.lines import (
     UNITS,
@@ -119,15 +119,15 @@ _TAKE = """
 UPDATE tokimori_runs SET state = 'running', token = token + 1, attempt = attempt + 1, node_id = ?, claim_id = ?,
     pid = NULL, started = NULL, exit_code = NULL, signal = NULL, error = NULL, cpu = NULL, memory = NULL, holds = NULL
 WHERE id IN (SELECT value FROM json_each(?))"""
-_STANDING = """
+_SETTLE_FACTS = """
 SELECT r.id, r.state, r.node_id, r.token, r.settled_by, r.settled_token, r.cancel, r.incarnation,
     EXISTS (SELECT 1 FROM tokimori_jobs WHERE incarnation = r.incarnation), r.concurrency_key, r.holds
 FROM tokimori_runs r WHERE r.id IN (SELECT value FROM json_each(?1))
 UNION ALL
 SELECT id, state, node_id, token, settled_by, settled_token, NULL, incarnation, 0, NULL, NULL
 FROM tokimori_history WHERE id IN (SELECT value FROM json_each(?1))"""
-_TOLD = 'due, "rank", failures, lost, started, pid, exit_code, "signal", details, cpu, memory'
-_SETTLED = ("state", "error", "ended", "result", "settled_by", "settled_token", *_TOLD.split(", "))
+_OUTCOME = 'due, "rank", failures, lost, started, pid, exit_code, "signal", details, cpu, memory'
+_SETTLED = ("state", "error", "ended", "result", "settled_by", "settled_token", *_OUTCOME.split(", "))
 """Columns that a settle writes, in the order of `_settled_row`, before the id."""
 _KEPT = [column for column in rows.RUN.split(", ") if column not in {*_SETTLED, "blocked_on"}]
 """Columns that it leaves as they are."""
@@ -136,7 +136,7 @@ _OF_THE_RUN = frozenset({"due", '"rank"', "failures", "lost"})
 _APPLIED: Final = Verdict.APPLIED
 _RUNNING: Final = RunState.RUNNING
 _SUCCEEDED: Final = RunState.SUCCEEDED
-_told = rows.row_writer(Change, "token", *rows.names_of(_TOLD), "run_id", details=encode_details)
+_outcome_row = rows.row_writer(Change, "token", *rows.names_of(_OUTCOME), "run_id", details=encode_details)
 
 
 @lru_cache(maxsize=64)
@@ -227,7 +227,7 @@ def _of_lane(
 class _Held(Struct, frozen=True, gc=False):
     """A run as `settle` finds it."""
 
-    standing: SettleFacts
+    facts: SettleFacts
     cancel: str | None
     incarnation: Incarnation
     job_exists: bool
@@ -239,14 +239,14 @@ def settle(db: sqlite3.Connection, changes: Sequence[Change], by: NodeId, now: M
     held = _held(db, [change.run_id for change in changes])
     nodes = {node: state_of(db, node) for node in {by, *(change.owner for change in changes)}}
     states = {node: state for node, state in nodes.items() if state is not None}
-    verdicts = judged(changes, {run_id: run.standing for run_id, run in held.items()}, by, states)
+    verdicts = judged(changes, {run_id: run.facts for run_id, run in held.items()}, by, states)
     applied = [change for change, verdict in zip(changes, verdicts, strict=True) if verdict is _APPLIED]
     found = [(change, held[change.run_id]) for change in applied]
     accepted = [(change, *ending(change, cancel=run.cancel, job_exists=run.job_exists)) for change, run in found]
     _write(db, accepted, by)
     ended = [change.run_id for change, state, _ in accepted if state in ENDS and not change.childless]
-    bear_children(db, ended, steps_in(applied), now)
-    running = (change.run_id for change in applied if held[change.run_id].standing.state == _RUNNING)
+    add_children(db, ended, steps_in(applied), now)
+    running = (change.run_id for change in applied if held[change.run_id].facts.state == _RUNNING)
     freed = _freed(db, {run_id: held[run_id] for run_id in running})
     for change, state, error in accepted:
         if change.parks and state is RunState.FAILED:
@@ -268,7 +268,7 @@ def _freed(db: sqlite3.Connection, settled: dict[RunId, _Held]) -> Freed:
 def _held(db: sqlite3.Connection, runs: Sequence[RunId]) -> dict[RunId, _Held]:
     return {
         run_id: _Held(SettleFacts(state, *rest), cancel, life, bool(job_exists), key, bool(holds))
-        for run_id, state, *rest, cancel, life, job_exists, key, holds in db.execute(_STANDING, (json_text(runs),))
+        for run_id, state, *rest, cancel, life, job_exists, key, holds in db.execute(_SETTLE_FACTS, (json_text(runs),))
     }
 
 
@@ -306,8 +306,8 @@ def _write_rows(
 
 def _settled_row(change: Change, state: RunState, error: str | None, by: NodeId) -> Row:
     if state is _SUCCEEDED:
-        return state, error, change.ended, change.result, by, *_told(change)
-    return state, error, change.ended if state in ENDS else None, None, by, *_told(change)
+        return state, error, change.ended, change.result, by, *_outcome_row(change)
+    return state, error, change.ended if state in ENDS else None, None, by, *_outcome_row(change)
 
 
 def save_outputs(db: sqlite3.Connection, outputs: Sequence[Output]) -> None:

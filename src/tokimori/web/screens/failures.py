@@ -184,7 +184,7 @@ async def ask(visit: Visit) -> Shown:
     first = list(named)[:MOST_CHOSEN]
     empty = {field.name: "" for field in act.fields}
     names = list(named.values())
-    return {"act": act, "on": first, "names": names, "back": visit.one("back"), "given": empty, "told": None}
+    return {"act": act, "on": first, "names": names, "back": visit.one("back"), "given": empty, "outcome": None}
 
 
 RETRY: Final = next(act for act in runs.ACTS if act.name == "runs.retry")

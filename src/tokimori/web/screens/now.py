@@ -118,37 +118,37 @@ async def show(visit: Visit) -> Shown:
         if (named := visit.one(noun)) is not None:
             return Moved(path(f"{noun}s", named))
     service = visit.service
-    standing = await _read_findings(visit)
-    needs = await _needs(visit, standing)
+    findings = await _read_findings(visit)
+    needs = await _needs(visit, findings)
     ended = await runs_in(service, *ENDS - {RunState.SKIPPED}, limit=ENDED_READ, longest=LONGEST_SAID)
     ended = sorted(ended, key=lambda run: run.ended or run.due, reverse=True)[:ENDED_SHOWN]
     coming = await visit.lately("coming", lambda: service.schedules.upcoming(MOST_LISTED), BADGE_LASTS, SELDOM)
     is_cut, coming = len(coming) >= MOST_LISTED, [pair for pair in coming if pair[1] > visit.now]
     first = sorted({job.id: (job, at) for job, at in reversed(coming)}.values(), key=itemgetter(1))[:ENDED_SHOWN]
     return {
-        "counts": _counts(standing),
+        "counts": _counts(findings),
         "needs": needs[:SHOWN],
         "needs_count": len(needs),
-        "running": await _running(visit, standing.runs[RunState.RUNNING][:SHOWN]),
+        "running": await _running(visit, findings.runs[RunState.RUNNING][:SHOWN]),
         "strip": await _strip(visit, [at for _, at in coming]),
         "known_to": visit.time(coming[-1][1]) if is_cut and coming and coming[-1][1] < visit.now + HOUR else None,
         "ended": await run_rows(visit, ended),
         "next": [(job, in_words(job), visit.time(at, job.definition.time_zone)) for job, at in first],
-        "badges": _badges(visit, standing),
+        "badges": _badges(visit, findings),
         "is_empty": not (await service.jobs.list(limit=1)).jobs,
     }
 
 
 async def badges(visit: Visit) -> Mapping[str, int]:
     """Return how much needs somebody, by entry of the rail; it may be some seconds old."""
-    return _badges(visit, await visit.lately("standing", lambda: _read_findings(visit), BADGE_LASTS))
+    return _badges(visit, await visit.lately("findings", lambda: _read_findings(visit), BADGE_LASTS))
 
 
-def _badges(visit: Visit, standing: Findings) -> Mapping[str, int]:
-    late = late_of(standing.runs[RunState.READY], visit.now) if standing.has_nodes else ()
-    each = (standing.parked, standing.alarms, standing.failed, standing.runs[RunState.HELD], standing.pauses, late)
-    doubts = (not standing.has_nodes) + (not visit.service.trusts_time) + len(visit.doubts.causes)
-    return {"now": sum(map(len, each)) + doubts, "failures": len(standing.failed)}
+def _badges(visit: Visit, findings: Findings) -> Mapping[str, int]:
+    late = late_of(findings.runs[RunState.READY], visit.now) if findings.has_nodes else ()
+    each = (findings.parked, findings.alarms, findings.failed, findings.runs[RunState.HELD], findings.pauses, late)
+    doubts = (not findings.has_nodes) + (not visit.service.trusts_time) + len(visit.doubts.causes)
+    return {"now": sum(map(len, each)) + doubts, "failures": len(findings.failed)}
 
 
 async def _read_findings(visit: Visit) -> Findings:
@@ -178,39 +178,39 @@ async def _stopped(service: Service) -> Mapping[JobState, Sequence[Job]]:
     return {state: (await service.jobs.list(state=state, limit=MOST)).jobs for state in states}
 
 
-def _counts(standing: Findings) -> Sequence[Tally]:
+def _counts(findings: Findings) -> Sequence[Tally]:
     def of_runs(state: RunState) -> Tally:
-        return Tally(state.value, len(standing.runs[state]), f"/runs?state={state}")
+        return Tally(state.value, len(findings.runs[state]), f"/runs?state={state}")
 
-    asked, of_jobs = sum(map(awaits_approval, standing.runs[RunState.HELD])), [each.of_job for each in standing.alarms]
+    asked, of_jobs = sum(map(awaits_approval, findings.runs[RunState.HELD])), [each.of_job for each in findings.alarms]
     return [
         *map(of_runs, (RunState.RUNNING, RunState.READY, RunState.BLOCKED)),
-        Tally("parked", len(standing.parked), "/jobs?state=parked", begins=True),
-        Tally("overdue", len(standing.alarms), "/jobs?state=overdue" if all(of_jobs) else _ALARMS),
-        Tally("failing", len(standing.failed), "/jobs?state=failing"),
-        Tally("held", len(standing.runs[RunState.HELD]) - asked, "/runs?state=held"),
+        Tally("parked", len(findings.parked), "/jobs?state=parked", begins=True),
+        Tally("overdue", len(findings.alarms), "/jobs?state=overdue" if all(of_jobs) else _ALARMS),
+        Tally("failing", len(findings.failed), "/jobs?state=failing"),
+        Tally("held", len(findings.runs[RunState.HELD]) - asked, "/runs?state=held"),
         Tally("approval", asked, "/runs?state=held"),
-        Tally("paused", len(standing.paused), "/jobs?state=paused", begins=True),
+        Tally("paused", len(findings.paused), "/jobs?state=paused", begins=True),
     ]
 
 
 # What needs somebody
 
 
-async def _needs(visit: Visit, standing: Findings) -> Sequence[Need]:
+async def _needs(visit: Visit, findings: Findings) -> Sequence[Need]:
     """Return what needs somebody, worst first; more than `SHOWN` are grouped by cause."""
     nobody = "No node takes part: nothing runs until one is started with `tokimori serve`."
     clock = "The clocks of this node and of the store disagree: nothing fires here. `tokimori doctor` says more."
     needs = [
-        *(_parked(job, standing.stopped.get(job.id)) for job in standing.parked),
-        *(_overdue(visit, alarm) for alarm in standing.alarms),
-        *(_failing(visit, job_id, run) for job_id, run in standing.failed.items()),
-        *(await _held(visit) if standing.runs[RunState.HELD] else []),
-        *([] if standing.has_nodes else [Need("doubt", "nodes", None, nobody)]),
+        *(_parked(job, findings.stopped.get(job.id)) for job in findings.parked),
+        *(_overdue(visit, alarm) for alarm in findings.alarms),
+        *(_failing(visit, job_id, run) for job_id, run in findings.failed.items()),
+        *(await _held(visit) if findings.runs[RunState.HELD] else []),
+        *([] if findings.has_nodes else [Need("doubt", "nodes", None, nobody)]),
         *([] if visit.service.trusts_time else [Need("doubt", "clock", "/nodes", clock)]),
         *_doubts(visit),
-        *(await stuck(visit, standing.runs[RunState.READY]) if standing.has_nodes else []),
-        *_paused(visit, standing.pauses),
+        *(await stuck(visit, findings.runs[RunState.READY]) if findings.has_nodes else []),
+        *_paused(visit, findings.pauses),
     ]
     return list(_grouped(visit, needs)) if len(needs) > SHOWN else needs
 

@@ -13,7 +13,7 @@ from tokimori.executors.functions.executor import FunctionExecutor
 from tokimori.executors.functions.process import WorkerProcess
 from tokimori.executors.functions.processes import Processes
 from tokimori.executors.functions.pulse import Pulse
-from tokimori.executors.functions.wire import Frames, Tell, ToWorker
+from tokimori.executors.functions.wire import Frames, SendSignal, ToWorker
 from tokimori.executors.keeper.kernel import boottime
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.lease import LEASE
@@ -81,7 +81,7 @@ async def test_who_waits_for_a_process_is_told_the_newest_signals(is_known: bool
     pool.get_ready()
     executor.start([] if is_known else [TASK])
     frames: Frames[Any] = Frames(ToWorker)
-    told = [said.data for sent in pool.sent for said in frames.feed(sent) if isinstance(said, Tell)]
+    told = [said.data for sent in pool.sent for said in frames.feed(sent) if isinstance(said, SendSignal)]
     assert told == [str(n) for n in range(5, MOST_SIGNALS + 5)]
 
 
@@ -201,8 +201,8 @@ async def test_a_start_is_told_only_of_who_still_runs_some_time_later() -> None:
     executor.start([TASK, short])
     executor._receive_messages(pool.process, [wire.FunctionEnded(number=2, began=1.0, at=1.0, end=wire.SUCCEEDED)])
     assert [(type(each), each.run_id) for each in told] == [(Ended, "r2")]
-    executor._tell_starts()
-    executor._tell_starts()
+    executor._report_starts()
+    executor._report_starts()
     assert [(each.run_id, each.pid) for each in told if isinstance(each, Started)] == [("r1", 7)]
 
 

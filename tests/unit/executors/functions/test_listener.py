@@ -116,11 +116,14 @@ CHANGED = {
     "another default": (
         "ToWorker",
         wire.Begin
-        | wire.Tell
+        | wire.SendSignal
         | wire.Leave
         | defstruct("End", [("number", int), ("why", str), ("lost", bool, True)], frozen=True, kw_only=True, tag="end"),
     ),
-    "another name": ("ToWorker", wire.Begin | wire.End | wire.Tell | defstruct("Leave", [], frozen=True, tag="go")),
+    "another name": (
+        "ToWorker",
+        wire.Begin | wire.End | wire.SendSignal | defstruct("Leave", [], frozen=True, tag="go"),
+    ),
     "an end less": ("ENDS", wire.ENDS[:-1]),
 }
 

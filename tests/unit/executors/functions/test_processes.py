@@ -51,7 +51,7 @@ def test_a_process_that_exits_is_heard_to_the_end(line_ends: bool, tmp_path: Pat
         app = AppSettings(app="a", secret="s", state_dir=tmp_path, runs_dir=tmp_path, environ={})
         pool = Processes(
             app,
-            heard=lambda _, said: told.extend(type(each).__name__ for each in said),
+            receive=lambda _, said: told.extend(type(each).__name__ for each in said),
             ready=lambda: None,
             died=died,
             changed=lambda _: None,
@@ -60,7 +60,7 @@ def test_a_process_that_exits_is_heard_to_the_end(line_ends: bool, tmp_path: Pat
         process.connect(cast(asyncio.WriteTransport, OpenLine()), 7)
         pool._receive_notice(cast(KeeperPost, None), EXIT)
         assert (told, process.has_room) == ([], False)
-        pool._hear(1, [LAST_WORD])
+        pool._receive(1, [LAST_WORD])
         if line_ends:
             pool._cut_off(1)
         else:
@@ -83,28 +83,28 @@ class Cut(OpenLine):
 
 def test_who_says_hello_once_more_is_heard_all_the_same() -> None:
     """A function that says so in the name of its process takes nothing from what else is told there."""
-    heard, connection = line_of(cut := Cut())
+    receive, connection = line_of(cut := Cut())
     connection._read(wire.frame([hello(1), LAST_WORD, hello(1)]))
     connection._read(wire.frame([LAST_WORD]))
-    assert heard == [(1, [LAST_WORD, hello(1)]), (1, [LAST_WORD])]
+    assert receive == [(1, [LAST_WORD, hello(1)]), (1, [LAST_WORD])]
     assert not cut.is_cut
 
 
 def test_who_does_not_say_hello_is_cut_off() -> None:
     """Whatever else a stranger says is not heard."""
-    heard, connection = line_of(cut := Cut())
+    receive, connection = line_of(cut := Cut())
     connection._read(wire.frame([LAST_WORD, hello(1)]))
-    assert (heard, cut.is_cut) == ([], True)
+    assert (receive, cut.is_cut) == ([], True)
 
 
 def line_of(transport: Cut) -> tuple[list[tuple[int, Sequence[wire.FromWorker]]], WorkerConnection]:
     """What is heard on a line, and the line, on which nobody has said anything yet."""
-    heard = list[tuple[int, Sequence[wire.FromWorker]]]()
+    receive = list[tuple[int, Sequence[wire.FromWorker]]]()
     connection = WorkerConnection(
-        cast(TurnsOfReaders, None), lambda _, __: True, lambda number, said: heard.append((number, said))
+        cast(TurnsOfReaders, None), lambda _, __: True, lambda number, said: receive.append((number, said))
     )
     connection.transport = cast(asyncio.WriteTransport, transport)
-    return heard, connection
+    return receive, connection
 
 
 class Keeper:
@@ -130,7 +130,7 @@ class Pool:
         known = {"app": "a", "secret": "s", "environ": {}, "processes": 1, **settings}
         app = AppSettings(state_dir=folder, runs_dir=folder, **known)
         self.pool = Processes(
-            app, heard=lambda *_: None, ready=self._ready, died=lambda *_: None, changed=self.declared.append
+            app, receive=lambda *_: None, ready=self._ready, died=lambda *_: None, changed=self.declared.append
         )
         self.pool._posts[COMMON] = cast(KeeperPost, self.keeper)
         self.pool._hello = asyncio.get_running_loop().create_future()
@@ -176,7 +176,7 @@ class Pool:
 
     def can_not_load(self) -> None:
         """Nor can the newest one."""
-        self.pool._hear(self.newest, [wire.Unloadable(number=self.newest, message="app: no")])
+        self.pool._receive(self.newest, [wire.Unloadable(number=self.newest, message="app: no")])
         self.ends(self.newest)
 
     def ends(self, number: int) -> None:
@@ -484,7 +484,7 @@ def test_a_start_that_is_refused_logs_nothing_of_the_other_processes(
         grew = keeper_wire.OutputGrew(second, 4, keeper_wire.to_text(b"why\n"))
         pool.pool._receive_notice(cast(KeeperPost, None), grew)
         assert [record.getMessage() for record in caplog.records] == [f"worker process {second}: why"]
-        pool.pool._hear(first, [wire.Unloadable(number=first, message="app: no")])
+        pool.pool._receive(first, [wire.Unloadable(number=first, message="app: no")])
         pool.pool._receive_notice(cast(KeeperPost, None), grew._replace(size=8))
         assert len(caplog.records) == 1
         with pytest.raises(Refused, match="app: no"):

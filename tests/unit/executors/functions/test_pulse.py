@@ -13,7 +13,7 @@ from tests.unit.examples import a_task
 from tests.unit.executors.functions.test_drains import busy
 from tokimori.executors.functions import wire
 from tokimori.executors.functions.process import SILENT, Assignment, WorkerProcess
-from tokimori.executors.functions.pulse import TOLD, Pulse, blamed
+from tokimori.executors.functions.pulse import LOGGED, Pulse, blamed
 from tokimori.executors.functions.stacks import LOOP, Look, Seen, Stacks
 from tokimori.model.ids import RunId
 from tokimori.model.target import Function
@@ -42,7 +42,7 @@ def test_a_process_that_does_not_answer(caplog: pytest.LogCaptureFixture) -> Non
     pulse.ask(process)
     pulse.answered(process)
     assert (process.silence, changed) == (None, [])
-    for second in range(TOLD + 3):
+    for second in range(LOGGED + 3):
         assert (process.answers, process.has_room) == ((second <= SILENT),) * 2
         pulse.ask(process)
     assert changed == [False, False]

@@ -25,19 +25,19 @@ class World:
         self.ended.append(outcome)
         return True
 
-    def hear(
+    def accept(
         self, run: str = RUN, attempt: str = "1", signature: str | None = None, line: bytes = DONE
     ) -> CallbackResult:
         """A callback came."""
-        return self.callbacks.hear(run, attempt, self.asked.signature if signature is None else signature, line)
+        return self.callbacks.accept(run, attempt, self.asked.signature if signature is None else signature, line)
 
 
 def test_a_signed_callback_ends_its_attempt_once() -> None:
     """The very same once more is answered alike; another one, or one for an attempt that is over, is too late."""
     world = World()
     assert world.asked.address == "http://127.0.0.1:8000/callbacks/r1/1"
-    assert [world.hear(), world.hear()] == [CallbackResult.TAKEN, CallbackResult.TAKEN]
-    assert world.hear(line=b'{"outcome":"failed","error":"no"}') is CallbackResult.LATE
+    assert [world.accept(), world.accept()] == [CallbackResult.TAKEN, CallbackResult.TAKEN]
+    assert world.accept(line=b'{"outcome":"failed","error":"no"}') is CallbackResult.LATE
     assert world.ended == [Succeeded(None, "x")]
 
 
@@ -45,7 +45,7 @@ def test_a_signed_callback_ends_its_attempt_once() -> None:
 def test_nobody_signs_without_the_secret(signature: str) -> None:
     """A wrong signature changes nothing, whatever it is."""
     world = World()
-    assert world.hear(signature=signature) is CallbackResult.FORGED
+    assert world.accept(signature=signature) is CallbackResult.FORGED
     assert not world.ended
 
 
@@ -54,7 +54,7 @@ def test_a_signature_is_for_one_run_and_one_token(run: str, token: str) -> None:
     """It opens nothing else, not even where run and token together are the same text."""
     world = World()
     world.callbacks.expect(OTHER, TOKEN, world.end)
-    assert world.hear(run, token) is CallbackResult.FORGED
+    assert world.accept(run, token) is CallbackResult.FORGED
     assert not world.ended
 
 
@@ -62,9 +62,9 @@ def test_an_attempt_that_is_over_hears_nothing() -> None:
     """Once its run is cancelled or its time over, and where the executor says that another end came first."""
     world = World()
     world.callbacks.forget(RUN, TOKEN)
-    assert world.hear() is CallbackResult.LATE
+    assert world.accept() is CallbackResult.LATE
     world.callbacks.expect(RUN, TOKEN, lambda _outcome: False)
-    assert [world.hear(), world.hear()] == [CallbackResult.LATE, CallbackResult.LATE]
+    assert [world.accept(), world.accept()] == [CallbackResult.LATE, CallbackResult.LATE]
     assert not world.ended
 
 
@@ -73,8 +73,8 @@ def test_what_is_not_understood_leaves_the_attempt_waiting() -> None:
     world = World()
     for line in (b"", b"done", b'{"outcome":"great"}', b'{"outcome":"retry"}', b"\xff", b"[" * 100_000):
         with pytest.raises(InvalidInput):
-            world.hear(line=line)
-    assert world.hear(line=b'{"outcome":"retry","in":5}') is CallbackResult.TAKEN
+            world.accept(line=line)
+    assert world.accept(line=b'{"outcome":"retry","in":5}') is CallbackResult.TAKEN
     assert world.ended == [RetryIn(5)]
 
 
@@ -83,7 +83,7 @@ def test_without_a_door_there_are_no_callbacks() -> None:
     callbacks = Callbacks()
     with pytest.raises(Refused):
         callbacks.expect(RUN, TOKEN, lambda _outcome: True)
-    assert callbacks.hear(RUN, "1", "", DONE) is CallbackResult.FORGED
+    assert callbacks.accept(RUN, "1", "", DONE) is CallbackResult.FORGED
 
 
 def test_another_secret_signs_otherwise() -> None:
@@ -91,4 +91,4 @@ def test_another_secret_signs_otherwise() -> None:
     world, other = World(), Callbacks()
     other.open("http://127.0.0.1:8000/", "t" * 43)
     assert other.expect(RUN, TOKEN, world.end).signature != world.asked.signature
-    assert world.hear(signature="s" * 43) is CallbackResult.FORGED
+    assert world.accept(signature="s" * 43) is CallbackResult.FORGED

@@ -12,7 +12,7 @@ from tokimori.errors import InvalidInput, NotFound
 from tokimori.model.job import JobState
 from tokimori.model.target import Function
 from tokimori.service.definitions.differences import app_version, version_order
-from tokimori.service.sets.app_jobs import Declared, Vanished, check_vanished, declare, foretell, version_followed
+from tokimori.service.sets.app_jobs import Declared, Vanished, check_vanished, declare, forecast_of, version_followed
 
 NIGHTLY = {"function": "app.nightly", "schedule": "0 3 * * *"}
 
@@ -22,7 +22,7 @@ async def declared(
 ) -> Sequence[str]:
     """What people are told when the app starts."""
     said = Declared(app="app", jobs=jobs, vanished=vanished, version=version)
-    foretold = await foretell(world.service.jobs, said)
+    foretold = await forecast_of(world.service.jobs, said)
     told = await declare(world.service.jobs, said)
     assert sorted(text for mark, _, text in foretold if mark in "!-") == sorted(told)
     return told
@@ -245,7 +245,7 @@ async def test_a_paused_job_that_is_declared_again_goes_on(world: World) -> None
     assert (await world.service.jobs.get("nightly")).state is JobState.PAUSED
     await version_followed(world.service._shared, "app", "1")
     back = Declared(app="app", jobs=both, vanished="pause", version="1")
-    assert [each[:2] for each in await foretell(world.service.jobs, back)] == [("~", "nightly"), ("~", "owned")]
+    assert [each[:2] for each in await forecast_of(world.service.jobs, back)] == [("~", "nightly"), ("~", "owned")]
     assert await declared(world, both, "pause", version="1") == []
     assert [(await world.service.jobs.get(each)).state for each in ("nightly", "owned")] == [JobState.ENABLED] * 2
     assert (await world.service.jobs.get("weekly")).state is JobState.PAUSED
@@ -264,7 +264,7 @@ async def test_a_deploy_is_foretold(world: World) -> None:
         "new": daily,
     }
     before = await world.service.jobs.get("changed")
-    told = await foretell(world.service.jobs, Declared(app="app", jobs=jobs))
+    told = await forecast_of(world.service.jobs, Declared(app="app", jobs=jobs))
     assert [(mark, job_id) for mark, job_id, _ in told] == [
         ("-", "asked"),
         ("~", "changed"),

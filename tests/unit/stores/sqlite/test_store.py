@@ -141,7 +141,7 @@ async def test_a_claim_that_has_left_something_wakes_who_watches(
     worker = await Worker.join(store)
     await add_runs(store, await add_job(store, max_running=1), 9)
     told: list[bool] = []
-    monkeypatch.setattr(store, "tell", lambda: told.append(True))
+    monkeypatch.setattr(store, "send_notice", lambda: told.append(True))
     seen = [(len(await worker.claim(2)), len(told)) for _ in range(2)]
     assert seen == [(1, 1), (0, 1)]
     await store.close()

@@ -30,7 +30,7 @@ async def test_a_write_is_told(inotify: Inotify, tmp_path: Path) -> None:
     for _ in range(3):
         assert inotify.arm(str(file))
         file.write_text("news")
-        assert await inotify.told(SOON)
+        assert await inotify.changed_within(SOON)
 
 
 async def test_what_was_told_is_not_told_again(inotify: Inotify, tmp_path: Path) -> None:
@@ -39,10 +39,10 @@ async def test_what_was_told_is_not_told_again(inotify: Inotify, tmp_path: Path)
     file.touch()
     assert inotify.arm(str(file))
     file.write_text("news")
-    assert await inotify.told(SOON)
+    assert await inotify.changed_within(SOON)
     file.write_text("nobody has asked")
     assert inotify.arm(str(file))
-    assert not await inotify.told(0.01)
+    assert not await inotify.changed_within(0.01)
 
 
 @pytest.mark.parametrize("gone", [lambda file: file.unlink(), lambda file: file.rename(file.with_name("else"))])
@@ -52,5 +52,5 @@ async def test_a_file_that_goes_is_told(inotify: Inotify, tmp_path: Path, gone: 
     file.touch()
     assert inotify.arm(str(file))
     gone(file)
-    assert await inotify.told(SOON)
+    assert await inotify.changed_within(SOON)
     assert not inotify.arm(str(file))

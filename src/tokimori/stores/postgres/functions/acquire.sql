@@ -2,7 +2,7 @@
 -- its node is dead; 'limit' and 'weight' refuse it, with the limit that the semaphore has.
 CREATE OR REPLACE FUNCTION tokimori_acquire(
     _id text, _node uuid, _name text, _weight integer, _limit integer, _rank bigint, _now bigint, _most integer,
-    OUT answer text, OUT told bigint) LANGUAGE plpgsql AS $$
+    OUT answer text, OUT number bigint) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _found bigint;
@@ -13,34 +13,34 @@ BEGIN
         RETURN;
     END IF;
     LOOP
-        SELECT "limit" INTO told FROM tokimori_semaphores WHERE name = _name FOR NO KEY UPDATE;
+        SELECT "limit" INTO number FROM tokimori_semaphores WHERE name = _name FOR NO KEY UPDATE;
         EXIT WHEN FOUND;
-        told := coalesce(_limit, 1);
-        IF _weight > told THEN
+        number := coalesce(_limit, 1);
+        IF _weight > number THEN
             answer := 'weight';
             RETURN;
         END IF;
-        INSERT INTO tokimori_semaphores (name, "limit") VALUES (_name, told) ON CONFLICT DO NOTHING;
+        INSERT INTO tokimori_semaphores (name, "limit") VALUES (_name, number) ON CONFLICT DO NOTHING;
     END LOOP;
     IF NOT EXISTS (SELECT FROM tokimori_permits WHERE id = _id) THEN
-        answer := CASE WHEN _limit <> told THEN 'limit' WHEN _weight > told THEN 'weight' END;
+        answer := CASE WHEN _limit <> number THEN 'limit' WHEN _weight > number THEN 'weight' END;
         IF answer IS NOT NULL THEN
             RETURN;
         END IF;
         INSERT INTO tokimori_permits (id, semaphore, node_id, weight, "rank", waiting, since)
         VALUES (_id, _name, _node, _weight, _rank, true, _now);
     END IF;
-    SELECT token INTO told FROM tokimori_permits WHERE id = _id;
-    IF told IS NULL AND tokimori_grant(_name) THEN
+    SELECT token INTO number FROM tokimori_permits WHERE id = _id;
+    IF number IS NULL AND tokimori_grant(_name) THEN
         PERFORM tokimori_wake_line(_name, '{}');
-        SELECT token INTO told FROM tokimori_permits WHERE id = _id;
+        SELECT token INTO number FROM tokimori_permits WHERE id = _id;
     END IF;
-    IF told IS NULL THEN  -- a rate says when it goes on
+    IF number IS NULL THEN  -- a rate says when it goes on
         PERFORM tokimori_wake_in_turn(name) FROM tokimori_semaphores WHERE name = _name AND rate IS NOT NULL;
     END IF;
-    answer := CASE WHEN told IS NULL THEN 'waiting' ELSE 'granted' END;
-    IF told IS NULL THEN
-        SELECT count(*) INTO told FROM (
+    answer := CASE WHEN number IS NULL THEN 'waiting' ELSE 'granted' END;
+    IF number IS NULL THEN
+        SELECT count(*) INTO number FROM (
             SELECT FROM tokimori_permits WHERE semaphore = _name AND waiting AND ("rank", id) < (_rank, _id)
             UNION ALL
             SELECT FROM tokimori_heads(_name) h CROSS JOIN LATERAL (

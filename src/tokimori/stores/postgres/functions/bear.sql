@@ -54,7 +54,7 @@ BEGIN
             SET latest = greatest(a.latest, excluded.latest), parents = CASE WHEN a.parents = '{*}' THEN a.parents
                 ELSE array_remove(a.parents, _child.arrived) || excluded.parents END
             RETURNING parents INTO _arrived;
-            -- The ids of their runs have a key of their own, as in `rules.births`: older programs count jobs alone.
+            -- The ids of their runs have a key of their own, as in `rules.new_runs`: older programs count jobs alone.
             INSERT INTO tokimori_arrivals AS a (incarnation, root, parents, latest)
             VALUES (_child.incarnation, 'r:' || _child.join_key,
                 CASE WHEN _arrived = '{*}' THEN _arrived ELSE ARRAY[_child.parent::text] END, _child.ended)
@@ -81,7 +81,7 @@ BEGIN
             CONTINUE;
         END IF;
         _after := lpad(to_hex(_child.place), 6, '0')
-            || lpad(to_hex((tokimori_births(_child.parent) + _child.place) % 281474976710656), 12, '0');
+            || lpad(to_hex((tokimori_child_base(_child.parent) + _child.place) % 281474976710656), 12, '0');
         INSERT INTO tokimori_runs (
             id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, payload, parent_id,
             root, concurrency_key, details)

@@ -1,9 +1,9 @@
--- Let a held run wait for its moment again, with `told` only one of these details, which change; its row.
+-- Let a held run wait for its moment again; its row. `details`: only if it has the first of these, and it gets the second.
 local key = P .. 'run:' .. ask.id
 local state, inc, due, details = unpack(call('HMGET', key, 'state', 'incarnation', 'due', 'details'))
-if state == 'held' and (not ask.told or ask.told[1] == details) then
+if state == 'held' and (not ask.details or ask.details[1] == details) then
     exit(ask.id, inc, state)
-    call('HSET', key, 'state', 'waiting', unpack(ask.told and {'details', ask.told[2]} or {}))
+    call('HSET', key, 'state', 'waiting', unpack(ask.details and {'details', ask.details[2]} or {}))
     call('HDEL', key, 'error')
     enter(ask.id, inc, 'waiting', nil, due)
 end

@@ -1,4 +1,4 @@
-"""Births: the first state of a run, the run or the skip that a dependent job gets, and plans that are applied."""
+"""New runs: the first state of a run, the run or the skip that a dependent job gets, and plans that are applied."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.model.decide import Plan
 from tokimori.model.dependents import Edge, follows, origin_after, root_of
-from tokimori.model.ids import Incarnation, JobId, Lane, RunId, births_of, child_id
+from tokimori.model.ids import Incarnation, JobId, Lane, RunId, child_base, child_id
 from tokimori.model.job import Job, JobState, most_active
 from tokimori.model.lanes import head_start
 from tokimori.model.run import NO_DETAILS, Details, Run, Skip, SkipReason, Step, child_origin
@@ -188,7 +188,7 @@ def child_run(parent: Run, child: Follower, place: int, joined: tuple[RunId, ...
     ended = parent.due if parent.ended is None else parent.ended
     due = Moment(ended + place)
     return Run(
-        id=child_id(due, births_of(parent.id), place),
+        id=child_id(due, child_base(parent.id), place),
         job_id=child.job.id,
         incarnation=child.job.incarnation,
         origin=origin_after(parent, child.edge),

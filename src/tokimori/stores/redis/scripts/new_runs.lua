@@ -27,7 +27,7 @@ local function children_of(job, state)
 end
 
 -- Whether the child need not wait for other parents; and the runs that it has waited for. Their ids have a key of their
--- own, as in `rules.births`: older programs count jobs alone.
+-- own, as in `rules.new_runs`: older programs count jobs alone.
 local function joined(child, parent)
     if child.joins == 0 then
         return true
@@ -61,13 +61,13 @@ local function skip_child(child, ended, reason)
     keep_skips(child.inc, {{ended, table.concat({ended, ended, string.format('%d', count + 1), reason}, ' ')}})
 end
 
--- The number from which the ids of a run's children are made, as in `model.ids.births_of`; doubles hold it digit by digit.
-local function births_of(id)
-    local births = 0
+-- The number from which the ids of a run's children are made, as in `model.ids.child_base`; doubles hold it digit by digit.
+local function child_base(id)
+    local base = 0
     for digit in string.gmatch(id, '%x') do
-        births = (births * 16 + tonumber(digit, 16)) % (2 ^ 48 - 59)
+        base = (base * 16 + tonumber(digit, 16)) % (2 ^ 48 - 59)
     end
-    return births
+    return base
 end
 
 -- The child's run, or where it is paused or parked its skip.
@@ -85,7 +85,7 @@ local function bear(child, parent, place, runs)
     local due = tonumber(parent.ended) + place
     local rank = string.format('%.0f', due - tonumber(head_start))
     local time = string.format('%012x', math.floor(due / 1000))
-    local after = string.format('%06x%012x', place, (births_of(parent.id) + place) % 2 ^ 48)
+    local after = string.format('%06x%012x', place, (child_base(parent.id) + place) % 2 ^ 48)
     local step = child.step
     local born = {job = child.id, inc = child.inc, state = 'ready', lane = lane, rank = rank}
     born.id = step and step.id or table.concat({
@@ -136,7 +136,7 @@ end
 
 -- What follows the end of these runs: the runs of the jobs that depend on theirs, and of the steps that they name.
 local function follow(ids, steps)
-    local births, has_edges = {}, call('EXISTS', P .. 'edges') == 1
+    local new_runs, has_edges = {}, call('EXISTS', P .. 'edges') == 1
     for _, id in ipairs((has_edges or next(steps or {})) and ids or {}) do
         local parent, state, inc, origin = {id = id}
         parent.job, state, inc, origin, parent.nominal, parent.ended, parent.payload, parent.result, parent.root =
@@ -150,18 +150,18 @@ local function follow(ids, steps)
         if call('EXISTS', P .. 'job:' .. inc) == 1 then
             for n, child in ipairs(has_edges and children_of(parent.job, state) or {}) do
                 child.root = parent.root
-                births[#births + 1] = {child = child, parent = parent, place = n - 1}
+                new_runs[#new_runs + 1] = {child = child, parent = parent, place = n - 1}
             end
         end
         for n, child in ipairs(steps_of(steps and steps[id], state)) do
-            births[#births + 1] = {child = child, parent = parent, place = n - 1}
+            new_runs[#new_runs + 1] = {child = child, parent = parent, place = n - 1}
         end
     end
-    table.sort(births, in_order)
-    for _, birth in ipairs(births) do
-        local ready, runs = joined(birth.child, birth.parent)
+    table.sort(new_runs, in_order)
+    for _, new in ipairs(new_runs) do
+        local ready, runs = joined(new.child, new.parent)
         if ready then
-            bear(birth.child, birth.parent, birth.place, runs)
+            bear(new.child, new.parent, new.place, runs)
         end
     end
 end
