@@ -35,7 +35,7 @@ from copy import copy
 from typing import Self
 
 MOST_MESSAGE = 16_000
-"""Characters of a message. What was wrong may have a megabyte: of a longer one the beginning and the end are told."""
+"""Characters of a message. What was wrong may have a megabyte: of a longer one the beginning and the end are shown."""
 
 
 def shortened(message: str, most: int) -> str:

@@ -15,9 +15,9 @@ _V = TypeVar("_V")
 _R = TypeVar("_R")
 
 SIDE_BY_SIDE = 2
-"""So many statements of one key are under way at most; the next one waits for one to end."""
+"""Number of statements of one key under way; the next one waits for one of these to end."""
 MOST, MOST_CHARACTERS = 100, 2**18
-"""So many calls share a statement, or those with so long values."""
+"""Number of calls that share a statement, and length of their values."""
 
 
 class TurnStep:
@@ -68,7 +68,7 @@ class WaitingReader(Protocol):
 class TurnsOfReaders:
     """Lets connections read what has come, as far as this step of the loop has time; then in turns.
 
-    A parser tells of each piece of a body: 18 kB of one stranger may be 3,000 pieces.
+    A parser reports each piece of a body: 18 kB of one stranger may be 3,000 pieces.
     """
 
     def __init__(self, longest: float, monotonic: Callable[[], float]) -> None:

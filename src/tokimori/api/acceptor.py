@@ -27,7 +27,7 @@ _PATIENCE = 1.0
 """Seconds that a client has to say what it wants."""
 _MOST = 65_536
 _AT_ONCE = 50
-"""So many clients are waited for at the same time: those that say nothing keep no other from its answer."""
+"""Number of clients waited for at the same time: those that say nothing keep no other from its answer."""
 
 
 class StandIn:
@@ -101,7 +101,7 @@ def answer(connection: socket.socket, held: float) -> None:
 log = logging.getLogger(__name__)
 
 BATCH = 64
-"""So many connections are taken in one step of the loop."""
+"""Number of connections taken in one step of the loop."""
 BATCH_WHEN_FULL, PAUSE = 16, 0.025
 """Connections closed in a step, and seconds between steps, while the door is full: runs keep their processor time."""
 NO_FILES_PAUSE = 1.0

@@ -108,7 +108,7 @@ def create_app(
     All paths but the first two are behind all guards: a request needs the secret or a token, a callback (`accept`) its
     signature; `lenient` says where less is needed. Orders are recorded under the name of the token,
     or under the author that `author_of` gives. Workers elsewhere take runs if the service has a place for them;
-    jobs come and go in foreign `formats`, and `figures` are told at `/metrics`. `lost` answers a browser that asks
+    jobs come and go in foreign `formats`, and `figures` are served at `/metrics`. `lost` answers a browser that asks
     for a page that there is not, `closed` one that is not let in. `unready` says why nothing new should be sent
     here. `public_url` is how others know a proxy before the door. `allowed` says what jobs may do that come through
     this door, `rate` how often each client may ask, `path_prefix` below which path others know it, `streams` how

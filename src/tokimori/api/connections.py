@@ -18,7 +18,7 @@ from tokimori.turns import TurnsOfReaders
 log = logging.getLogger(__name__)
 
 MOST_CONNECTIONS = 500
-"""So many stay open at a time, if the limit of file descriptors (`ulimit -n`) leaves as many."""
+"""Number of connections open at a time, if the limit of file descriptors (`ulimit -n`) leaves as many."""
 MOST_TAKEN = 32 * 1024
 """Bytes that are taken from a connection in one step of the loop. asyncio would take 256 KiB, of each of 500."""
 LONGEST_READING = 0.01

@@ -72,7 +72,7 @@ class EventQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class NoticeQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Query of notices: behind a position, by default from now on; `wait`: seconds in which it waits for the first.
 
-    `of`: nouns (`runs`), and things as `jobs/nightly`; of others nothing is told, and ids are those that are named
+    `of`: nouns (`runs`), and things as `jobs/nightly`; others are left out, and ids are those that are named
     here. `every`: so many seconds are between two events of a stream, at least.
     """
 

@@ -117,13 +117,13 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
             self._stalled_at, self._untaken = now, size
         return size
 
-    # What asyncio tells
+    # Calls of asyncio
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a request, no longer than `head_within`."""
         self.opening = None
         super().connection_made(transport)
-        # So that one byte that nobody takes is told of. With 0, asyncio's TLS says of no bytes that they are too many.
+        # So that one byte that nobody takes is reported. With 0, asyncio's TLS says of no bytes that they are too many.
         transport.set_write_buffer_limits(high=0 if transport.get_extra_info("sslcontext") is None else 1)
         self._set_deadline()
 
@@ -188,7 +188,7 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
         else:
             super().shutdown()
 
-    # What the parser tells
+    # Calls of the parser
 
     def on_message_begin(self) -> None:
         """Begin a request."""
@@ -268,7 +268,7 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
             allowed = f"at most {MOST_REQUEST} bytes in {MOST_PIECES} pieces"
             message = "the request is too large, or in too many pieces"
             self._refuse(_refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message, "body", allowed))
-        if self._has_news:  # told three times of most requests, in one step
+        if self._has_news:  # called three times for most requests, in one step
             self._has_news = False
             self._set_deadline()
 

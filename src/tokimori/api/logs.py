@@ -21,7 +21,7 @@ from tokimori.service.tasks.outputs import part_of
 
 MEDIA = "text/plain; charset=utf-8"
 MOST_FOLLOWED = 100
-"""So many may follow at a time: each keeps a connection, of which others need some."""
+"""Number of followers at a time: each holds a connection, and others need some."""
 LONGEST_FOLLOW = 3600.0
 """Seconds after which it ends, though the run goes on: the client then asks for the rest."""
 FIRST_LOOK, LAST_LOOK = 0.1, 1.0

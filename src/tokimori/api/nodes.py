@@ -1,4 +1,4 @@
-"""The paths that tell how things stand: nodes, figures of everything, and the schema of the store."""
+"""The paths of state: nodes, figures of everything, and the schema of the store."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -82,7 +82,7 @@ _OWNER: Final = owner(None)
 NO_SESSION: Final = "0"
 """The session of all cookies if nobody knows which were logged out."""
 MOST_BROUGHT = 8
-"""So many secrets, tokens or cookies of a request are looked at."""
+"""Number of secrets, tokens or cookies of a request that are looked at."""
 COMPLAINT_EVERY = 60.0
 """Seconds between two lines of the log about wrong secrets, however many come."""
 
@@ -233,7 +233,7 @@ class SecretGuard:
         try:
             if self._sessions is not None and await self._sessions.has_ended(*session):
                 return None
-        except StoreError:  # the owner may look at a node whose store is away: it has nothing to tell
+        except StoreError:  # the owner may look at a node whose store is away: it shows no data
             if token is not None:
                 raise
         return owner(author) if token is None else await self._holder(token)

@@ -15,14 +15,14 @@ LONGEST_STEP = 0.02
 """Seconds of one step of the loop in which requests begin. The others begin in the next ones, one in each."""
 
 MOST_LARGE = 2
-"""So many answers that may be large are made at a time. To make 200 lists of 400 jobs at once held the loop for 4 s.
+"""Number of answers made at a time, if they may be large. To make 200 lists of 400 jobs at once held the loop for 4 s.
 
 Not one: a list for which the store needs seconds would hold up all others.
 """
 
 
 VIEWS_AT_ONCE = 100
-"""So many rows of a list are made into an answer in one step of the loop: a millisecond. 1,000 of them took ten."""
+"""Number of rows of a list made into an answer in one step of the loop: a millisecond. 1,000 of them took ten."""
 
 _Value = TypeVar("_Value")
 _View = TypeVar("_View")

@@ -62,7 +62,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _H = TypeVar("_H", bound=Callable[[], object])
 _E = TypeVar("_E", bound=Callable[[Task, Exception], object])
 MOST_JOBS = 10_000
-"""So many jobs an app may declare: what the store keeps of them has room for as many, with the longest ids."""
+"""Number of jobs that an app may declare: what the store keeps of them has room for as many, with the longest ids."""
 
 
 class DeclaredArguments(JobArguments, total=False):

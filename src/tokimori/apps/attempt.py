@@ -1,4 +1,4 @@
-"""One attempt in a worker process: the function is called, interrupted if it is to end, and what it says is told."""
+"""Attempt in a worker process: calls the function, interrupts it if it has to end, and reports what it says."""
 
 import asyncio
 import ctypes
@@ -158,7 +158,7 @@ class RunningAttempt:
                 end = end if end is FINISHED else await own_spawns(end, blocks=False)
             finally:
                 await self._await_hooks()
-        except BaseException as fault:  # asyncio would keep it in its task, and nobody would hear of the end
+        except BaseException as fault:  # asyncio would keep it in its task, and nobody would receive the end
             self._leave_if_forked(fault)
             end = self._fallen(fault)
         return self.ended(end)
@@ -207,7 +207,7 @@ class RunningAttempt:
         """Ask the attempt to end, and interrupt it."""
         self.task.end_because(why, lost=lost)
         if self.coroutine is not None:
-            if self._begun:  # a task that is cancelled before its first step never takes it, and tells no end
+            if self._begun:  # a task that is cancelled before its first step never takes it, and reports no end
                 self.coroutine.cancel()
             return
         with self._lock:

@@ -44,7 +44,7 @@ class FailureRule:
         try:
             wait = self.backoff(attempt, error)
             return Failed(words, wait=None if wait is None else seconds_of("backoff", wait))
-        except BaseException as fault:  # else nobody would hear of the end of the attempt
+        except BaseException as fault:  # else nobody would receive the end of the attempt
             log(fault)
             return Failed(words)
 

@@ -1,4 +1,4 @@
-"""Signals: words that people tell a run, handed to what its function wants done with them, one after the other."""
+"""Signals: words that people send to a run, handed to the handlers of its function, one after the other."""
 
 import threading
 from collections.abc import Callable, Sequence

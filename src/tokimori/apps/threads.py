@@ -16,10 +16,10 @@ from typing import Generic, Protocol, TypeVar
 from tokimori.apps.own_process import ThreadTime
 
 LEAST, MOST = 0.6, 1.2
-"""So much of a core is used by a process whose threads share one lock, if they have no other work than what needs it:
+"""Share of a core used by a process whose threads share one lock, if they have no other work than what needs it:
 less if the machine is busy, and more only by what works without the lock."""
 OWN = 0.3
-"""So much of that at least its functions use: else something else in the process burns CPU, which does not rest."""
+"""Share of that which its functions use at least: else something else in the process burns CPU, which does not rest."""
 FAIR = 0.5
 """A thread burns CPU if it used so much of an equal share; all others wait for something else."""
 WORSE = 0.75
@@ -162,7 +162,7 @@ class WorkThread:
         self.goes = True
         """It does not wait to be woken."""
         self.rests = False
-        """It shall take nothing more until it is woken, or is told otherwise."""
+        """Have it take nothing more until it is woken."""
         self.number = 0
         self.time = ThreadTime()
         self.taken = self._taken_before = 0

@@ -130,7 +130,7 @@ class Worker:
             case _Said(node, works=True) if node is self._coming:
                 if self._node is not None:
                     self._leaving.append(self._node)
-                    if not self._stops:  # told once more it would hand back its runs at once
+                    if not self._stops:  # a second signal would have it release its runs at once
                         self._node.terminate()
                 self._node, self._coming = node, None
             case _Said(node, works=False):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tokimori.service.service import Service
 
 _MOST_LOG = 100_000
-"""So many bytes of a text on standard input are told, the last ones; the service keeps the end of them."""
+"""Number of the last bytes of standard input that are reported; the service stores the end of them."""
 _CHUNK = 65_536
 
 

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 Act = Callable[["Service", str], Awaitable[object]]
 MOST_MATCHING = 100_000
-"""So many jobs may match."""
+"""Number of jobs that may match."""
 _NAMED = 10
-"""So many jobs are named before somebody is asked."""
+"""Number of jobs named before somebody is asked."""
 _MOST_PASSES = 20
-"""So often what was refused is tried again, while others were done: a job may have to wait for those below it."""
+"""Number of tries after a refusal, while others were done: a job may have to wait for those below it."""
 _SIGNS = "*?["
 """What no id holds."""
 

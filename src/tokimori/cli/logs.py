@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 _LOOK = 1.0
 """Seconds between two looks at what runs have written since."""
 _MOST_FOLLOWED = 200
-"""So many runs are followed at a time, the newest."""
+"""Number of the newest runs followed at a time."""
 _MOST_KNOWN = 1_000
 """Of so many runs it is known what was printed."""
 _SHORT = 13
-"""Characters of a run's id that tell its millisecond."""
+"""Characters of a run's id that hold its millisecond."""
 
 
 @click.command(cls=Command)

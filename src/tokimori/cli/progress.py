@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tokimori.service.copying import CopyStep, ReportStep
 
 Advance = Callable[[int, int | None], None]
-"""Is told how much is done, and of how much; None: nobody knows."""
+"""Function that receives how much is done, and of how much (None: unknown)."""
 
 
 @contextmanager

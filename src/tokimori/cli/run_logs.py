@@ -31,7 +31,7 @@ _LOOKS = 0.05
 """Seconds between two looks at a run that is followed."""
 
 _LOOKED_AT = 100
-"""So many of a job's newest runs are looked at for one that has begun."""
+"""Number of a job's newest runs looked at for one that has begun."""
 
 
 class _How(NamedTuple):

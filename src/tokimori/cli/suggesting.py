@@ -39,7 +39,7 @@ _OTHER_WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 _OF_OPTIONS: Mapping[str, str] = MappingProxyType({"help": "--help", "version": "tokimori --version"})
 """What other programs have as a command, and this one as an option."""
 _MOST_LOOKED_AT = 1_000
-"""So many ids are compared that begin as the wrong one does."""
+"""Number of ids compared that begin as the wrong one does."""
 
 
 class _Named(Protocol):

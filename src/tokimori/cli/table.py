@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _SHORTEST_ID = 13
-"""The part of a run's or a node's id that tells its millisecond."""
+"""The part of a run's or a node's id that holds its millisecond."""
 _SHORTEST_END = 8
 """The part of a run's id that is shown, at its end."""
 _CUT_TO = 14
@@ -59,7 +59,7 @@ class At(Struct, frozen=True):
 
 
 class Id(Struct, frozen=True):
-    """A run's or node's id. A terminal shows enough of it to tell the rows apart, and at least its millisecond."""
+    """A run's or node's id. A terminal shows enough of it to distinguish the rows, and at least its millisecond."""
 
     text: str | None
 
@@ -215,7 +215,7 @@ def _cell(cell: object, now: Moment, length: int) -> "Text":
 
 
 def shortest(ids: Sequence[str], least: int = _SHORTEST_ID) -> int:
-    """Return the number of characters that tell ids apart, at least those of their millisecond."""
+    """Return the number of characters that distinguish ids, at least those of their millisecond."""
     ordered = sorted(set(ids))
     longest = 0
     for one, other in pairwise(ordered):

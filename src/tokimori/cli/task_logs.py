@@ -105,7 +105,7 @@ def _word(value: bool) -> str:
 PAUSE = 0.5
 """Seconds between two looks at what is new."""
 MOST_FOLLOWED = 20
-"""So many of the newest runs are looked at each time."""
+"""Number of the newest runs looked at each time."""
 
 
 @click.command(cls=Command)

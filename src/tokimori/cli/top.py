@@ -63,7 +63,7 @@ class Watch:
 
     @contextmanager
     def keys(self, descriptor: int) -> Iterator[None]:
-        """Hear keys, and of a new size of the terminal."""
+        """Receive keys, and new sizes of the terminal."""
         loop, decoder = asyncio.get_running_loop(), getincrementaldecoder("utf-8")("replace")
 
         def read() -> None:
@@ -147,7 +147,7 @@ class Watch:
 
 
 async def _carried_out(service: "Service", order: Order) -> str:
-    """Carry the order out; what is told of it."""
+    """Carry the order out, and return the message about it."""
     run, job = order.subject.run or "", order.subject.job or ""
     done = f"done: {order}"
     try:

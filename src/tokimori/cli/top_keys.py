@@ -46,7 +46,7 @@ _OF_A_RUN = frozenset({Verb.CANCEL, Verb.RETRY})
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A run, a job or both, of a row. `runs`: the run has not ended. `table` tells apart the rows of a job."""
+    """A run, a job or both, of a row. `runs`: the run has not ended. `table` distinguishes the rows of a job."""
 
     run: str | None
     job: str | None

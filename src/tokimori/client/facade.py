@@ -42,7 +42,7 @@ class Beginner(Protocol[_Behind_co]):
 
 
 UNSAID = ""
-"""In place of that: nobody is told, as the garbage collector may be the one who calls."""
+"""In place of that: nothing is logged, as the garbage collector may be the one who calls."""
 ASYNC_CLIENT = "`async with tokimori.open_async(…) as client:`, and await its methods"
 
 

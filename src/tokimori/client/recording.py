@@ -17,7 +17,7 @@ from tokimori.service.jobs.jobs import Jobs
 from tokimori.service.operation import Inside
 
 MOST: Final = Rate(limit=100, period=100 * 10**9)
-"""So many changes of one client are recorded: a hundred after a rest, and then one in a second."""
+"""Number of changes of one client that are recorded: a hundred after a rest, and then one in a second."""
 LEFT_OUT: Final = "left_out"
 """In place of a method: changes that were too many to be recorded one by one."""
 

@@ -27,7 +27,8 @@ _IDLE = 0
 
 _MARKS = {"qmark": "?"}
 _BEGUN = "SELECT /*M!100600 @@in_transaction OR */ NOT @@autocommit"
-"""Whether one has begun, or begins with the next statement. The comment is MariaDB's: MySQL does not tell the first."""
+"""Query if a transaction has begun, or begins with the next statement. MySQL ignores the comment, as it knows no such
+variable."""
 
 _run_row = run_values(names_of(BIRTH))
 

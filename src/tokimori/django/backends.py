@@ -187,7 +187,7 @@ def _task_of(path: str, terms: Mapping[str, Any]) -> Any:
 
 @app.handler(re.compile(rf"{re.escape(_OWNER)}\..+"))
 def run_task(task: RunningTask, path: str, args: list[Any], kwargs: dict[str, Any], terms: dict[str, Any]) -> Any:
-    """Call the function of a task and tell Django's signals; that of a coroutine function is awaited on the loop."""
+    """Call the function of a task and send Django's signals; that of a coroutine function is awaited on the loop."""
     begun = datetime.now(UTC)
     result = _base.TaskResult(
         task=_task_of(path, terms),

@@ -83,7 +83,7 @@ class Families:
         return [replace(each, later=()) if each.later else each for each in changes]
 
     async def settled(self, changes: Sequence[Change], verdicts: Sequence[Verdict], by: NodeId, now: Moment) -> None:
-        """Tell of parked jobs, and end the runs whose spawned ones have all ended by these changes."""
+        """Record parked jobs, and end the runs whose spawned ones have all ended by these changes."""
         await record_parked(self._store, changes, verdicts)
         some = [each for each in changes if each.then or each.family is not None]  # of most runs there are none
         over = {each.run_id if each.spawns else each.family for each in some}

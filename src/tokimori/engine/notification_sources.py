@@ -38,9 +38,9 @@ from tokimori.ports.ends import LATEST, EndedRun, Endings, EndPlace
 from tokimori.ports.store import Jobs, RunFilter, Runs
 
 PAGE = 500
-"""So many ends are read in one step."""
+"""Number of ends read in one step."""
 MOST_NOTIFIERS = 1_000
-"""So many notifiers are looked at."""
+"""Number of notifiers looked at."""
 MOST_PAGE = 64
 FRESH = 5.0
 """Seconds for which read notifiers and jobs are used."""
@@ -253,11 +253,11 @@ def _since(trouble: Trouble | None, at: Moment) -> Moment:
 
 ALARMS = 100
 HELD = 20
-"""So many alarms and held runs are looked at in one step: a run may have a payload of a megabyte."""
+"""Number of alarms and held runs looked at in one step: a run may have a payload of a megabyte."""
 EVERY = 5.0
 """Seconds from the end of one walk through them to the next."""
 MOST = 500
-"""So many of each are notified while they last. The others are notified when some of these have ended."""
+"""Number of alarms, and of held runs, notified while they last. Others are notified when some of these have ended."""
 ELSEWHERE = "elsewhere"
 
 

@@ -43,10 +43,10 @@ from tokimori.ports.nodes import NodeRecord
 from tokimori.ports.store import Jobs, RunFilter, Runs
 
 _ROW = 100
-"""So many of the newest runs are looked at for failures in a row."""
+"""Number of the newest runs looked at for failures in a row."""
 
 AddressOf = Callable[[], str | None]
-"""Tells the address of the node's page; None: it has none."""
+"""Function that returns the address of the node's page; None: it has none."""
 
 
 class MailStore(Jobs, Runs, Protocol):

@@ -42,9 +42,9 @@ from tokimori.schedules.schedule import Schedule
 log = logging.getLogger(__name__)
 
 PAGE = 100
-"""So many expectations are read in one step."""
+"""Number of expectations read in one step."""
 MOST = 25
-"""So many expectations are looked at in one step, each in a few short transactions."""
+"""Number of expectations looked at in one step, each in a few short transactions."""
 PAUSE = 0.1
 """Seconds to the next step of a walk. A hundred thousand expectations take two minutes."""
 REST = 4.0
@@ -52,7 +52,7 @@ REST = 4.0
 IDLE = 75.0
 """Seconds to the next walk if nothing is expected, unless a notice of a change comes before."""
 NAMED = 3
-"""So many alarms are named in one line of the log."""
+"""Number of alarms named in one line of the log."""
 NEWEST = (20, 1_000)
 """Newest ended runs that are searched for one that succeeded: first a few, then at most so many."""
 

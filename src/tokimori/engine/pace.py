@@ -35,11 +35,11 @@ PREFETCH_SECONDS = 0.1
 LINGER, LONGEST_LINGER = 0.025, 0.05
 """Seconds for which ends wait for more on a busy node, so that they share one transaction: at least, at most."""
 SEVERAL = 2
-"""So many ends within `LINGER` are worth waiting for."""
+"""Number of ends within `LINGER` worth waiting for."""
 MANY_ENDS = 8
 """A node waits longer than `LINGER` until about so many have ended."""
 MANY = 32
-"""So many ends since a claim predict the next ones, if every other place was used: a few may be the quick ones."""
+"""Number of ends since a claim that predict the next ones, if half of the places were used: a few may be quick."""
 _SMOOTHING = 0.3
 
 

@@ -57,7 +57,7 @@ def change_of(
     details = details_after(run, claimed.definition, notes, settlement.state) if began else _put_off(run, outcome)
     if settlement.state is not _SUCCEEDED and run.details.as_kept is None:
         details = _noted(run, details, settlement, started, output)
-    is_in_run = run.attempt == 1 and settlement.state is _SUCCEEDED  # of a first success the run itself tells
+    is_in_run = run.attempt == 1 and settlement.state is _SUCCEEDED  # a first success is in the run itself
     change = Change(  # the first ones by position: Python gathers more than 15 keywords in a dictionary (0.6 µs)
         run.id,
         run.job_id,

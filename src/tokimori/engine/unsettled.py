@@ -234,7 +234,7 @@ async def _run(source: WorkSource, run_id: RunId) -> Run | None:
     try:
         return await source.get_run(run_id)
     except (NotFound, StoreUnavailable):
-        return None  # the next tick tells of it again, if it is still there
+        return None  # the next tick reports it again, if it is still there
     except Exception as fault:
         if not is_fault_of_request(fault):
             raise

@@ -36,7 +36,7 @@ from tokimori.ports.executor import AttemptTask, Builds, Ended, Executor, Report
 PAUSE = 0.5
 """Seconds after which a run goes back whose build the store does not give now: it may come again at once."""
 MOST_AT_ONCE = 4
-"""So many builds are fetched, checked and made ready at a time."""
+"""Number of builds fetched, checked and made ready at a time."""
 MOST_LACKING = 1_000
 """Of so many tasks it is known which variables they lack."""
 log = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class BuildExecutor:
             log.exception("the build of run %s can't be made ready now", task.run_id)
             await asyncio.sleep(PAUSE)
             self._end(task, Released(f"its build can't be made ready here: {fault}"))
-        except Exception as fault:  # whatever it was: a run of which nothing is told runs for ever
+        except Exception as fault:  # whatever it was: a run without a report runs for ever
             log.exception("the build of run %s failed in this program itself", task.run_id)
             self._end(
                 task, Failed(f"the node could not make its build ready: {type(fault).__name__}; its log says more")

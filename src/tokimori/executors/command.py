@@ -1,4 +1,4 @@
-"""Runs commands: the engine's side, which tells the keeper what to do and makes outcomes of what it hears."""
+"""Executor of commands: the engine's side, which sends orders to the keeper and makes outcomes of its notices."""
 
 import asyncio
 import logging
@@ -36,7 +36,7 @@ OUTPUT_LIMIT = 10 * 2**20
 _PAUSE = 0.5
 """Seconds after which it is tried again what this machine lacked files or memory for."""
 _MOST_TRIES = 9
-"""So often a report is read again by a node that stops."""
+"""Number of times that a node which stops reads a report again."""
 
 
 class CommandExecutor:
@@ -147,7 +147,7 @@ class CommandExecutor:
         posts = list(self._posts.values())
         await asyncio.gather(*self._ending, *(post.close() for post in posts))
         for attempt in [attempt for post in posts for attempt in post.attempts.values()]:
-            attempt.began = attempt.began or boottime()  # it may have begun, though nobody has told so
+            attempt.began = attempt.began or boottime()  # it may have begun, though nobody has reported it
             self._send_report(self._end(attempt, Released("its node stopped it"), self._clock.now()))
         self._posts.clear()
         self._numbers = {}
@@ -235,7 +235,7 @@ class CommandExecutor:
             self._send_report(self._end(attempt, failed, self._moment(notice.at), notice))
 
     def _report_end(self, attempt: CommandAttempt, notice: wire.ProcessEnded) -> None:
-        """Tell what became of it. Raises `OSError` if its report can't be read now."""
+        """Report the end. Raises `OSError` if the attempt's report can't be read now."""
         task = attempt.task
         reported = None if attempt.exchange is None else attempt.exchange.reported()
         if reported is not None and task.hidden:  # before a part of it is cut off
@@ -321,7 +321,7 @@ class CommandExecutor:
         return self._bury(post, lost, judged)
 
     async def _bury(self, post: KeeperPost, lost: Sequence[CommandAttempt], judged: Judgement) -> None:
-        """End what the keeper has left, and only then tell that its attempts are lost."""
+        """End what the keeper has left, and only then report its attempts as lost."""
         pid, status = await post.bury()
         for line in said_of("keeper", f"keeper {pid}", how(pid, status), [attempt.task for attempt in lost], judged):
             log.warning("%s", line)

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 TIMEOUT = 60.0
 """Seconds that an e-mail may take where its job says nothing: servers make strangers wait."""
 _AT_ONCE = 64
-"""So many e-mails are sent at a time; others wait."""
+"""Number of e-mails sent at a time; others wait."""
 _TO_ONE = 8
-"""So many of them to one server: if it does not answer it holds up its own."""
+"""Number of e-mails sent to one server at a time: one without an answer delays its own alone."""
 
 
 class EmailAttempt(LoopAttempt):

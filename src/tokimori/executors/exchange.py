@@ -125,8 +125,8 @@ MOST_IN_ENVIRONMENT = 100_000
 
 _FRESH = ".new"
 _NO_REPORT = frozenset({errno.ELOOP, errno.EACCES, errno.ENXIO, errno.ENOTDIR, errno.EAGAIN})
-"""What opening a file tells of the file itself: a link, one that may not be read, a socket; no folder around it; one
-for which its owner has a lease (fcntl(2)), which he may keep as long as he likes."""
+"""Errors of opening a file that concern the file itself: a link, one that may not be read, a socket; no folder around
+it; one for which its owner has a lease (fcntl(2)), which may last."""
 _LACKING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.ENOSPC, errno.EDQUOT})
 """What this process or machine lacks for a while."""
 

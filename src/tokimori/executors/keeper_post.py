@@ -24,9 +24,9 @@ log = logging.getLogger(__name__)
 _PAUSE = 1.0
 """Seconds before another keeper is tried if one did not start."""
 _MOST_TRIES = 9
-"""So often a burial is tried again: a node that stops waits for it."""
+"""Number of tries of a burial: a node that stops waits for it."""
 TOLD_AFTER, ENDED_AFTER = 5.0, 30.0
-"""Seconds without an answer until people are told, and until a keeper is killed: no end, time-out or order passes one
+"""Seconds without an answer until it is logged, and until a keeper is killed: no end, time-out or order passes one
 that stands still.
 """
 DISK_AFTER = 600.0

@@ -151,7 +151,7 @@ class Delivery:
             refused = smtp.sendmail(letter.sender, letter.to, letter.content)
         finally:
             smtp.leave()
-        if refused:  # the others have it: to try again would tell them twice
+        if refused:  # the others have it: a retry would send it to them twice
             words = ", ".join(f"{address} ({_words(*reply)})" for address, reply in refused.items())
             return Failed(
                 f"the server refused some recipients, and has taken the e-mail for the others: {words}", final=True

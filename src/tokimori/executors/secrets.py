@@ -1,4 +1,4 @@
-"""Needs of attempts before they start: results of parents, and secrets, which are hidden in all that is told."""
+"""Needs of attempts before they start: results of parents, and secrets, which are hidden in all reports."""
 
 import asyncio
 import base64
@@ -127,7 +127,7 @@ PAUSE = 0.5
 """Seconds after which a run goes back whose secrets the store does not give now: it may come again at once."""
 
 Hide = Callable[[Iterable[str]], None]
-"""Is told what no line of the log may show."""
+"""Function that receives what no line of the log may show."""
 _Key = tuple[RunId, Token]
 _Found = Mapping[str, OpenSecret | TokimoriError]
 
@@ -195,7 +195,7 @@ class SecretExecutor(ExecutorAround):
             return await self._vault.open(name)
         except TokimoriError as fault:
             return fault
-        except Exception as fault:  # whatever it was: a run of which nothing is told runs for ever
+        except Exception as fault:  # whatever it was: a run without a report runs for ever
             log.exception("the secret %s could not be opened", name)
             kind = StoreError if isinstance(fault, OSError | RuntimeError | MemoryError) else Refused
             return kind(f"secret: the node could not open {name!r}: {type(fault).__name__}; its log says more")

@@ -71,7 +71,7 @@ class PermitHolder(Protocol):
         ...
 
     async def report(self) -> None:
-        """Tell the store of these releases. Raises `StoreError`."""
+        """Report these releases to the store. Raises `StoreError`."""
         ...
 
     def wake(self) -> None:

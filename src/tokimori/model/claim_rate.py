@@ -28,7 +28,7 @@ RATE_ALLOWED: Final = (
 
 
 class ClaimRate(NamedTuple):
-    """So many units in each window of `period` microseconds; `smooth`: at least `period / units` apart."""
+    """Number of units in each window of `period` microseconds; `smooth`: at least `period / units` apart."""
 
     units: int
     period: int

@@ -72,8 +72,8 @@ class NotifiedOccasion(Struct, frozen=True, kw_only=True):
 class Payload(Struct, frozen=True, kw_only=True):
     """The payload of a notification's run.
 
-    `threads` are the ids of the troubles of which it tells, and of which others told before; `begins` is that of the
-    one which it is the first to tell of.
+    `threads` are the ids of the troubles that it reports, and that others have reported before; `begins` is that of
+    the one which it is the first to report.
     """
 
     id: str
@@ -93,7 +93,7 @@ class Payload(Struct, frozen=True, kw_only=True):
 
 
 def thread_of(notifier: str, occasion: Occasion) -> str | None:
-    """Return the id of what is told of one trouble of a job; None if it is not of a trouble."""
+    """Return the id of the thread of notifications about one trouble of a job; None if it is not of a trouble."""
     if occasion.since is None:
         return None
     return hashlib.sha256(f"{notifier} {occasion.job_id} {occasion.since}".encode()).hexdigest()[:32]

@@ -163,7 +163,7 @@ class Membership:
 
     @property
     def knows_time(self) -> bool:
-        """Return whether the store has told its time in this life: until then `now` is that of this machine."""
+        """Return if this process knows the time of the store: until then `now` is that of this machine."""
         return self._timeline.leapt is not None
 
     @property

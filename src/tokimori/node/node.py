@@ -293,7 +293,7 @@ class Node:
         return self._delay()
 
     async def _tick_if_due(self) -> bool:
-        """Tick if it is time; return if the store has told its time in this life."""
+        """Tick if it is time; return if this process knows the time of the store."""
         if self._clock.monotonic() >= self._membership.tick_at:
             await self._tick()
         return self._membership.knows_time

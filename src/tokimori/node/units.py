@@ -252,7 +252,7 @@ class Stock:
                 pass
             except TokimoriError as fault:
                 log.warning("units of %r will be released later: %s", each.name, fault)
-        self._session.wake()  # the store tells of what others do: this node may be next itself
+        self._session.wake()  # the store notifies of what others do, not of this: this node may be next
 
     def later(self, work: Coroutine[None, None, None]) -> None:
         """Run the work in the background; `close` waits for it."""

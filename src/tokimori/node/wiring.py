@@ -299,7 +299,7 @@ def metrics_of(settings: Settings) -> "Metrics | None":
     """Return the counters of a node whose door shows metrics."""
     if not settings.http.enabled:
         return None
-    from tokimori.metrics import Metrics  # noqa: PLC0415  a node without a door tells nobody
+    from tokimori.metrics import Metrics  # noqa: PLC0415  a node without an HTTP server has nobody to read them
 
     return Metrics()
 

@@ -20,7 +20,7 @@ from tokimori.schedules.zones import OVERLAP, stretch_at, stretches_between
 _BEYOND = 7
 """So many days behind the calendar's end, and before its start, what is moved may go: a week has a business day."""
 MOST_MOVED = 62
-"""So many days off in a row may be moved to one business day."""
+"""Number of days off in a row that may be moved to one business day."""
 _ALL_KINDS_OF_YEARS = range(2001, 2029)
 _MOST_ROWS = 8
 """The times of so many rows of days off are kept."""

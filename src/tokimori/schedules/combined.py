@@ -17,7 +17,7 @@ from tokimori.schedules.zoned import Zoned, ZonedSchedule
 from tokimori.schedules.zones import stretch_at, stretches_between
 
 MOST_EXCLUDED = 400
-"""So many moments in a row may be excluded, each looked at by itself; a row that clocks exclude is one look."""
+"""Number of moments in a row that may be excluded, each looked at by itself; a row that clocks exclude is one look."""
 _ENDLESS = 1 << 62
 _ALL_SECONDS = EVERY_SECOND.seconds
 

@@ -19,9 +19,9 @@ from tokimori.schedules.zoned import Zoned, ZonedSchedule
 from tokimori.schedules.zones import Stretch, fixed_offset, stretches_between
 
 _FEW = 4
-"""So many moments are walked first: if they are as many days apart, all are."""
+"""Number of moments walked first: if they are as many days apart, all are."""
 _LONG = 100 * DAY
-"""So much is counted by one formula."""
+"""Span that is counted by one formula."""
 
 Steps = Iterator[tuple[int, Moment]]
 """How many moments there are in each piece of a span, and through when it goes."""
@@ -141,7 +141,7 @@ def _walked(schedule: Schedule, after: Moment, through: Moment) -> Steps:
 
 _MOST_NAMED = 3
 _MOST_LOOKS = 100
-"""So many times that are left out are passed, from each end of what clocks skip or repeat."""
+"""Number of times that are left out and passed, from each end of what clocks skip or repeat."""
 
 
 class Jump(NamedTuple):

@@ -36,7 +36,7 @@ from tokimori.schedules.zones import OVERLAP
 YEAR = 366 * DAY
 """How far ahead clock changes are looked for; farther if the moments shown reach farther."""
 FAR = 10 * YEAR
-"""Clock changes farther ahead are told beside the moments shown only, and beside the first `MOST_FAR` of these."""
+"""Clock changes farther ahead are reported only beside the moments shown, and beside the first `MOST_FAR` of these."""
 MOST_FAR = 5
 MOST_JUMPS = 6
 _EVERY_STEP = re.compile(r"\*/(\d+)")

@@ -25,7 +25,7 @@ from tokimori.schedules.zoned import ZoneRules
 from tokimori.schedules.zones import check_zone
 
 MOST_CHARACTERS, MOST_MEMBERS = 4_096, 64
-"""So long may one text be, and so many schedules may be united in it, and as many excluded."""
+"""Largest text in characters, and number of schedules united in it, and of those excluded."""
 _EPOCH = Moment(0)
 _BEFORE_ALL = Moment(FIRST_DAY * DAY)
 _SEPARATOR = re.compile(r"[;\n]")

@@ -1,4 +1,4 @@
-"""Moments and lengths of time as people type them, and as they are told."""
+"""Moments and lengths of time as people type them, and as they are printed."""
 
 import re
 from functools import lru_cache

@@ -22,7 +22,7 @@ _EVERY_HOUR = sum(1 << 60 * hour for hour in range(24))
 _FEW_CLOCKS = 3
 """Of more of them it is asked first which have the day."""
 MOST_PIECES = 500
-"""So many sets of days may be left of one without others, as each is asked by itself."""
+"""Number of sets of days that may be left of one without others, as each is asked by itself."""
 _MOST_LOOKS, _LOOK, _CUT = 20_000, 1, 40
 """How much the pairs that are compared may cost: one look, or one cut if they have times in common."""
 

@@ -27,7 +27,7 @@ IN_TIME = LATEST // 2
 """What was written in this time nobody misses who reads events."""
 NO_QUEUES: Final[Mapping[str, Sequence[str]]] = MappingProxyType({})
 MOST_TRIES = 5
-"""So often an entry is written anew that was written too late."""
+"""Number of tries to write an entry that was written too late."""
 
 
 class Recorded(Struct, frozen=True, kw_only=True):

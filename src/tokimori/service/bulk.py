@@ -19,12 +19,12 @@ from tokimori.service.operation import M, Part, composed
 from tokimori.service.validation import MOST_LISTED, checked, chosen, flag_of, many
 
 MOST_AT_ONCE = 100
-"""So many things are changed by one call, unless it says otherwise; at most `MOST_LISTED`."""
+"""Number of things changed by one call, unless it says otherwise; at most `MOST_LISTED`."""
 SHOWN = 20
-"""So many ids a preview has."""
+"""Number of ids in a preview."""
 MOST_PREVIEWED = 20_000
 _PASSES = 3
-"""So often what was refused is tried again, after others were done: a job may have to go after those below it."""
+"""Number of tries after a refusal, when others were done: a job may have to go after those below it."""
 
 
 class JobVerb(StrEnum):

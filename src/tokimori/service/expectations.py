@@ -41,7 +41,7 @@ from tokimori.service.views.outside import list_of
 EXPECTATIONS = DocumentKind(KIND, encode_expectation, decode_expectation)
 ALARMS = DocumentKind(ALARM_KIND, encode_alarm, decode_alarm)
 MOST_LOG = 2_000
-"""Characters of a report that are kept, the last ones: those tell how it ended."""
+"""Number of the last characters of a report that are stored: those say how it ended."""
 MOST_DESCRIPTION = 1_000
 
 
@@ -198,7 +198,7 @@ class Expectations(Part[M]):
 
         def changed(known: Expectation) -> Expectation:
             _check_of_job(known)
-            if known.queue != queue:  # it was told of a job of others, or by others
+            if known.queue != queue:  # it is of a job of others, or by others
                 return fresh
             first = known.since if since is None else max(known.since, since)
             return replace(known, within=within, since=first, look_at=now, touched=now)

@@ -7,7 +7,7 @@ from typing import TypeVar
 _T = TypeVar("_T")
 
 AT_ONCE = 20
-"""So many moments take less than it takes to compute them elsewhere."""
+"""Number of moments that are computed faster here than elsewhere."""
 
 
 class Aside:

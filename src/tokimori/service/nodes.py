@@ -29,9 +29,9 @@ from tokimori.service.views.nodes import NodeRecord as NodeView
 from tokimori.service.views.outside import list_of
 
 LOOK = 0.25
-"""Seconds between two looks at the beats of nodes that were told something."""
+"""Seconds between two looks at the beats of nodes that received an order."""
 BEATS = 2
-"""So many beats of a node behind an order: the first may have asked for its peers before it, and be counted later."""
+"""Number of beats of a node awaited after an order: the first may have read its peers before the order."""
 LONGEST = 5.0
 """Seconds for which it is waited for them. A node whose beats are further apart reads what was ordered meanwhile."""
 _BECAME = MappingProxyType({"drain": "drained", "resume": "resumed", "stop": "stopped"})
@@ -83,7 +83,7 @@ class Nodes(Part[M]):
         ]
         await self._give_order("resume", nodes, ResumeNode(node_id=_one(node_id)))
         for document in drained:
-            with suppress(Conflict):  # somebody has drained it again while it was told
+            with suppress(Conflict):  # somebody has drained it again meanwhile
                 await self._drained.delete(document)
         return [replace(node, drained=False) for node in nodes]
 

@@ -22,7 +22,7 @@ from tokimori.service.store_calls import all_jobs
 
 _T = TypeVar("_T")
 NAMED = 10
-"""So many of the jobs for which another one has to stay are told."""
+"""Number of jobs named in a refusal to delete what they need."""
 
 
 class NotifiedStore(Jobs, Documents, Protocol):

@@ -1,4 +1,4 @@
-"""Orders to runs, which nodes hear with their next beat: restart, signal."""
+"""Orders to runs, which nodes receive with their next beat: restart, signal."""
 
 from collections.abc import Sequence
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""SemaphoreTable as people see them: with the processes that hold their units."""
+"""Semaphores as people see them: with the processes that hold their units."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress

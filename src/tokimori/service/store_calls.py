@@ -57,7 +57,7 @@ _T = TypeVar("_T")
 MOST_TRIES = 10
 """How often a change is tried again while others change the same thing."""
 AT_ONCE = 200
-"""So many changes are under way at a time: one by one each would wait for a commit of its own, and for all writers."""
+"""Number of changes under way at a time: one by one each would wait for a commit of its own, and for all writers."""
 
 
 async def retried(

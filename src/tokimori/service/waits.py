@@ -22,7 +22,7 @@ KEEN, KEENLY = 1.0, 0.004
 RARELY = 2.0
 """Seconds between two looks at all waits beside notices: one may be missing."""
 STOPS_WITHIN = 0.5
-"""Seconds after which those who wait hear that their program stops."""
+"""Seconds after which waiting callers notice that their program stops."""
 MOST = 500
 """Runs in one look."""
 LONGEST_OUTAGE, AGAIN = 60.0, 0.5

@@ -21,7 +21,7 @@ NEW_YEAR = parse_moment("2030-01-01T00:00:00Z")
 
 
 class VirtualClock:
-    """A clock that goes on only when it is told to."""
+    """A clock that goes on only by order."""
 
     def __init__(self, moment: Moment = NEW_YEAR) -> None:
         self.moment = moment

@@ -1,4 +1,4 @@
-"""Rehearsals: an app at work in a test, on a store in memory and with a clock that goes on only when it is told to.
+"""Rehearsals: an app at work in a test, on a store in memory and with a clock that goes on only by order.
 
 from tokimori.testing import Rehearsal
 

@@ -1,1 +1,1 @@
-"""Traces: what OpenTelemetry is told, where it is there, and where a program stands in one."""
+"""Traces: reports to OpenTelemetry, if it is installed, and the place of a program in one."""

@@ -359,7 +359,7 @@ def _terms(row: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _limits(row: Mapping[str, Any]) -> dict[str, object]:
-    """Return the time-out: a soft limit tells the task, and the hard one, which is later, kills it."""
+    """Return the time-out: a soft limit notifies the task, and the hard one, which is later, kills it."""
     limits = {name: row[name] for name in ("soft_time_limit", "time_limit") if row.get(name)}
     for name, value in limits.items():
         if not isinstance(value, int | float) or value < 0:

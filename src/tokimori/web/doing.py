@@ -17,7 +17,7 @@ from tokimori.web.visit import Visit
 from tokimori.web.words import short
 
 MOST_CHOSEN = 500
-"""So many things one act is done to."""
+"""Number of things to which one act is done."""
 MATCH = "match"
 """The field with the filters of a list, as they stand in its address behind a question mark."""
 OF_ALL = ("reason", "payload")
@@ -25,7 +25,7 @@ OF_ALL = ("reason", "payload")
 LONGEST = 8.0
 """Seconds after which no more of all that match are looked for: a browser waits for ten."""
 NAMED = 3
-"""So many of them a receipt names."""
+"""Number of these that a receipt names."""
 _COMMAND = re.compile(r"`(tokimori [^`]*)`")
 
 Acts = Mapping[str, Act]

@@ -13,7 +13,7 @@ from tokimori.web.words import written
 HIGH, ROW = 42, 56
 """The height of a node, and how far rows are apart."""
 MOST_ABREAST: Final = 2
-"""So many jobs beside each other have room in a narrow column."""
+"""Number of jobs that have room beside each other in a narrow column."""
 MOST_PASSED: Final = 6
 """An edge over more columns goes straight."""
 

@@ -36,9 +36,9 @@ WORST_FIRST: Final = (
 )
 """The one order of states, for rows, counters and walls."""
 LOW = 98
-"""Percent of success below which it is told in colour."""
+"""Percent of success below which it is coloured."""
 IN_A_STEP = 20
-"""So many rows are made in one step of the loop."""
+"""Number of rows made in one step of the loop."""
 AT_ONCE = 50
 """Of so many jobs one question asks for the last runs."""
 

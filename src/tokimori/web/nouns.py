@@ -19,7 +19,7 @@ from tokimori.web.words import Time, short
 SHOWN: Final = 100
 """Rows of a page."""
 MOST_ASKED: Final = 10
-"""So many thousands are looked through for words, which no store finds."""
+"""Thousands of rows looked through for words, which no store finds."""
 MOST_TEXT: Final = 300
 """Characters of a text in a row."""
 MOST_BOX: Final = 20_000

@@ -134,8 +134,8 @@ class Page:
         return show
 
     async def _shared(self, screen: Screen, visit: Visit, request: Request) -> Response:
-        """Return what may change on a screen: many tabs hear of a change at once, and one answer serves all readers
-        with the same rights for a while. `age` tells in milliseconds when it was begun.
+        """Return what may change on a screen: a change notifies many tabs at once, and one answer serves all readers
+        with the same rights for a while. `age` says how many milliseconds ago it was begun.
         """
 
         async def find() -> tuple[float, Response]:

@@ -19,7 +19,7 @@ from tokimori.web.words import whole_length, written
 MOST_TICKS: Final = 120
 """A lane with more firings is drawn as a band."""
 MOST_WALKED: Final = 1_500
-"""So many firings of a job are looked at for the busiest minute."""
+"""Number of firings of a job looked at for the busiest minute."""
 ROW, TOP = 28, 28
 _LABEL: Final = 9.0
 """Percent of the width that a label above the lanes takes."""

@@ -84,9 +84,9 @@ class Act(NamedTuple):
     makes: str = ""
     """The words on the button that makes a thing, whose name is asked for; empty for acts on things that there are."""
     meant: Callable[[Visit], Awaitable[Mapping[str, Any]]] | None = None
-    """Tells the bulk order of the service which things the filters of a list mean; None: it is done to chosen ones."""
+    """Function that names the things which the filters of a list mean; None: the act is done to chosen ones."""
     fill: Callable[[Service, str], Awaitable[Given]] | None = None
-    """Tells the texts that stand in the fields of a thing that there is."""
+    """Function that returns the texts in the fields of an existing thing."""
 
     @property
     def noun(self) -> str:

@@ -1,1 +1,1 @@
-"""Functions of apps: the engine's side, which hands runs to worker processes and makes outcomes of what it hears."""
+"""Functions of apps: the engine's side, which hands runs to worker processes and makes outcomes of their reports."""

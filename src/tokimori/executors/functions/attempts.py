@@ -97,15 +97,15 @@ def handlers_of(app: wire.Hello) -> Sequence[Handler]:
 
 
 MOST = 1_000
-"""So many attempts that have not begun may be told something."""
+"""Number of attempts that have not begun whose signals are stored."""
 MOST_DATA = 2**24
-"""So many characters of data they are told together."""
+"""Number of characters of the data of these signals together."""
 
 
 class Early:
     """Signals for attempts that have not begun, within a bound: they may be large, and nobody come.
 
-    By attempt (`kept`), that which was told something first in front: it is forgotten first.
+    By attempt (`kept`): the one that received its signal first is in front, and forgotten first.
     """
 
     def __init__(self) -> None:
@@ -142,7 +142,7 @@ _SUCCEEDED = Succeeded()
 def outcome_of(ended: wire.FunctionEnded, reason: StopReason | None, timeout: float | None) -> Outcome:
     """Return the outcome of an attempt that a worker process reports. `timeout`: its time was over.
 
-    Only an end that nobody asked for can be a success: a function that returns after it was told to end may have left
+    Only an end that nobody asked for can be a success: a function that returns after an order to end may have left
     its work undone.
     """
     if timeout is not None:

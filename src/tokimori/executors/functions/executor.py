@@ -1,4 +1,4 @@
-"""Runs functions: gives runs to the worker processes of the node's app, and makes outcomes of what they tell."""
+"""Executor of functions: gives runs to the worker processes of the node's app, and makes outcomes of their reports."""
 
 import asyncio
 import logging
@@ -26,9 +26,9 @@ from tokimori.ports.executor import AttemptTask, Ended, Report, Signal, Started,
 log = logging.getLogger(__name__)
 
 MOST_SHOWN = 8
-"""So many processes that are drained others are told of."""
+"""Number of draining processes that are reported to others."""
 REPORT_STARTS = 0.05
-"""So many seconds after an attempt began its start is told, if it still runs: the end of a shorter one says it, too."""
+"""Seconds after which the start of an attempt is reported, if it still runs: the end of a shorter one says it, too."""
 
 
 class FunctionExecutor:
@@ -188,7 +188,7 @@ class FunctionExecutor:
         self._begun.append(attempt)
 
     def _report_starts(self) -> None:
-        """Tell of the attempts that were begun lately and still run."""
+        """Report the starts of attempts that were begun lately and still run."""
         begun, self._begun = self._begun, []
         boot = self._boot(boottime())
         for attempt in begun:
@@ -201,7 +201,7 @@ class FunctionExecutor:
         attempt.alarms += (asyncio.get_running_loop().call_later(seconds, act, attempt),)
 
     def signal(self, run_id: RunId, token: Token, signal: Signal) -> None:
-        """Tell an attempt; one that does not run yet is told when it begins."""
+        """Send a signal to an attempt; one that does not run yet receives it when it begins."""
         key = run_id, token
         attempt = self._attempts.get(key)
         if attempt is not None and attempt.process is not None:
@@ -213,7 +213,7 @@ class FunctionExecutor:
     # Stopping
 
     def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
-        """End an attempt: it is told, and after the grace its process is killed. The first reason decides."""
+        """End an attempt: it gets an order, and after the grace its process is killed. The first reason decides."""
         attempt = self._attempts.get((run_id, token))
         if attempt is None:
             return
@@ -391,7 +391,7 @@ class FunctionExecutor:
 
 
 def _nobody_waits() -> None:
-    """Do nothing: before `tell`, nobody waits."""
+    """Do nothing: nobody waits before `call_when`."""
 
 
 def _ignore(_: wire.Hello) -> None:

@@ -68,7 +68,7 @@ class WorkerConnection(asyncio.Protocol):
         self._number: int | None = None
         self.transport: asyncio.WriteTransport | None = None
         self.room: Callable[[bool], None] = lambda _: None
-        """Told if the process takes more, when that changes."""
+        """Note if the process takes more, when that changes."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Accept a connection of our user. Others are cut off, such as root of another name space."""
@@ -311,4 +311,4 @@ class Attached:
 
 
 def _nobody() -> None:
-    """Ignore the call: before `tell` there is no receiver."""
+    """Ignore the call: there is no receiver yet."""

@@ -58,7 +58,7 @@ log = logging.getLogger(__name__)
 _LOOK = 0.02
 """Seconds between two looks at processes that are ending."""
 SLOW_IMPORT = 10.0
-"""Seconds after which somebody who waits for an app to be imported is told why nothing happens, again and again."""
+"""Seconds after which the import of an app that still lasts is logged, again and again."""
 
 
 class StartLog:

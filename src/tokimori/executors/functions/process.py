@@ -268,7 +268,7 @@ class WorkerProcess:
             self._size += len(begin.payload)
 
     def renew(self, lease: float) -> None:
-        """Tell it until when what it has may begin. If it has nothing, or takes nothing, the next run tells it."""
+        """Send the moment until which its runs may begin; with the next run, if it has none or takes nothing now."""
         if self.attempts and not self._full:
             self._lease = lease
             self.send([Renew(lease)])

@@ -34,7 +34,7 @@ LAST_WORDS = 0.5
 class Processes:
     """The worker processes of an app.
 
-    `receive` is told what a process says, `ready` that there is room, or that none will be for a while, `died` which
+    `receive` gets the messages of a process; `ready` is called when there is room, or none for a while; `died` gets
     processes ended together, how, and whether they did so by themselves, `changed` what new code declares, as soon as
     runs go to that code alone. The keepers of these processes are their own, one for each cell: they kill them with
     the lease, and when this process dies. The end of a keeper ends the processes of its cell alone.
@@ -151,10 +151,10 @@ class Processes:
         if (process.cell != COMMON and not process.load) or (most is not None and process.ended >= most):
             self._retire(process)
 
-    # What the keeper is told
+    # Orders to the keeper
 
     def bind(self, process: WorkerProcess) -> None:
-        """Tell the keeper whether the process has to end with the lease."""
+        """Report to the keeper if the process has to end with the lease."""
         self._send(process, keeper_wire.Bind(process.number, process.lease_bound))
 
     def kill(self, process: WorkerProcess) -> None:
@@ -223,7 +223,7 @@ class Processes:
         process.since = boottime()
         self._send(process, self._app.start(process.number, self._listener.address))
 
-    # What is heard
+    # Messages of worker processes
 
     def _greet(self, connection: WorkerConnection, hello: Hello) -> bool:
         process = self._processes.get(hello.number)

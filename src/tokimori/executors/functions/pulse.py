@@ -57,9 +57,9 @@ log = logging.getLogger(__name__)
 
 EVERY = 1.0
 LOGGED = 5
-"""Seconds without an answer after which people are told."""
+"""Seconds without an answer after which it is logged."""
 MOST_SHOWN = 8
-"""So many processes that do not answer others are told of."""
+"""Number of processes without an answer that are reported to others."""
 NO_STACK = "no stack: it is stopped, or has no handler for the signal that asks for one"
 
 

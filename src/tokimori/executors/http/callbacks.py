@@ -19,7 +19,7 @@ from tokimori.model.outcome import Outcome
 
 PATH = "/callbacks/"
 _REMEMBERED = 1_000
-"""So many callbacks are known after they were taken, so that one whose answer was lost may come again."""
+"""Number of callbacks known after they were taken, so that one whose answer was lost may come again."""
 
 _Key = tuple[str, str]
 

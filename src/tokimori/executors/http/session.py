@@ -69,7 +69,7 @@ LONGEST_READING = 0.005
 """Seconds of one step of the loop in which is read what services have answered. If it came in small pieces, the
 attempts that take them up take twice as long again, all in the next step."""
 RESOLVING = 64
-"""So many names are looked up at a time, in threads of their own: more than a node with two cores has runs at a time by
+"""Number of names looked up at a time, in threads of their own: more than a node with two cores has runs at a time by
 default, so that names to which nobody answers, for ten seconds each, hold up no others."""
 _AddrInfo = tuple[int, int, int, str, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]]
 

@@ -204,7 +204,7 @@ def children(file: int) -> list[int]:
 def peak() -> int:
     """Return the peak of this process's own memory in KiB; 0 if it can't be read.
 
-    `getrusage` would tell the larger one that the kernel has noted at our exec: that of the process which started us.
+    `getrusage` would return the larger one that the kernel has noted at our exec: that of the process that started us.
     """
     with suppress(OSError, ValueError, IndexError):
         return int(Path("/proc/self/status").read_bytes().partition(b"VmHWM:")[2].split()[0])

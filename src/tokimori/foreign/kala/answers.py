@@ -163,7 +163,7 @@ def _began(run: Run) -> Moment | None:
     """Return the beginning of the first attempt of an ended run; None if it had none. For a run of several attempts
     this is the moment at which it was made; for one that could not start, its end.
 
-    Of a run with several its row tells only when the run was made. One that could not be started failed as it ended.
+    Of a run with several its row says only when the run was made. One that could not be started failed as it ended.
     """
     if run.state not in ENDS or (run.started is None and run.state is not RunState.FAILED):
         return None

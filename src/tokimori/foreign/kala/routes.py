@@ -39,7 +39,7 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
 SHOWN_RUNS = 20
 """With so many of its newest runs a job is shown in the list of all."""
 MOST_JOBS = 10_000
-"""So many jobs are listed in one answer; Kala's API has no pages."""
+"""Number of jobs listed in one answer; Kala's API has no pages."""
 _AT_ONCE = 50
 _POLL = 0.1
 """Seconds between two looks at a job whose line is full."""

@@ -48,7 +48,7 @@ MOST_WAITING = 100
 LEAST_NAP, LONGEST_NAP = 0.02, 0.5
 """Seconds between two looks of a worker that waits, at least and at most."""
 AT_ONCE = 20
-"""So many ends are on their way together: one by one each would wait for a commit of its own."""
+"""Number of ends sent together: one by one each would wait for a commit of its own."""
 LONGEST_REPORT = 1.0
 """Seconds, or little more, between two beats for runs of silent workers: the rest comes behind the next beat."""
 FAREWELL = 5.0
@@ -308,7 +308,7 @@ class ClaimPlace:
             return change
         return replace(change, details=replace(change.details or run.details, worker=held.worker))
 
-    # What the membership asks and tells
+    # Calls of the membership
 
     def is_needed(self) -> bool:
         """See `PermitHolder`."""

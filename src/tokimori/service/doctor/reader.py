@@ -26,11 +26,11 @@ LISTEN = 2.5
 LONGEST = 20.0
 """Seconds for which jobs are looked at: a million of them."""
 _MOST_ASKED = 100
-"""So many holders of units, or notifiers, are asked for by themselves."""
+"""Number of holders of units, or of notifiers, that are each read by themselves."""
 MOST_SCANNED = 50
-"""So many runs of a state a node reads for itself, again and again."""
+"""Number of runs of a state that a node reads for itself, again and again."""
 _FEW_ASKED = 20
-"""So many holders of units, or jobs of runs, it asks for by themselves."""
+"""Number of holders of units, or of jobs of runs, that it reads each by themselves."""
 
 
 class DoctorStore(Schema, Jobs, Runs, Nodes, Pausing, Planning, Pruning, Protocol):

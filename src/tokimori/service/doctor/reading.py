@@ -18,9 +18,9 @@ from tokimori.ports.semaphores import Semaphore
 from tokimori.ports.store import SchemaStatus
 
 NAMED = 3
-"""So many are named; the others are counted."""
+"""Number of things named; the others are counted."""
 MOST_KINDS = 10_000
-"""So many lanes, and so many notifiers, are told apart."""
+"""Number of lanes, and of notifiers, that are distinguished."""
 
 
 class Few(Struct):
@@ -86,9 +86,9 @@ def _add(kinds: dict[Lane, Few] | dict[JobId, Few], kind: str, job_id: JobId) ->
 
 
 MOST_DUE = 1_000
-"""So many jobs that are due are looked at, the longest due."""
+"""Number of due jobs looked at, the longest due."""
 MOST_RUNS = 300
-"""So many runs of a state are looked at, the newest: each may bring a payload of a megabyte."""
+"""Number of the newest runs of a state looked at: each may bring a payload of a megabyte."""
 MOST_SEMAPHORES = 100
 
 

@@ -268,4 +268,4 @@ CHECKS: tuple[tuple[str, str, Rule], ...] = (
 INVARIANTS = frozenset({"fired", "running", "permits", "wakes", "held"})
 """Checks that a node makes itself, again and again: what must always hold."""
 FIRST = 4
-"""So many of them look at nothing but the schema."""
+"""Number of these checks that look at nothing but the schema."""

@@ -25,7 +25,7 @@ from tokimori.service.sets.work import Applied
 
 _SUBJECTS: Final = ("job_id", "run_id", "node_id", "queue", "name", "jobs")
 MOST_NAMED: Final = 250
-"""So many things that a set or an import has changed one entry names."""
+"""Number of things that one entry names of those that a set or an import has changed."""
 
 
 class Change(NamedTuple):

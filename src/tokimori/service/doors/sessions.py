@@ -14,7 +14,7 @@ from tokimori.service.service import Service
 from tokimori.service.store_calls import retried
 
 MOST_ENDED = 100
-"""So many sessions of one principal are known as ended, the newest; all older ones have ended, too."""
+"""Number of the newest sessions of one principal that are known as ended; all older ones have ended, too."""
 KNOWN_FOR = 1.0
 """Seconds for which a door believes what the store said."""
 MOST_KNOWN = 256

@@ -1,1 +1,1 @@
-"""Events: what becomes of runs, told to whoever listens."""
+"""Events: ends of runs and changes, for all who listen."""

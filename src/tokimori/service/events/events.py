@@ -28,7 +28,7 @@ from tokimori.service.views.events import FoundEvents as EventsView
 from tokimori.service.views.events import FoundRunEvents, RunEvent, event_given
 
 MOST_PAGES = 40
-"""So many pages are looked through in one call; of events that nobody wants it goes on in the next one."""
+"""Number of pages looked through in one call; the next call goes on if nobody wants what was found."""
 
 
 class EventKind(StrEnum):

@@ -24,21 +24,21 @@ from tokimori.service.store_calls import Now
 log = logging.getLogger(__name__)
 
 PAGE = 500
-"""So many ends are read at once."""
+"""Number of ends read at once."""
 PAGES = 4
-"""So many pages are read in one look, so that no burst makes a look take long."""
+"""Number of pages read in one look, so that no burst makes a look take long."""
 KEPT = 10_000
-"""So many of the newest ends a node keeps at least, if there were as many."""
+"""Number of the newest ends that a node remembers at least, if there were as many."""
 HINDSIGHT = 60 * SECOND
 """A feed begins with the ends of the last minute, for readers who come from a node that died."""
 REACH = DAY
-"""So far back ends are told of. What lies before that is a gap."""
+"""Span for which ends are reported. Earlier ones are a gap."""
 EVERY, SOON = 1.0, 0.25
 """Seconds between two looks, and if a look has left something."""
 FORGOTTEN = 30.0
 """Seconds without a listener after which a feed begins anew: what was written meanwhile concerns nobody."""
 WOKEN_AT_ONCE = 200
-"""So many listeners go on in one step of the loop, which runs have to wait for."""
+"""Number of listeners that go on in one step of the loop, for which runs have to wait."""
 MOST_JOBS, FRESH = 10_000, 5.0
 """Of so many jobs it is known for so many seconds what they are."""
 

@@ -40,13 +40,13 @@ _COST = 50
 """A look waits so many times as long as the last one took: so it takes two percent of the loop at most."""
 NODES_EVERY = 2.0
 RUNNING, STILL, PAGE = 500, 200, 500
-"""So many running runs, newest ones that stand still, and ends are read in one look."""
+"""Numbers of running runs, of the newest runs that do not run, and of ends read in one look."""
 ALARMS = 200
-"""So many alarms are looked at."""
+"""Number of alarms looked at."""
 MOST_IDS = 100
 """A notice names so many things at most; one of more names none."""
 KEPT = 20_000
-"""So many changed things are remembered: a reader who was away for longer reads everything again."""
+"""Number of changed things remembered: a reader who was away for longer reads everything again."""
 _OVERLAP = SECOND
 """Ends and changes may appear so late (microseconds) behind others that were written after them."""
 _POSITION = re.compile(r"([0-9a-f]{8})\.(\d{1,15})\Z", re.ASCII)
@@ -84,7 +84,7 @@ class Item(NamedTuple):
 
 Sees = Callable[[Item], Awaitable[bool]]
 Wanted = Mapping[str, frozenset[str]]
-"""The things of which somebody wants to be told, by noun; the id "" stands for any of it."""
+"""The things whose notices somebody wants, by noun; the id "" means any."""
 
 
 class NoticeStore(Documents, Endings, Protocol):

@@ -1,4 +1,4 @@
-"""Notices as programs and people ask for them, and the changes of which somebody is told."""
+"""Notices as programs and people request them, and the changes that are reported."""
 
 from collections.abc import AsyncIterator, Sequence
 

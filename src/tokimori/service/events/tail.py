@@ -1,4 +1,4 @@
-"""The tail: which ends at the end of the order were told of, and which part of it is to be read again. Pure.
+"""Tail of the order of ends: those that were reported, and the part that is to be read again. Pure.
 
 Transactions end in another order than they begin, so an end may appear before ends that were read. All that was written
 in the last `LATEST` is read once more: while little happens with each look, else once, `LATEST` later.

@@ -15,7 +15,7 @@ from tokimori.ports.ends import EndPlace
 log = logging.getLogger(__name__)
 
 FEW, MOST = 4, 50
-"""So many entries are read at once: a few if nothing much happens. One of them may have 256 KiB."""
+"""Number of entries read at once: a few if nothing much happens. One of them may have 256 KiB."""
 FIRST_SPAN = MINUTE
 """Among entries of the past, so long a time is looked at first."""
 

@@ -18,7 +18,7 @@ from tokimori.service.validation import When, checked, flag_of, moment_of
 CONFIRMED: Final = "all"
 """Word that confirms the deletion of all jobs, so that nobody does it by leaving out an id."""
 MOST_DELETED: Final = 100
-"""So many jobs are deleted by one request: a node has runs to start, too."""
+"""Number of jobs deleted by one request: a node has runs to start, too."""
 
 
 class DeletedJobs(Struct, frozen=True, kw_only=True):

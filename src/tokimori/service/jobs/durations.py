@@ -16,9 +16,9 @@ from tokimori.service.views.jobs import Durations as DurationsView
 from tokimori.service.views.outside import values_of
 
 MOST_JOBS = 100
-"""So many jobs are asked about at once."""
+"""Number of jobs asked about at once."""
 MEASURED, _AT_ONCE = 50, 2_000
-"""So many of the newest runs of a job are read at most, and of all jobs of a question together."""
+"""Number of the newest runs of a job read at most, and of all jobs of a question together."""
 
 
 class JobDurations(Part[M]):

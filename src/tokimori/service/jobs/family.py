@@ -15,7 +15,7 @@ from tokimori.service.notified import NAMED, NotifiedStore, check_notified
 T = TypeVar("T")
 
 FEW = 5_000
-"""So many edges are looked through within 20 ms; more of them beside the loop."""
+"""Number of edges looked through within 20 ms; more of them beside the loop."""
 
 
 async def checked_family(store: NotifiedStore, jobs: Sequence[Job]) -> int | None:

@@ -10,7 +10,7 @@ from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId
 
 MOST_EDGES = 10_000
-"""So many edges are shown at once."""
+"""Number of edges shown at once."""
 SHOWN_ABOVE = "…"
 """The mark of a job whose children were drawn further up already."""
 

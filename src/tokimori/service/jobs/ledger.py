@@ -33,7 +33,7 @@ from tokimori.service.long_work import AT_ONCE, Aside
 
 PAGE = 1_000
 MOST_LOOKED_AT = 200_000
-"""So many runs, of whatever origin, are read for one answer: it takes some seconds."""
+"""Number of runs of any origin that are read for one answer: it takes some seconds."""
 OF_BACKFILL = 0.1
 """For so much of one counts a run that a backfill made: one of a million has to look past its own to be cancelled."""
 LOOKED_AT = 20
@@ -102,16 +102,16 @@ def _is_scheduled(run: Run, job: Job) -> bool:
 
 
 MOST_RUNS = 100_000
-"""So many runs of a job, of whatever origin, are read at most for some occurrences."""
+"""Number of runs of a job, of any origin, that are read for some occurrences."""
 MOST_SKIPS = 100_000
-"""So many of the newest skips of a job are read at most: what would be in older ones is not known."""
+"""Number of the newest skips of a job that are read: older ones are unknown."""
 FEW_SKIPS = 100
 MORE = 10
-"""So many skips are read first, and so many times as many each time that they don't reach far enough back."""
+"""Number of skips read first, and the factor by which it grows until they reach far enough back."""
 VERIFIED, PARTS = 5_000, 2
-"""So many occurrences are verified at once, and so many times for one answer."""
+"""Number of occurrences verified at once, and of such rounds for one answer."""
 MOST_FAULTS = 100
-"""So many lines that do not fit are told."""
+"""Number of reported lines that do not fit."""
 
 
 class LedgerStore(Jobs, Runs, Protocol):

@@ -34,7 +34,7 @@ from tokimori.service.store_calls import Now, cancel_all, cancel_run, retried
 from tokimori.service.validation import many
 
 MOST_TOGETHER, MOST_CHARACTERS = 500, 2**18
-"""So many requests, or with so long payloads, are kept in one transaction: others wait meanwhile."""
+"""Number of requests stored in one transaction, and length of their payloads: others wait meanwhile."""
 _NAMES = tuple(PlainRequest.__annotations__)
 
 
@@ -113,7 +113,7 @@ def after(made: int, requests: Sequence[object], fault: TokimoriError) -> Tokimo
 
 
 MOST_CANCELLED = 100
-"""So many runs of a job are cancelled by one request: each is a transaction of its own."""
+"""Number of runs of a job cancelled by one request: each is a transaction of its own."""
 _LIVE = frozenset(RunState) - ENDS
 
 

@@ -28,9 +28,9 @@ from tokimori.service.validation import checked, moment_of
 from tokimori.service.views.runs import FoundFailures as FailuresView
 
 MOST_FAILURES = 3_000
-"""So many failed runs are looked at for one answer."""
+"""Number of failed runs looked at for one answer."""
 _PAGE, _SHORT = 200, 4_000
-"""So many runs are read at once, and of them texts of so many bytes: the facts of most, and few payloads."""
+"""Number of runs read at once, and of bytes of their texts: the facts of most, and few payloads."""
 _LONGEST_RUN = DAY
 """Microseconds before the period in which those runs were made that may have failed within it."""
 MOST_CAUSES, JOBS_NAMED, MOST_BUCKETS = 100, 20, 1_000

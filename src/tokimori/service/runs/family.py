@@ -36,10 +36,10 @@ from tokimori.service.views.runs import Run as RunView
 _T = TypeVar("_T")
 
 AT_ONCE = 1_000
-"""So many runs of a family one call cancels: a caller who gets so many calls again."""
+"""Number of runs of a family that one call cancels: a caller who gets as many calls again."""
 BY_HAND = "cancelled by hand"
 _FEW = 20
-"""So many are cancelled at a time: a store makes one transaction of them."""
+"""Number of runs cancelled at a time: a store makes one transaction of them."""
 _PASSES = 3
 """A run that was about to end when its family was cancelled may have brought others."""
 

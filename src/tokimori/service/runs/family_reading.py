@@ -23,11 +23,11 @@ from tokimori.service.why.run import NAMED
 _T = TypeVar("_T")
 
 MOST_RUNS, MOST_ORDERED = 1_000, 20_000
-"""So many runs of a family are shown, and are looked at for an order to all of them."""
+"""Number of runs of a family that are shown, and that an order to all of them concerns."""
 _AT_ONCE = 50
-"""So many of them are asked for at a time."""
+"""Number of runs of a family read at a time."""
 _IN_A_ROW = 100
-"""So many of them are looked at before the loop gets its turn."""
+"""Number of runs of a family looked at before the loop gets its turn."""
 _LOOKED_AT, _NEAR = 1_000, 10 * SECOND
 """Runs among which others of a family are looked for, and how far apart those are made that are requested together."""
 COMES = RunState.WAITING

@@ -1,4 +1,4 @@
-"""Ids of runs as people give them: whole, or as much of the beginning or the end as tells one from others."""
+"""Ids of runs as people give them: whole, or as much of the beginning or the end as is unique."""
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,7 +15,7 @@ _DIGITS = 32
 _PART = re.compile(rf"[0-9a-f]{{{SHORT},{_DIGITS}}}\Z", re.ASCII)
 _ALLOWED = f"a run's id, or {SHORT} or more of its first or last digits"
 _PAGE, _FIRST, _MOST = 500, 20_000, 200_000
-"""So many ids are read at once. The ends of the newest are compared, and of more if none of those ends so."""
+"""Number of ids read at once. The newest are compared by their ends, and older ones if none of those fits."""
 _SHOWN = 5
 
 ListRuns = Callable[[RunFilter], Awaitable[Sequence[Run]]]

@@ -49,7 +49,7 @@ class RunMutes(RunBulk[M]):
         """Mute a cause of failures for everybody: until then it needs no attention, and notifiers do not report it.
 
         `cause` is a cause or its id, as `failures` has them. It `lasts` 90 days at most. Runs and retries go on as
-        before, and a job that is parked is told of. A cause that is muted gets the new time and reason. Raises
+        before, and a job that is parked is reported. A cause that is muted gets the new time and reason. Raises
         `InvalidInput`, `NotFound` for an id that no failure of 30 days has, and `Refused` if 100 are muted.
         """
         check_reason("reason", "" if reason is None else reason)

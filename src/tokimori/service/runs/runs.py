@@ -56,7 +56,7 @@ _AT_ONCE = 50
 MOST_ATTEMPTS = 2**31 - 1
 """The largest number of an attempt for which every database can be asked."""
 SHOWN_ATTEMPTS = 100
-"""So many attempts of a run are shown at once: each may have 64 KiB of an error."""
+"""Number of attempts of a run shown at once: each may have 64 KiB of an error."""
 
 
 class AttemptDetails(Struct, frozen=True, kw_only=True):
@@ -297,7 +297,7 @@ class Runs(RunFailures[M], RunFamilies[M], RunApprovals[M]):
             is_seen = await sight.sees_id(found.job_id)
         if not is_seen:
             raise no_run(run_id)
-        if not await sight.sees_id(found.job_id):  # what holds it is told of the job that has its id now
+        if not await sight.sees_id(found.job_id):  # the reasons are those of the job that has its id now
             return replace(found, reasons=())
         return await sight.of_why(found)
 

@@ -22,13 +22,13 @@ from tokimori.service.validation import MOST_LISTED, checked, chosen, many
 from tokimori.spelling import hint
 
 PAGE = 200
-"""So many rows are read at once: others have their turn between two pages."""
+"""Number of rows read at once: others have their turn between two pages."""
 MOST_PAGES = 20
-"""So many pages of a thousand runs are looked through for those of one job within a scope."""
+"""Number of pages of a thousand runs looked through for those of one job within a scope."""
 MOST_LOOKED_AT = 20_000
-"""So many jobs or runs are looked at for one answer."""
+"""Number of jobs or runs looked at for one answer."""
 MOST_JOBS = 1_000
-"""So many jobs of runs are looked at for one answer."""
+"""Number of jobs of runs looked at for one answer."""
 _LABEL = "KEY=VALUE, or KEY for any value"
 
 ListRuns = Callable[[RunFilter], Awaitable[Sequence[Run]]]

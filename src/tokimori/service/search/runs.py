@@ -37,9 +37,9 @@ from tokimori.service.search.jobs import (
 from tokimori.service.validation import checked, moment_of, seconds_of
 
 MOST_LOOKED_AT = 5_000
-"""So many runs are looked at for one answer: those take some 60 ms of a processor."""
+"""Number of runs looked at for one answer: those take some 60 ms of a processor."""
 MOST_SEARCHED = 10_000
-"""So many runs are searched for a text for one answer."""
+"""Number of runs searched for a text for one answer."""
 OUTPUTS_AT_ONCE = 50
 """In so many outputs of up to 128 KiB a store looks at once: in 25 ms of a processor, while its other readers wait."""
 LONGEST_SEARCH = 5.0
@@ -239,7 +239,7 @@ async def all_whole(list_runs: ListRuns, runs: Iterable[Run]) -> list[Run]:
 
 
 _AT_ONCE = 50
-"""So many parents are read at a time: each may have some hundred KiB of texts."""
+"""Number of parents read at a time: each may have some hundred KiB of texts."""
 
 
 async def parent_runs(store: Runs | WorkSource, ids: Sequence[RunId]) -> list[ParentRun]:

@@ -62,7 +62,7 @@ class Sets(Part[M]):
         name. What the set does not declare any more is deleted with `prune`, and else kept: a queue is then resumed.
         What is of another set or of an app, and what somebody has added or edited by hand, is only changed with
         `take_over`. With `dry_run` nothing is. `runs_remaining` counts when a job is added, and never later; the reason
-        of a pause is told when it begins.
+        of a pause is reported when it begins.
 
         Raises `Conflict` if something can't be changed, and `InvalidInput`, whose field begins with the id of the job,
         or with `calendars.` and the name. Then nothing was changed.

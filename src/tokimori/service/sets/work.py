@@ -43,7 +43,7 @@ from tokimori.service.validation import job_fields
 _Name = TypeVar("_Name", bound=str)
 _T = TypeVar("_T")
 _SHOWN = 10
-"""So many jobs that are refused are named in the error."""
+"""Number of refused jobs named in the error."""
 
 
 class Applied(Changes, frozen=True, kw_only=True):

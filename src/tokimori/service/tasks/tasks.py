@@ -56,9 +56,9 @@ MOST_LINES = 1_000
 MOST_RUNS = 100
 MOST_TRIES = 20
 TASKS_AT_ONCE = 100
-"""So many tasks are read at a time: the job of each is read by itself."""
+"""Number of tasks read at a time: the job of each is read by itself."""
 MOST_BYTES = 2**19
-"""So many runs are looked at for them, and of their output about so many bytes."""
+"""Number of runs looked at for tasks, and of bytes of their output, about."""
 _BEGUN = ENDS | {RunState.RUNNING}
 _SCHEDULED = frozenset({RunState.WAITING, RunState.READY, RunState.BLOCKED})
 

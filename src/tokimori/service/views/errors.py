@@ -7,7 +7,7 @@ from msgspec import Struct
 from tokimori.errors import TokimoriError
 
 MOST_VALUE = 1_000
-"""So many characters of a wrong value are shown."""
+"""Number of characters of a wrong value shown."""
 
 
 class ErrorFault(Struct, frozen=True, kw_only=True):

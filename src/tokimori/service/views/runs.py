@@ -106,7 +106,7 @@ class Run(Outside, frozen=True, kw_only=True):
     `cancel` is the reason of an unfinished order to end. `waits_for` says in words why a blocked run waits. `progress`
     is the last report of the newest attempt, and `checkpoint` (JSON) is passed to the next one; lists have it only
     after the attempt's end. `retry_of` is the run that this one repeats, `requested_by` the requester, and
-    `traceparent` the requester's place in a trace. `unique` tells for how long it holds its key, `beside` the run that
+    `traceparent` the requester's place in a trace. `unique` says for how long it holds its key, `beside` the run that
     held it when this one repeated another. It does not begin after `expires`, or before its `approval`. `cause` is that
     of a failure, and `cause_id` names it in filters. `cpu` (seconds) and `memory` (bytes) are the cost of the newest
     attempt. `then` are the steps that were requested to follow it, and `spawned` is the number of runs for whose ends

@@ -33,11 +33,11 @@ from tokimori.service.why.reading import Units, WhyReading
 from tokimori.service.why.run import NAMED
 
 MOST_READ = 1_000
-"""So many running runs are looked at."""
+"""Number of running runs looked at."""
 _FEW = 100
-"""So many of one job."""
+"""Number of running runs of one job that are looked at."""
 _MOST_SEMAPHORES = 10
-"""So many semaphores of a job are looked at."""
+"""Number of semaphores of a job looked at."""
 
 
 class WhyStore(Jobs, Runs, Endings, Nodes, Documents, Pausing, Pruning, SemaphoreTable, Protocol):

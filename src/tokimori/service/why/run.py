@@ -22,7 +22,7 @@ from tokimori.service.why.stops import nobody_takes, silent_in, stopped, stops_o
 SOON = 10.0
 """Seconds within which what is due starts, if nothing holds it."""
 NAMED = 3
-"""So many holders are named; the others are counted."""
+"""Number of holders named; the others are counted."""
 _ALWAYS = 1 - 2**-53
 """The largest chance: a retry with its whole jitter."""
 

@@ -19,7 +19,7 @@ SELECT {NOW}, n.moment, n.units, n.total - COALESCE(
     (SELECT total - units FROM tokimori_taken WHERE semaphore = %s ORDER BY moment LIMIT 1)), n.total
 FROM (SELECT 1 AS one) one LEFT JOIN (
     SELECT moment, units, total FROM tokimori_taken WHERE semaphore = %s ORDER BY moment DESC LIMIT 1) n ON true"""
-# So many rows tell when few units are free again; for more the line goes on too early, and looks again.
+# Number of rows that say when a few units are free again; for more units the line goes on too early, and looks again.
 _FIRST = f"""
 SELECT moment, total FROM tokimori_taken WHERE semaphore = %s AND moment > {NOW} - %s ORDER BY moment LIMIT 200"""
 _TAKE = f"""

@@ -123,7 +123,7 @@ _ONLY_ONE = 0x746F6B696D6F7269
 LOCK_KEY = f"{_ONLY_ONE} + hashtext('tokimori_') - hashtext('tokimori' || '_')"
 """Key of the lock under which tables and functions are made and dropped."""
 _LOCK = f"SELECT pg_advisory_xact_lock({LOCK_KEY});"
-# Constraints are told by their columns and indexes; how a table is stored is its administrator's to say.
+# Constraints are recognised by their columns and indexes; how a table is stored is its administrator's to say.
 _PARTS = """
 WITH tables AS (
     SELECT c.oid, c.relname FROM pg_class c

@@ -94,7 +94,7 @@ class FileWatch:
             await self._inotify.changed_within(LONGEST)
             return
         end = asyncio.get_running_loop().time() + LONGEST
-        while stamp_of(self._log) == stamp and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110  a file tells nobody
+        while stamp_of(self._log) == stamp and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110  a file sends no notices
             await asyncio.sleep(INTERVAL)
 
     async def _check_version(self) -> bool:

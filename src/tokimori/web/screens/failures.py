@@ -25,9 +25,9 @@ from tokimori.web.words import Time, short
 
 NAMES: Final = ("job", "queue", "owner", "label")
 SHOWN: Final = 40
-"""So many causes are shown unless all are asked for."""
+"""Number of causes shown unless all are asked for."""
 NAMED: Final = 4
-"""So many jobs of a cause are named in its line."""
+"""Number of jobs of a cause named in its line."""
 
 
 class Span(NamedTuple):

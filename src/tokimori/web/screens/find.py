@@ -21,9 +21,9 @@ from tokimori.web.visit import Visit
 from tokimori.web.words import Time, short, written
 
 SHOWN, NAMED = 8, 2
-"""So many jobs are listed, and of so many the newest run."""
+"""Number of jobs listed, and of jobs whose newest run is read."""
 MOST_ASKED: Final = 3
-"""So many thousands of jobs are looked through for words; beginnings of ids are found among all."""
+"""Thousands of jobs looked through for words; beginnings of ids are found among all."""
 _ID: Final = re.compile(r"[0-9a-f]{8}[0-9a-f-]{0,28}", re.IGNORECASE)
 _VERBS: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
     {

@@ -27,13 +27,13 @@ from tokimori.web.visit import Visit
 from tokimori.web.words import distance, duration, short
 
 MOST_NAMED: Final = 20
-"""So many jobs around a chosen one are named."""
+"""Number of jobs named around a chosen one."""
 SHOWN, MOST_DRAWN = 10, 300
-"""So many families on a page, and so many edges of one that are drawn: of more those nearest to its first job."""
+"""Number of families on a page, and of drawn edges of one: those nearest to its first job, if it has more."""
 MOST_RELATED: Final = 30
-"""So many edges are drawn around a run."""
+"""Number of edges drawn around a run."""
 MOST_FANNED: Final = 8
-"""So many of them from one run, or to one: the picture stays about as high as a window."""
+"""Number of these from one run, or to one: the picture stays about as high as a window."""
 SIGNS: Final = {
     RunState.SUCCEEDED: ("green", "✓"),
     RunState.FAILED: ("bad", "!"),

@@ -24,13 +24,13 @@ from tokimori.web.words import short
 
 SHOWN: Final = 100
 MOST_ASKED: Final = 5
-"""So many thousands are looked through for words, which no store finds."""
+"""Thousands of rows looked through for words, which no store finds."""
 MOST_FAILED: Final = 200
-"""So many of the newest failures are looked at for jobs that fail."""
+"""Number of the newest failures looked at for jobs that fail."""
 MOST_OPEN: Final = 5
-"""So many of the newest runs of a job are looked at for its last end."""
+"""Number of the newest runs of a job looked at for its last end."""
 MOST_SORTED: Final = 200
-"""So many jobs are put in another order than that of their ids."""
+"""Number of jobs put in another order than that of their ids."""
 NAMES: Final = ("state", "queue", "owner", "label", "set")
 SORTS: Final = {"": "by name", "worst": "worst first", "next": "by next", "slowest": "slowest first"}
 GROUPS: Final = {"": "by prefix", "queue": "by queue", "owner": "by owner", "label": "by label", "none": "no groups"}

@@ -30,13 +30,13 @@ from tokimori.web.visit import Visit
 from tokimori.web.words import clock_time, distance, duration
 
 MOST: Final = 100
-"""So many of each kind are counted; more are told as `100+`."""
+"""Number of each kind that is counted; more are shown as `100+`."""
 SHOWN: Final = 8
-"""So many that need somebody are shown one by one."""
+"""Number of rows that need somebody and are shown one by one."""
 ACTS_SHOWN: Final = 2
-"""So many acts stand beside what needs somebody: the page of the thing has all."""
+"""Number of acts shown beside what needs somebody: the page of the thing has all."""
 NAMED: Final = 3
-"""So many of a group are named."""
+"""Number of things named in a group."""
 MOST_AT_ONCE: Final = 50
 """To so many of a group one act is done."""
 ALL_OF: Final = MappingProxyType(

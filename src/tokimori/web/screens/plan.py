@@ -32,7 +32,7 @@ NAMES: Final = ("queue", "owner", "label")
 SPANS: Final = {"24h": ("24 h", DAY), "week": ("Week", 7 * DAY), "month": ("Month", 31 * DAY)}
 LANES: Final = {"": "a lane a job", "prefix": "a lane a prefix", "queue": "a lane a queue"}
 SHOWN, LISTED, MOST_PAGES, FARTHEST = 40, 100, 20, 100
-"""So many jobs on a page, lines of the list, pages of jobs that are looked through, and periods away."""
+"""Number of jobs on a page, of lines of the list, of pages of jobs looked through, and of periods away."""
 RUNS_OF_EACH: Final = 25
 MOST_EVENTS, EVENTS_OF_EACH = 1_000, 100
 _STOPPED: Final = {JobState.PAUSED: "‖ paused: will be skipped", JobState.PARKED: "■ parked: will be skipped"}

@@ -75,7 +75,7 @@ _NOUNS_OF_NOTICES: Final = frozenset(RAIL[0][1:3] + RAIL[2] + RAIL[3])
 
 
 def shows(screen: Screen, visit: Visit) -> str:
-    """Return of which things the screen is to be told, as a query of notices: its own noun or thing, and others."""
+    """Return the query of the notices that the screen receives: of its own noun or thing, and others."""
     place, (name, *_) = screen.place, (*visit.parts.values(), "")
     if place == "runs" and not name and (job := (visit.one("job") or "")[:200]):
         return urlencode([("of", f"jobs/{job}")])

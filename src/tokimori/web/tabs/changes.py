@@ -16,7 +16,7 @@ from tokimori.web.words import Time
 
 SHOWN: Final = 50
 MOST_PAGES: Final = 3
-"""So many thousand entries of the audit log are looked through for those of one job."""
+"""Thousands of entries of the audit log looked through for those of one job."""
 LONGEST: Final = 300
 """Characters of a value."""
 _NOISE: Final = frozenset(

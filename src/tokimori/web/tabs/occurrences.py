@@ -26,7 +26,7 @@ from tokimori.web.words import clock_time, day_name, duration, short
 HOURS: Final = (96, 24, 6, 1)
 """The longest of these spans is shown that has at most a thousand lines."""
 _LONG: Final = 1.2
-"""A run that took so many times the median is told beside it."""
+"""Factor of the median duration from which a run is named as long."""
 WHY: Final[Mapping[str, str]] = MappingProxyType(
     {
         SkipReason.MISFIRE: "missed, and its policy does not make it good",

@@ -20,7 +20,7 @@ _BASE, _HIGH, _WIDE = 116, 92, 0.72
 _BARS: Final = 96
 _MOST_NAMED: Final = 3
 _LABEL: Final = 16
-"""So many places a label takes on a phone."""
+"""Number of places that a label takes on a phone."""
 
 
 class Bar(NamedTuple):

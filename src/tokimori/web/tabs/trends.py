@@ -15,9 +15,9 @@ from tokimori.web.visit import Visit
 from tokimori.web.words import clock_time, duration, offset_at
 
 SPANS: Final = {"7d": (7 * DAY, 6 * HOUR), "30d": (30 * DAY, DAY), "90d": (90 * DAY, 3 * DAY)}
-"""The spans, and the steps by which they are told."""
+"""The spans, and the steps by which they are drawn."""
 MOST_PAGES: Final = 3
-"""So many thousand runs are read, the newest."""
+"""Thousands of the newest runs that are read."""
 _NOTED: Final = 0.1
 """A change of the median by less than this part is none."""
 
