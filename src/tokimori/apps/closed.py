@@ -121,12 +121,12 @@ def changed_by_json(kinds: Mapping[Any, Any], values: Mapping[Any, object]) -> t
         for kind, each, path in _within(kinds[name], value, str(name)):
             is_open = _is_open(kind) or (isinstance(each, dict) and _parts_of(kind)[:1] == (Any,))
             is_written = kind is str and isinstance(each, _WRITTEN) and not isinstance(each, str)
-            if (is_open and not _is_json(each)) or is_written or not _keeps_keys(kind, each):
+            if (is_open and not _is_json(each)) or is_written or not _checks_keys(kind, each):
                 return path, each
     return None
 
 
-def _keeps_keys(kind: Any, value: object) -> bool:
+def _checks_keys(kind: Any, value: object) -> bool:
     """Return whether the keys of a mapping of this type come back as they are: of `dict[int | str, …]` only texts."""
     parts = _parts_of(kind)
     if not isinstance(value, Mapping) or len(parts) != 2 or not _is_a(kind, Mapping) or _is_open(parts[0]):

@@ -104,11 +104,11 @@ class Running:
     async def _work_between_hooks(self) -> None:
         await self._app.hooks.start()
         try:
-            await self._keep_a_node()
+            await self._run_nodes()
         finally:
             await self._app.hooks.stop()
 
-    async def _keep_a_node(self) -> None:
+    async def _run_nodes(self) -> None:
         """Replace a node that dies at once, even if functions of the old one go on.
 
         If nodes die soon one after the other, the next starts ever later: their version may not fit the program.

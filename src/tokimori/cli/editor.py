@@ -59,11 +59,11 @@ class Draft:
         try:
             self.text = self.path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as fault:
-            message = f"editor: the text can't be read: {fault}; it is in {self.keep()}"
+            message = f"editor: the text can't be read: {fault}; it is in {self.save()}"
             raise Refused(message, field="editor", allowed="UTF-8") from None
         return self.text != before
 
-    def keep(self) -> Path:
+    def save(self) -> Path:
         """Leave the file where it is."""
         self._kept = True
         return self.path

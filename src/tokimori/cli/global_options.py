@@ -86,10 +86,10 @@ class _Output(click.Choice[str]):
 
 
 def _store_option(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
-    def keep(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
+    def store(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
         if value == "":  # of a variable in a script that is not set: the default would be another store
             raise click.BadParameter("it is empty", ctx, parameter)
         if value:
             ctx.meta[name] = value
 
-    return keep
+    return store

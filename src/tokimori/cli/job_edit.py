@@ -102,18 +102,18 @@ def _edited(
             return save(edited) if _is_wanted(edited, old, question, yes=yes) else None
         except InvalidInput as fault:
             if not sys.stdin.isatty():  # nobody is there who could mend it
-                print_notice(f"Your text is in {draft.keep()}.")
+                print_notice(f"Your text is in {draft.save()}.")
                 raise
             print_notice(f"error: {fault.message}")
             refused, draft.text = draft.text, marked(draft.text, fault)
         except Outdated:
-            text = f"Somebody changed it since you opened it. Your text is in {draft.keep()}. {NOTHING_CHANGED}"
+            text = f"Somebody changed it since you opened it. Your text is in {draft.save()}. {NOTHING_CHANGED}"
             raise Outdated(text, field="edit", value=job_id) from None
         except TokimoriError:
-            print_notice(f"Your text is in {draft.keep()}.")
+            print_notice(f"Your text is in {draft.save()}.")
             raise
     if refused is not None:
-        message = f"The text is still wrong. It is in {draft.keep()}. {NOTHING_CHANGED}"
+        message = f"The text is still wrong. It is in {draft.save()}. {NOTHING_CHANGED}"
         raise Refused(message, field="edit", value=job_id, allowed="a text without the fault that is marked in it")
     return None
 

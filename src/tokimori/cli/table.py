@@ -307,11 +307,11 @@ _KEY = "tokimori.listing."
 
 
 def _store_option(name: str) -> dict[str, Any]:
-    def keep(ctx: click.Context, _: click.Parameter, value: object) -> None:
+    def store(ctx: click.Context, _: click.Parameter, value: object) -> None:
         if value:
             ctx.meta[_KEY + name] = value
 
-    return {"expose_value": False, "callback": keep}
+    return {"expose_value": False, "callback": store}
 
 
 def _name(column: str) -> str:

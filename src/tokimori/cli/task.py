@@ -288,14 +288,14 @@ def build(names: Sequence[str], everything: bool, restart: bool) -> None:
         for name in names_in(folder) if everything else names:
             frozen = freeze(folder, name, os.environ)
             left = await outlived(service, name)
-            print_done("built", await keep(service, name, frozen, restart=restart))
+            print_done("built", await store_build(service, name, frozen, restart=restart))
             if not restart:
                 print_outlived(name, left, "; the new one may run beside it")
 
     in_service(act, Absent.MADE)
 
 
-async def keep(service: "Service", name: str, frozen: "Frozen", *, restart: bool) -> "TaskDetails":
+async def store_build(service: "Service", name: str, frozen: "Frozen", *, restart: bool) -> "TaskDetails":
     """Store a build: first its pieces, then its record."""
     from tokimori.model.build import pieces_of
 
@@ -322,7 +322,7 @@ def run(name: str) -> None:
     state_dir = load(may_ask_elsewhere=True).settings.state_dir
     make_state_dir(state_dir)
     cache, digest = BuildCache(state_dir), digest_of(content)
-    cache.keep(digest, content)
+    cache.store(digest, content)
     argv = [cache.python_of(digest), "-u", str(cache.file_of(digest)), *(arguments_given() or ())]
     _become(argv, {**os.environ, **source.env})
 

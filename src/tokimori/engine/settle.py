@@ -55,7 +55,7 @@ def change_of(
     result = _result(claimed, outcome) if type(outcome) is Succeeded else None
     began = started is not None or notes is not None
     details = details_after(run, claimed.definition, notes, settlement.state) if began else _put_off(run, outcome)
-    if settlement.state is not _SUCCEEDED and run.details.as_kept is None:
+    if settlement.state is not _SUCCEEDED and run.details.as_stored is None:
         details = _noted(run, details, settlement, started, output)
     is_in_run = run.attempt == 1 and settlement.state is _SUCCEEDED  # a first success is in the run itself
     change = Change(  # the first ones by position: Python gathers more than 15 keywords in a dictionary (0.6 µs)

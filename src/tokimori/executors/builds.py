@@ -109,7 +109,7 @@ class BuildExecutor:
             if self._builds is None:
                 raise Bug("this node was given no builds")
             pieces = await self._builds.pieces(name, digest)
-            await asyncio.to_thread(lambda: self._cache.keep(digest, content_of(pieces, digest)))
+            await asyncio.to_thread(lambda: self._cache.store(digest, content_of(pieces, digest)))
         python = await asyncio.get_running_loop().run_in_executor(self._makers, self._cache.python_of, digest)
         env = {} if self._tasks_dir is None else await asyncio.to_thread(env_of, self._tasks_dir, name)
         await self._warn(name, digest, env)
@@ -329,7 +329,7 @@ class BuildCache:
             return False
         return True
 
-    def keep(self, digest: str, content: bytes) -> None:
+    def store(self, digest: str, content: bytes) -> None:
         """Keep the content of a build, which was checked."""
         self._folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         unnamed = self._folder / f".{digest}.{os.getpid()}.{os.urandom(4).hex()}"

@@ -91,7 +91,7 @@ class Session:
         held = self._holdings.enter(owner, wanted)
         if held is None:
             await self._prepare()
-            held = await self._of_own_run(wanted) or await self._stand_in_line(wanted)
+            held = await self._of_own_run(wanted) or await self._wait_in_line(wanted)
             self._holdings.add(owner, held)
         return held
 
@@ -121,7 +121,7 @@ class Session:
                 return Held(wanted, permit.token, node=permit.node, permit=None)
         return None
 
-    async def _stand_in_line(self, wanted: Wanted) -> Held:
+    async def _wait_in_line(self, wanted: Wanted) -> Held:
         began = self._clock.monotonic()
         await self._membership.join()
         request = self._request(wanted)

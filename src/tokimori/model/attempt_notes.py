@@ -104,7 +104,7 @@ def details_after(run: Run, definition: Definition | None, notes: Notes | None, 
     has_own = run.payload is not None or definition is None or definition.payload is None
     if notes is None and before is NO_DETAILS and has_own:
         return None  # most runs: what follows costs more than all else of their end
-    if before.as_kept is not None:
+    if before.as_stored is not None:
         return None
     payload = notes.payload if notes is not None and notes.payload is not None else payload_for(run, definition)
     checkpoint = before.checkpoint if notes is None or notes.checkpoint is None else notes.checkpoint
@@ -122,7 +122,7 @@ def details_after(run: Run, definition: Definition | None, notes: Notes | None, 
 
 def unbegun_once_more(run: Run) -> Details | None:
     """Return the facts of a run after an attempt that never began, if they can be read."""
-    return None if run.details.as_kept is not None else replace(run.details, unbegun=run.details.unbegun + 1)
+    return None if run.details.as_stored is not None else replace(run.details, unbegun=run.details.unbegun + 1)
 
 
 def shown_of(run: Run, notes: Notes | None) -> Details:

@@ -124,7 +124,7 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     list (`listed`); `then` are the steps to follow. `unique` is for how long it holds its key; `beside` is the run that
     held it when this one repeated another. `expires` is the moment from which it may not begin, and `approval` who has
     to approve it, or has answered. `spawned` are the runs for whose ends it waits; the parent of one that is `awaited`
-    waits so. `as_kept` is the stored text, if another version wrote more than this one reads.
+    waits so. `as_stored` is the stored text, if another version wrote more than this one reads.
     """
 
     tzdata: str | None = None
@@ -151,7 +151,7 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     spawned: Spawned | None = None
     awaited: bool = False
     approval: Approval | None = None
-    as_kept: str | None = None
+    as_stored: str | None = None
 
 
 NO_DETAILS = Details()
@@ -162,7 +162,7 @@ def encode_details(details: Details | None) -> str | None:
     """Return the text that stores keep; None if all facts are defaults."""
     if details is None or details == NO_DETAILS:
         return None
-    return msgspec.json.encode(details).decode() if details.as_kept is None else details.as_kept
+    return msgspec.json.encode(details).decode() if details.as_stored is None else details.as_stored
 
 
 @lru_cache(maxsize=64)
@@ -173,8 +173,8 @@ def decode_details(text: str | None) -> Details:
     try:
         details = msgspec.json.decode(text, type=Details)
     except msgspec.DecodeError:
-        return Details(as_kept=text)
-    return details if msgspec.json.encode(details).decode() == text else replace(details, as_kept=text)
+        return Details(as_stored=text)
+    return details if msgspec.json.encode(details).decode() == text else replace(details, as_stored=text)
 
 
 def shown_due(run: "Run") -> Moment:
@@ -265,7 +265,7 @@ def brief(run: Run, longest: int | None) -> Run:
 
 def is_brief(run: Run) -> bool:
     """Return if a text of the run was left out, or equals the mark for that."""
-    return LONG in (run.payload, run.error, run.result, run.details.as_kept)
+    return LONG in (run.payload, run.error, run.result, run.details.as_stored)
 
 
 class Attempt(Struct, frozen=True, kw_only=True):

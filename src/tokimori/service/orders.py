@@ -35,7 +35,7 @@ class Orders:
         self._author = caller.author
 
     async def give(self, order: Order) -> None:
-        """Keep an order."""
+        """Store an order."""
         now = await self._now()
         body = msgspec.Raw(encode_order(order))
         await self._streams.append(TOPIC, Entry(at=now, by=self._author, key=uuid7(now, self._random), body=body))

@@ -89,7 +89,7 @@ class Foreseen:
         known = self._known.get(facts.job.id)
         return known.shown if known is not None and known.serves(now, n) and known.shown.facts == facts else None
 
-    def keep(self, shown: Shown, mark: object, now: Moment, n: int) -> None:
+    def put(self, shown: Shown, mark: object, now: Moment, n: int) -> None:
         """Cache a view; `mark` was read before the store was asked."""
         if len(self._known) >= MOST_KEPT:
             self._known.clear()
@@ -118,7 +118,7 @@ class KnownDurations:
         at, found = self._found.get(job_id, (float("-inf"), None))
         return found if now < at + FRESH else None
 
-    def keep(self, found: Mapping[JobId, Durations], now: float) -> None:
+    def put(self, found: Mapping[JobId, Durations], now: float) -> None:
         """Cache these durations."""
         if len(self._found) + len(found) > _MOST_KEPT:
             self._found.clear()

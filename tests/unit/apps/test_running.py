@@ -24,5 +24,5 @@ async def test_nodes_that_die_soon_are_replaced_ever_later(monkeypatch: pytest.M
     monkeypatch.setattr(running, "monotonic", lambda: now[0])
     monkeypatch.setattr(app, "_one_node", one_node)
     monkeypatch.setattr(app, "_in_thread", beside)
-    await app._keep_a_node()
+    await app._run_nodes()
     assert pauses == [1, 1, 2, 4, 8, 16, 30, 1, 1, 2]

@@ -168,7 +168,7 @@ def test_what_a_job_gave_stays_with_the_run() -> None:
 
 
 @pytest.mark.parametrize(
-    "run", [a_run(payload="{}"), a_run(details=Details(as_kept='{"of":"a newer version"}'))], ids=["its own", "newer"]
+    "run", [a_run(payload="{}"), a_run(details=Details(as_stored='{"of":"a newer version"}'))], ids=["its own", "newer"]
 )
 def test_nothing_is_noted_of_a_run_that_got_nothing_of_its_job(run: Run) -> None:
     """It has a payload of its own, or facts that this version can't read, or it never began: its begin alone is."""
@@ -183,7 +183,7 @@ def test_what_nobody_began_is_counted() -> None:
         assert change(back, began=False).details == Details(unbegun=1)
         again = replace(CLAIMED, run=replace(CLAIMED.run, details=Details(tzdata="2030a", unbegun=1)))
         assert change(back, again, began=False).details == Details(tzdata="2030a", unbegun=2)
-        newer = replace(CLAIMED, run=replace(CLAIMED.run, details=Details(as_kept='{"of":"a newer version"}')))
+        newer = replace(CLAIMED, run=replace(CLAIMED.run, details=Details(as_stored='{"of":"a newer version"}')))
         assert change(back, newer, began=False).details is None
         assert change(back).details == Details(begun=seconds(1))
     assert change(Lost("its node died"), began=False).details is None
@@ -218,7 +218,7 @@ def test_a_failed_end_has_its_cause() -> None:
     assert cause(Failed("exit code 3", 3), CLAIMED) is None, "it is tried again"
     assert cause(Succeeded(0), claimed) is None
     assert cause(Cancelled("no"), claimed) is None
-    unread = replace(claimed, run=replace(claimed.run, details=Details(as_kept="{")))
+    unread = replace(claimed, run=replace(claimed.run, details=Details(as_stored="{")))
     assert cause(Failed("exit code 3", 3), unread) is None
 
 

@@ -55,7 +55,7 @@ def test_a_checkpoint_ends_with_its_run(state: RunState) -> None:
 def test_nothing_is_written_where_nothing_changes() -> None:
     """Most runs tell nothing; and facts that another version wrote stay as they are."""
     assert details_after(a_run(), PLAIN, None, RunState.SUCCEEDED) is None
-    assert details_after(a_run(details=Details(as_kept='{"new":1}')), PLAIN, TOLD, RunState.WAITING) is None
+    assert details_after(a_run(details=Details(as_stored='{"new":1}')), PLAIN, TOLD, RunState.WAITING) is None
 
 
 def test_what_the_attempt_got_counts_and_not_what_its_job_says_now() -> None:

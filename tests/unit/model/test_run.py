@@ -24,12 +24,12 @@ def test_details_are_one_text() -> None:
     assert encode_details(NO_DETAILS) is None
     assert decode_details(None) == NO_DETAILS
     more = '{"tzdata":"2029z","unheard_of":[1]}'
-    assert decode_details(more) == Details(tzdata="2029z", as_kept=more)
+    assert decode_details(more) == Details(tzdata="2029z", as_stored=more)
     assert encode_details(decode_details(more)) == more
 
 
 @pytest.mark.parametrize("text", ['{"tzdata":5}', "[]", "{", "", "null", "7"])
 def test_details_that_cannot_be_read_are_kept(text: str) -> None:
     """A text that is none of ours hinders nobody, and goes on as it is."""
-    assert decode_details(text) == Details(as_kept=text)
+    assert decode_details(text) == Details(as_stored=text)
     assert encode_details(decode_details(text)) == text

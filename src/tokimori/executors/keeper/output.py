@@ -89,9 +89,9 @@ class Output:
 
     def write(self, data: bytes) -> None:
         """Store the next piece of output."""
-        self._keep(data if self._hiding is None else self._hiding.feed(data))
+        self._store(data if self._hiding is None else self._hiding.feed(data))
 
-    def _keep(self, data: bytes) -> None:
+    def _store(self, data: bytes) -> None:
         if data:
             self.times.mark(self.size, boottime())
         room = EDGE - len(self._head)
@@ -112,7 +112,7 @@ class Output:
     def finish(self) -> tuple[bytes, bytes]:
         """Complete the file; returns the first bytes, and the last bytes of the rest."""
         if self._hiding is not None:
-            self._keep(self._hiding.finish())
+            self._store(self._hiding.finish())
         beyond = self.size - self._limit
         if beyond > 0:
             kept = min(beyond, EDGE)

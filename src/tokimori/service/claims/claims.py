@@ -100,7 +100,7 @@ class Claims(Part[M]):
     async def heartbeat(self, run_id: str, token: int, *, alive_time: Span | None = None) -> HeartbeatAnswer:
         """Report that the worker still works on the run: its claim lasts another `alive_time`. Raises `ClaimLost`."""
         seconds = None if alive_time is None else alive_time_of(alive_time)
-        return await self._place.keep(key_of(run_id, token), seconds)
+        return await self._place.heartbeat(key_of(run_id, token), seconds)
 
     @operation(Role.OPERATE, CLAIM)
     async def finish(

@@ -118,7 +118,7 @@ class ClaimPlace:
             self._bells.discard(bell)
             self._waiting -= waits
 
-    async def keep(self, key: Key, alive_time: float | None) -> HeartbeatAnswer:
+    async def heartbeat(self, key: Key, alive_time: float | None) -> HeartbeatAnswer:
         """See `Claims.heartbeat`."""
         held = await self._held(key)
         if alive_time is not None:
@@ -304,7 +304,7 @@ class ClaimPlace:
             started=held.since if began else None,
             output=None if output is None else output_of(run, output),
         )
-        if run.details.as_kept is not None:  # another version wrote what this one can't read
+        if run.details.as_stored is not None:  # another version wrote what this one can't read
             return change
         return replace(change, details=replace(change.details or run.details, worker=held.worker))
 

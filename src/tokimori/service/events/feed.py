@@ -218,7 +218,7 @@ class Feed(Generic[Record]):
         is_whole = place == tail.final
         for _ in range(PAGES):
             ends = await self._store.ended_since(place, PAGE)
-            self._keep(tail.fresh(ends.found))
+            self._append(tail.fresh(ends.found))
             self._ahead = ends.rest
             if ends.rest is None:
                 break
@@ -236,7 +236,7 @@ class Feed(Generic[Record]):
                 return
             ends = await self._store.ended_since(tail.final, PAGE)
             sure = [each for each in ends.found if each.written < tail.bound]
-            self._keep(tail.fresh(sure))
+            self._append(tail.fresh(sure))
             is_all = ends.rest is None or len(sure) < len(ends.found)
             tail.settle(EndPlace(tail.bound) if is_all or ends.rest is None else ends.rest)
 
@@ -248,7 +248,7 @@ class Feed(Generic[Record]):
         self._tail.look(now)
         return self._tail
 
-    def _keep(self, fresh: Sequence[Record]) -> None:
+    def _append(self, fresh: Sequence[Record]) -> None:
         self._kept += fresh
         if len(self._kept) >= 2 * KEPT:
             self._since = max([self._since, *(each.written for each in self._kept[:KEPT])])

@@ -211,9 +211,9 @@ class NoticeBoard:
                 self._pending += await ask()
             found, self._pending, self._mark = bounded(self._pending), [], mark
             if found and not is_first:
-                self._keep(found)
+                self._append(found)
 
-    def _keep(self, found: Sequence[Item]) -> None:
+    def _append(self, found: Sequence[Item]) -> None:
         self._found.append(found)
         self._end, self._kept = self._end + 1, self._kept + len(found)
         while self._kept > KEPT and len(self._found) > 1:

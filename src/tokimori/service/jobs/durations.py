@@ -36,7 +36,7 @@ class JobDurations(Part[M]):
         known = {each: self._shared.durations.of(each, now) for each in ids}
         asked = [each for each, found in known.items() if found is None]
         fresh = {job_id: _of(runs) for job_id, runs in (await self._newest(asked)).items()}
-        self._shared.durations.keep(fresh, now)
+        self._shared.durations.put(fresh, now)
         return {each: known[each] or fresh[each] for each in ids}
 
     @durations.within

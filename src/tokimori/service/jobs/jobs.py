@@ -318,7 +318,7 @@ class Jobs(JobReads[M]):
         self, job_id: str, key: str | None, payload: Payload | None, fields: RequestArguments
     ) -> RequestedRun:
         request, _, run = await self._requests.wanted(job_id, key, payload, fields)
-        return await self._requests.keep(request, run)
+        return await self._requests.store(request, run)
 
     @operation(Role.OPERATE, JOB, audit=REQUEST, doing="Running jobs", gives=list_of(RunView.made))
     async def trigger_many(
@@ -331,7 +331,7 @@ class Jobs(JobReads[M]):
         be repeated. `force`, `debounce`, `throttle` and `replace` are not allowed. If one of some hundred is `unique`
         they are stored one by one. `parent` is that of requests that name none. Raises the errors of `trigger`.
         """
-        return await self._requests.keep_many(job_id, requests, parent)
+        return await self._requests.store_many(job_id, requests, parent)
 
     @trigger_many.within
     async def _trigger_many_within(

@@ -102,7 +102,7 @@ class JobReads(JobBulk[M], JobDurations[M]):
         if shown is None:
             moments = () if stopped(job) else await self._next_of(job, now, wanted)
             shown = Shown(facts=facts, moments=moments)
-        self._shared.foreseen.keep(shown, mark, now, wanted)
+        self._shared.foreseen.put(shown, mark, now, wanted)
         return shown
 
     @shown.within

@@ -164,49 +164,49 @@ class RunRequests:
         for job_id in sorted({step.job for step in steps}):
             await self._store.get_job(job_id)
 
-    async def keep(self, request: Request, run: Run) -> RequestedRun:
+    async def store(self, request: Request, run: Run) -> RequestedRun:
         """Store the run, and return the outcome of the request."""
         await check_inherited(self._store, run.job_id, [run.payload])
         manner = manner_of(request, run.created)
         found = await retried(lambda: self._store.add_run(run, run.created, manner), StoreUnavailable)
         return RequestedRun(run=found, became=became(request, run.id, found))
 
-    async def keep_again(self, request: Request, run: Run, old: Run) -> RequestedRun:
+    async def store_again(self, request: Request, run: Run, old: Run) -> RequestedRun:
         """Keep a run that repeats another one. If a third one holds their key both go on, and that is noted."""
         if old.details.unique is None or request.key is not None:
-            return await self.keep(request, run)
+            return await self.store(request, run)
         repetition = replace(request, unique=Unique(old.details.unique))
         details = replace(run.details, unique=old.details.unique)
-        asked = await self.keep(repetition, replace(run, origin=f"{shared_prefix(old)}{run.id}", details=details))
+        asked = await self.store(repetition, replace(run, origin=f"{shared_prefix(old)}{run.id}", details=details))
         if asked.became is Became.MADE:
             return asked
-        return await self.keep(request, replace(run, details=replace(run.details, beside=asked.run.id)))
+        return await self.store(request, replace(run, details=replace(run.details, beside=asked.run.id)))
 
-    async def keep_many(self, job_id: str, requests: Sequence[PlainRequest], parent: str | None) -> Sequence[Run]:
+    async def store_many(self, job_id: str, requests: Sequence[PlainRequest], parent: str | None) -> Sequence[Run]:
         """Keep many runs of a job, some hundred at a time; the runs that answer."""
         checked_id, by = check_job_id(job_id), self._caller.parent() if parent is None else parent
         wanted = read_many(requests, by, self._caller.traceparent())
         answers: list[Run] = []
         for batch in batches(wanted):
             try:
-                answers += await self._keep_together(checked_id, batch)
+                answers += await self._store_together(checked_id, batch)
             except TokimoriError as fault:
                 raise after(len(answers), wanted, fault) from None
         return answers
 
-    async def _keep_together(self, job_id: JobId, batch: Sequence[tuple[int, Request]]) -> list[Run]:
+    async def _store_together(self, job_id: JobId, batch: Sequence[tuple[int, Request]]) -> list[Run]:
         now = await self._now()
         job = await self._store.get_job(job_id)
         check_readable(job.definition)
         await self._check_steps([request for _, request in batch], now)
         if any(request.unique is not None for _, request in batch):
-            return [await self._keep_one(job, *each, now) for each in batch]
+            return [await self._store_one(job, *each, now) for each in batch]
         runs, origins = requested_runs(job, batch, self._random, now, self._caller.author)
         await check_inherited(self._store, job_id, [run.payload for run in runs])
         found = await retried(lambda: self._store.add_runs(runs, now), StoreUnavailable)
         by_origin = {run.origin: kept for run, kept in zip(runs, found, strict=True)}
         return [by_origin[origin] for origin in origins]
 
-    async def _keep_one(self, job: Job, number: int, request: Request, now: Moment) -> Run:
+    async def _store_one(self, job: Job, number: int, request: Request, now: Moment) -> Run:
         ((run,), _) = requested_runs(job, [(number, request)], self._random, now, self._caller.author)
-        return (await self.keep(request, run)).run
+        return (await self.store(request, run)).run

@@ -132,7 +132,7 @@ class RunFailures(RunMutes[M]):
             for run in near:
                 before, looked = run.id, looked + 1
                 if _is_of(run, wanted) and await jobs.admit(run):
-                    is_cut = run.details.as_kept == LONG
+                    is_cut = run.details.as_stored == LONG
                     cause = cause_in(await whole(self._store.list_runs, run) if is_cut else run) or "failed"
                     gathered = causes.get(cause) or causes.setdefault(cause, _Gathering(wanted))
                     gathered.add(run)

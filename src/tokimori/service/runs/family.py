@@ -185,7 +185,7 @@ class RunFamilies(Part[M]):
         run = replace(run, details=details)
         if roots is not None:
             run = replace(run, root=roots.setdefault(root_of(old), run.id))
-        return await self._requests.keep_again(request, run, old)
+        return await self._requests.store_again(request, run, old)
 
 
 async def all_cancelled(cancel: Callable[[str, str], Awaitable[Sequence[_T]]], run_id: str, reason: str) -> list[_T]:

@@ -166,7 +166,7 @@ class _Matching:
             lasted = 0 if run.started is None else (run.ended or self._sources.now) - run.started
             if lasted <= wanted.duration_over * SECOND:
                 return False
-        if wanted.cause is not None and run.state is RunState.FAILED and run.details.as_kept == LONG:
+        if wanted.cause is not None and run.state is RunState.FAILED and run.details.as_stored == LONG:
             run = await whole(self._list_runs, run)
         return (wanted.cause is None or _cause_id(run) == wanted.cause) and await self.jobs.admit(run)
 

@@ -86,7 +86,7 @@ class Builds:
         self._store = store
         self._documents = Documents(store, BUILDS, random)
 
-    async def keep(self, task: str, digest: str, pieces: Sequence[str]) -> None:
+    async def store(self, task: str, digest: str, pieces: Sequence[str]) -> None:
         """Keep a build that is whole, and what its digest names: nothing else is written under that name."""
         for number, piece in enumerate(pieces):
             await self._documents.put(piece_name(task, digest, number), piece)
@@ -136,7 +136,7 @@ async def complete(builds: Builds, uploads: Uploads, name: str, build: BuildReco
         pieces = [piece for _, piece in sorted({**dict(enumerate(kept)), **uploaded}.items())]
         await _check_content(name, build, pieces)
         if uploaded:
-            await builds.keep(name, build.digest, pieces)
+            await builds.store(name, build.digest, pieces)
     finally:
         await uploads.end(name, build.digest)
 

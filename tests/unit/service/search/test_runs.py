@@ -57,7 +57,7 @@ READERS: dict[str, Callable[[World], Awaitable[object]]] = {
 
 def size_of(run: Run) -> int:
     """How long its texts are."""
-    texts = (run.payload, run.error, run.result, run.details.payload, run.details.as_kept)
+    texts = (run.payload, run.error, run.result, run.details.payload, run.details.as_stored)
     return sum(len(text) for text in texts if text is not None)
 
 
