@@ -48,7 +48,7 @@ class Interrupted(BaseException):
 
 
 class RunningAttempt:
-    """A running attempt. `grew` is called after new output, `on_notes` after new notes, in any thread.
+    """A running attempt. `grew` is called after new output, `noted` after new notes, in any thread.
 
     `ends` is called before its end is reported, to collect the last output. `new_notes` are new notes (`take_notes`).
     """
@@ -66,7 +66,7 @@ class RunningAttempt:
         runs_dir: Path,
         grew: "Callable[[RunningAttempt], None]",
         *,
-        on_notes: "Callable[[RunningAttempt], None]" = lambda _: None,
+        noted: "Callable[[RunningAttempt], None]" = lambda _: None,
         ends: "Callable[[RunningAttempt], None]" = lambda _: None,
         tracer: "Tracer | None" = None,
         app: AppFunctions | None = None,
@@ -87,7 +87,7 @@ class RunningAttempt:
         self.new_notes: TaskNotes | None = None
         self._acts: SignalThread | None = None
         self._acting: set[asyncio.Future[object]] | None = None
-        self._on_notes = on_notes
+        self._on_notes = noted
         self._ends = ends
         self.task = Task(begin, self.write, self._note, hand=self._deliver, reads=None if app is None else app._reads)
 

@@ -183,14 +183,7 @@ class WorkerProcess(asyncio.Protocol):
         try:
             (act, waits), tracer = self._known(begin.handler), self._tracer()
             attempt = RunningAttempt(
-                begin,
-                act,
-                self._runs_dir,
-                self._grew,
-                on_notes=self._noted,
-                ends=self._ends,
-                tracer=tracer,
-                app=self._app,
+                begin, act, self._runs_dir, self._grew, noted=self._noted, ends=self._ends, tracer=tracer, app=self._app
             )
             if not self._attempts:
                 self._outputs.put_back()
