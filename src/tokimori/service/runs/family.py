@@ -35,8 +35,8 @@ from tokimori.service.views.runs import Run as RunView
 
 _T = TypeVar("_T")
 
-AT_ONCE = 1_000
-"""Number of runs of a family that one call cancels: a caller who gets as many calls again."""
+ENOUGH, LONGEST = 1_000, 20.0
+"""Number of runs, and of seconds, after which a call ends: a caller who gets as many runs calls again."""
 BY_HAND = "cancelled by hand"
 _FEW = 20
 """Number of runs cancelled at a time: a store makes one transaction of them."""
@@ -87,20 +87,24 @@ class RunFamilies(Part[M]):
     async def cancel_family(self, run_id: str, reason: str = BY_HAND) -> list[Run]:
         """Cancel all runs of a family that have not ended, parents first, and return them: nothing follows them.
 
-        One call cancels 1,000 at most: if it returns so many, call it again. What runs after any end, a cancellation
-        too, is made. Raises `Refused` for a family of more than 20,000 runs.
+        A call that takes 20 seconds ends then, if it has cancelled 1,000: if it returns so many, call it again. What
+        runs after any end, a cancellation too, is made. Raises `Refused` for a family of more than 20,000 runs.
         """
         check_reason("reason", reason)
         done: dict[RunId, Run] = {}
+        clock = asyncio.get_running_loop().time
+        ends = clock() + LONGEST
         for _ in range(_PASSES):
             live = _to_cancel(await _whole(self.family, run_id))
             new = [each for each in live if each.run and each.run.cancel is None and each.run.id not in done]
-            for some in _together(new[: AT_ONCE - len(done)]):
+            for some in _together(new):
                 asked = (cancel_run(self._store, self._now, each.name, reason) for each in some)
                 results = await asyncio.gather(*asked, return_exceptions=True)
                 raise_first(results)
                 done |= {run.id: run for run in results if isinstance(run, Run)}
-            if not new or len(done) >= AT_ONCE:
+                if len(done) >= ENOUGH and clock() >= ends:
+                    return list(done.values())
+            if not new:
                 break
         return list(done.values())
 
@@ -191,7 +195,7 @@ class RunFamilies(Part[M]):
 async def all_cancelled(cancel: Callable[[str, str], Awaitable[Sequence[_T]]], run_id: str, reason: str) -> list[_T]:
     """Call `cancel_family` until all runs of the family are cancelled, and return them."""
     ended = list(found := await cancel(run_id, reason))
-    while len(found) >= AT_ONCE:
+    while len(found) >= ENOUGH:
         ended += (found := await cancel(run_id, reason))
     return ended
 

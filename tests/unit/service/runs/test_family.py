@@ -21,7 +21,7 @@ from tokimori.service.access import Access
 from tokimori.service.doors.authorization import authorized
 from tokimori.service.reasons import Cause
 from tokimori.service.runs.family import all_cancelled
-from tokimori.service.runs.family_reading import COMES, FamilyMember, _in_order
+from tokimori.service.runs.family_reading import COMES, FamilyMember, _in_order, family_of
 
 
 def step_id(number: int) -> str:
@@ -183,26 +183,37 @@ async def test_what_was_refused_leaves_nothing_half(world: World) -> None:
     assert all(each.state in ENDS for each in await world.service.runs.list())
 
 
-async def test_a_large_family_is_cancelled_in_pieces(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that a function has spawned is, however much that is; one that is too large is refused as a whole."""
+@pytest.mark.parametrize(("longest", "cancelled"), [(20.0, [31]), (0.0, [21, 10])])
+async def test_a_large_family_is_cancelled_by_one_call(
+    world: World, monkeypatch: pytest.MonkeyPatch, longest: float, cancelled: list[int]
+) -> None:
+    """Which reads it once, and once more at the end; by several if it takes long. A larger one is refused as a whole."""
     await world.add({"noop": True, "max_running": 0}, "many")
     run = await world.service.jobs.trigger("many")
     await world.work(spawns_of([("a", None)] * 30))
-    monkeypatch.setattr("tokimori.service.runs.family.AT_ONCE", 8)
+    monkeypatch.setattr("tokimori.service.runs.family.ENOUGH", 8)
+    monkeypatch.setattr("tokimori.service.runs.family.LONGEST", longest)
     assert len(await world.service.runs.family(run.id, limit=10)) < 31
     with monkeypatch.context() as bound:
         bound.setattr("tokimori.service.runs.family.MOST_ORDERED", 30)
         with pytest.raises(Refused, match="more than 30 runs"):
             await world.service.runs.cancel_family(run.id)
-    assert len(await world.service.runs.cancel_family(run.id)) == 8
-    assert len(await all_cancelled(world.service.runs.cancel_family, run.id, "enough")) == 23
+    reads = list[str]()
+    monkeypatch.setattr(
+        "tokimori.service.runs.family.family_of",
+        lambda store, *which: reads.append(which[0]) or family_of(store, *which),
+    )
+    assert len(await world.service.runs.cancel_family(run.id)) == cancelled[0]
+    assert len(reads) == (1 if cancelled[1:] else 2)
+    assert len(await all_cancelled(world.service.runs.cancel_family, run.id, "enough")) == sum(cancelled[1:])
     assert all(each.state in ENDS for each in await world.store.list_runs(RunFilter(limit=50)))
     assert len(await world.service.runs.retry_family(run.id)) == 1
 
 
 async def test_what_a_cancellation_brings_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs that clean up after any end are made, however many calls cancel the family, and if it is cancelled again."""
-    monkeypatch.setattr("tokimori.service.runs.family.AT_ONCE", 5)
+    monkeypatch.setattr("tokimori.service.runs.family.ENOUGH", 5)
+    monkeypatch.setattr("tokimori.service.runs.family.LONGEST", 0.0)
     await world.add({"noop": True, "max_running": 0}, "many")
     await world.add({"noop": True, "max_running": 0}, "part")
     await world.add({"noop": True, "max_running": 0, "parents": [{"job": "part", "on": "always"}]}, "clean")
