@@ -16,7 +16,7 @@ from tokimori.model.ids import JobId, RunId, uuid7
 from tokimori.model.outcome import Failed, Succeeded, spawns_of
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.ports.store import RunFilter
+from tokimori.ports.store import RunFilter, Store
 from tokimori.service.access import Access
 from tokimori.service.doors.authorization import authorized
 from tokimori.service.reasons import Cause
@@ -187,7 +187,10 @@ async def test_what_was_refused_leaves_nothing_half(world: World) -> None:
 async def test_a_large_family_is_cancelled_by_one_call(
     world: World, monkeypatch: pytest.MonkeyPatch, longest: float, cancelled: list[int]
 ) -> None:
-    """Which reads it once, and once more at the end; by several if it takes long. A larger one is refused as a whole."""
+    """The family is read once, and once more at the end; several calls do so if it takes long.
+
+    One that is too large is refused as a whole.
+    """
     await world.add({"noop": True, "max_running": 0}, "many")
     run = await world.service.jobs.trigger("many")
     await world.work(spawns_of([("a", None)] * 30))
@@ -199,10 +202,12 @@ async def test_a_large_family_is_cancelled_by_one_call(
         with pytest.raises(Refused, match="more than 30 runs"):
             await world.service.runs.cancel_family(run.id)
     reads = list[str]()
-    monkeypatch.setattr(
-        "tokimori.service.runs.family.family_of",
-        lambda store, *which: reads.append(which[0]) or family_of(store, *which),
-    )
+
+    async def read(store: Store, run_id: str, most: int) -> list[FamilyMember]:
+        reads.append(run_id)
+        return await family_of(store, run_id, most)
+
+    monkeypatch.setattr("tokimori.service.runs.family.family_of", read)
     assert len(await world.service.runs.cancel_family(run.id)) == cancelled[0]
     assert len(reads) == (1 if cancelled[1:] else 2)
     assert len(await all_cancelled(world.service.runs.cancel_family, run.id, "enough")) == sum(cancelled[1:])
