@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Unpack, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from tokimori.apps.closed import changed_by_json, check_closed, has_closed, read_as, unknown_in
+from tokimori.apps.closed import changed_by_json, check_closed, has_closed, read_as, unfolded, unknown_in
 from tokimori.apps.json_text import TEXTS, WORDS, clean, repr_of, text_of, value_of
 from tokimori.apps.task import Task
 from tokimori.errors import InvalidInput
@@ -347,7 +347,7 @@ def _signature(function: Callable[..., object], name: str) -> inspect.Signature:
 
 def _hints(function: Callable[..., object], name: str) -> dict[str, Any]:
     try:
-        return get_type_hints(function, include_extras=True)
+        return {each: unfolded(kind) for each, kind in get_type_hints(function, include_extras=True).items()}
     except (NameError, TypeError, AttributeError) as fault:
         raise InvalidInput(
             f"function: the types of {name} can't be read: {fault}", field="function", value=name, allowed="known types"

@@ -1,4 +1,4 @@
-"""Closed types of arguments: unknown keys, and values that JSON would change."""
+"""Types of arguments: unknown keys, values that JSON would change, and bounds."""
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import (
@@ -54,6 +54,27 @@ _NO_KEYS: Final = (
     *(inspect.CollectionType, inspect.NamedTupleType, inspect.StructType, inspect.DataclassType),
 )
 """Types of keys that no name in JSON becomes again."""
+
+
+def unfolded(kind: Any, around: Collection[Any] = ()) -> Any:
+    """Return the type without the names that `type X = …` gives to types. One within itself is any JSON value."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    named = kind if origin is None else origin
+    if named in around:
+        return Any
+    if type(named).__name__ == "TypeAliasType":  # of `typing`, or of `typing_extensions`
+        value, names = named.__value__, named.__type_params__
+        found = dict(zip(names, arguments, strict=False)).get(value) or (value[arguments] if arguments else value)
+        return unfolded(found, (*around, named))
+    parts = _parts_of(kind)
+    new = tuple(unfolded(each, around) for each in parts)
+    if new == parts:
+        return kind
+    if origin is Annotated:
+        return Annotated[(*new, *kind.__metadata__)]
+    if origin is UnionType:
+        return Union[new]  # noqa: UP007
+    return kind.copy_with(new) if hasattr(kind, "copy_with") else GenericAlias(origin, new)
 
 
 def check_closed(kinds: Mapping[str, Any], given: Mapping[str, object], root: str = "$.") -> None:

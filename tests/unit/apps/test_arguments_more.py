@@ -20,15 +20,18 @@ from enum import Enum, StrEnum
 from fractions import Fraction
 from ipaddress import IPv4Address, IPv6Network
 from pathlib import Path, PurePosixPath
-from types import MappingProxyType
+from types import GenericAlias, MappingProxyType
 from typing import IO, Annotated, Any, NamedTuple, Never, NewType, NotRequired, TypedDict, TypeVar, Unpack
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import pytest
+from typing_extensions import TypeAliasType
+from typing_extensions import TypeVar as Named
 
 from tokimori.apps.app import App
 from tokimori.apps.arguments import Arguments
+from tokimori.apps.closed import unfolded
 from tokimori.errors import InvalidInput
 
 
@@ -378,3 +381,37 @@ def test_the_payload_of_a_declared_job_is_typed_as_its_arguments() -> None:
     for bad in said:
         with pytest.raises(InvalidInput, match="JSON would change"):
             App("a").job(payload=bad)(bare)
+
+
+S = Named("S")
+Sku = TypeAliasType("Sku", str)
+Skus = TypeAliasType("Skus", list[Sku])
+Both = TypeAliasType("Both", tuple[S, S], type_params=(S,))
+Same = TypeAliasType("Same", S, type_params=(S,))
+
+
+def stock(
+    sku: Sku, pairs: list[Both[int]], rest: Annotated[Skus, "of old"] | None = None, n: Same[Path] = Path()
+) -> Sku:
+    """A function whose types have names."""
+    return sku
+
+
+def test_types_that_have_names_are_read_as_what_they_name() -> None:
+    """`type Sku = str` and `type Both[T] = tuple[T, T]`, also within others; what can't fit is refused as ever."""
+    arguments = Arguments(stock)
+    payload = arguments.encode(["a"], {"pairs": [(1, 2)], "rest": ["b"], "n": Path("/tmp")})
+    assert payload == '{"sku":"a","pairs":[[1,2]],"rest":["b"],"n":"/tmp"}'
+    assert arguments.decode(payload) == {"sku": "a", "pairs": [(1, 2)], "rest": ["b"], "n": Path("/tmp")}
+    with pytest.raises(InvalidInput, match=r"\$.pairs\[0\]\[1\]`: \"2\""):
+        arguments.encode(["a"], {"pairs": [(1, "2")]})
+    with pytest.raises(InvalidInput, match="sku is b'x', which JSON would change"):
+        arguments.encode([b"x"], {"pairs": []})
+    assert arguments.result_of('"a"') == "a"
+
+
+def test_a_name_within_what_it_names_is_any_value() -> None:
+    """`type Tree = dict[str, Tree]`, of Python 3.12: msgspec knows no such type, and would find no end."""
+    tree = type("TypeAliasType", (), {"__type_params__": ()})()
+    tree.__value__ = GenericAlias(dict, (str, tree))
+    assert unfolded(GenericAlias(list, (tree,))) == list[dict[str, Any]]
