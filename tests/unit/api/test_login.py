@@ -89,7 +89,9 @@ async def test_what_is_no_token_logs_nobody_in(world: World, tab: Tab, wrong: st
     await token_of(world)
     answer = await tab.log_in(wrong)
     says = b"what was sent is neither the secret of this node nor a token of its store"
-    assert says in answer.body and says not in (await tab.ask("/")).body
+    only_came = (await tab.ask("/")).body
+    assert says in answer.body and says not in only_came
+    assert b'class="why"' in answer.body and b'class="why"' not in only_came
     assert answer.status == 401 and "set-cookie" not in answer.headers and b'action="/login"' in answer.body
 
 

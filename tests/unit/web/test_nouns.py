@@ -228,6 +228,15 @@ async def test_what_runs_elsewhere_is_expected_and_reports(world: World, tab: Ta
     assert await world.service.expectations.list() == []
 
 
+async def test_a_notifier_that_reaches_nobody_is_failing(world: World, tab: Tab) -> None:
+    """In their list and on its page, as among jobs: it looked as good as one that works."""
+    await add(world, "notifier:ops", notifier={})
+    await world.trigger("notifier:ops")
+    await world.work(Failed(error="no such channel"))
+    assert "failing ops" in (await tab.show("/notifiers")).text
+    assert "failing its runs" in (await tab.show("/notifiers/ops")).text
+
+
 async def test_a_notifier_is_made_tried_and_deleted(world: World, tab: Tab) -> None:
     """It does one thing; jobs that name it stand on its page, and keep it."""
     refused = elements(await tab.post("notifiers.add", "ops", url="https://example.org/hook", command="true"))

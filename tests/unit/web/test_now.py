@@ -218,6 +218,7 @@ async def test_running_runs_are_seen_beside_how_long_they_take(world: World, tab
     world.pass_seconds(80)
     assert "1 min 40 s of ~1 min 00 s 40 s over" in (await tab.show("/")).text
     assert "1 min 40 s 40 s over" in (await tab.show("/wall")).text
+    assert "Runs for 1 min 40 s of ~1 min 00 s" in (await tab.show(f"/runs/{run.id}")).text
 
 
 async def test_the_hours_say_what_began_what_failed_and_what_comes(world: World, tab: Tab) -> None:

@@ -12,7 +12,7 @@ from tokimori.model.target import kind_of
 from tokimori.service.notified import id_of, notifier_fields, notifies, trial_payload
 from tokimori.service.service import Service
 from tokimori.web.addresses import path
-from tokimori.web.job_rows import command
+from tokimori.web.job_rows import command, job_rows
 from tokimori.web.nouns import (
     Column,
     Noun,
@@ -49,9 +49,10 @@ async def show(visit: Visit) -> Noun:
     found, page = await paged(
         visit, page_of, lambda job: job.id, lambda job: has(visit, job.id, job.definition.description, _to(job))
     )
+    words = {row.id: row.state for row in await job_rows(visit, found)}
     empty = "There are no notifiers. Jobs name one with `--notify NAME`; this makes one:"
     return Noun(
-        [Table("Notifiers", _COLUMNS, [_row(each) for each in found], empty, _COMMAND)],
+        [Table("Notifiers", _COLUMNS, [_row(each, words[each.id]) for each in found], empty, _COMMAND)],
         makes=("notifiers.add",),
         filter=filters(visit, "Filter notifiers"),
         page=page,
@@ -70,11 +71,11 @@ def _terms(job: Job) -> tuple[str, str]:
     return whole_length(round(said_.bundle * SECOND)) if said_.bundle else "", ", ".join(said_.quiet)
 
 
-def _row(job: Job) -> Row:
+def _row(job: Job, word: str) -> Row:
     name = name_of(job.id)
     bundle, quiet = _terms(job)
     cells = (
-        state(job.state.value),
+        state(word),
         said(name, to=path("notifiers", name)),
         said(kind_of(job.definition.target)),
         said(_to(job)),
@@ -87,6 +88,7 @@ def _row(job: Job) -> Row:
 async def page(visit: Visit) -> Noun:
     """Return the page of a notifier, with the jobs that name it."""
     job = await visit.service.jobs.get(id_of(visit.parts["name"]))
+    (row,) = await job_rows(visit, [job])
     name, (bundle, quiet) = name_of(job.id), _terms(job)
     facts = {"Kind": kind_of(job.definition.target), "To": _to(job), "Bundles": bundle, "Quiet": quiet}
     nobody = "No job of those that you see names it. One that does:"
@@ -95,7 +97,7 @@ async def page(visit: Visit) -> Noun:
     return Noun(
         [job_table("Jobs that name it", named_by, nobody, command_)],
         name=plain(name),
-        says=(state(job.state.value), said(job.definition.description), said("its runs", to=path("jobs", job.id))),
+        says=(state(row.state), said(job.definition.description), said("its runs", to=path("jobs", job.id))),
         acts=("notifiers.test", "notifiers.delete"),
         on=name,
         facts=[(head, said(text)) for head, text in facts.items()],

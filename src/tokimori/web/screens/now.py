@@ -21,7 +21,7 @@ from tokimori.service.validation import MOST_LISTED
 from tokimori.web.addresses import address, path
 from tokimori.web.cache import SELDOM
 from tokimori.web.job_rows import WORST_FIRST, in_words
-from tokimori.web.pictures import Minute, progress, strip, usual_of
+from tokimori.web.pictures import MOST_COMPARED, Minute, progress, strip, usual_of
 from tokimori.web.run_rows import LONGEST_SAID, RunRow, cause, run_rows, whole_cause
 from tokimori.web.screen import Moved, Screen, Shown
 from tokimori.web.screens.jobs import failing, runs_in
@@ -323,7 +323,7 @@ async def _running(visit: Visit, runs: Sequence[Run]) -> Sequence[Going]:
     if not runs:
         return ()
     rows = await run_rows(visit, [(await visit.service.runs.get(run.id)).run for run in runs])
-    last = await visit.service.runs.last(list(dict.fromkeys(run.job_id for run in runs)), 50, longest=0)
+    last = await visit.service.runs.last(list(dict.fromkeys(run.job_id for run in runs)), MOST_COMPARED, longest=0)
     going = [_going(row, run, last[run.job_id], visit.now) for run, row in zip(runs, rows, strict=True)]
     return sorted(going, key=lambda each: not each.is_late)
 

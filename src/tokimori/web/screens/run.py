@@ -18,7 +18,7 @@ from tokimori.model.statistics import cost
 from tokimori.model.transitions import BEFORE_START, ENDS, STANDING_STILL, RunState
 from tokimori.service.runs.runs import AttemptDetails, RunDetails
 from tokimori.web.log_view import log_view
-from tokimori.web.pictures import BARS, Lane, Span, waterfall
+from tokimori.web.pictures import BARS, MOST_COMPARED, Lane, Span, median_of, waterfall
 from tokimori.web.run_rows import cause, is_stock, run_row, whole_cause
 from tokimori.web.screen import Screen, Shown
 from tokimori.web.screens.graph import family_of
@@ -74,6 +74,7 @@ async def show(visit: Visit) -> Shown:
         "ended": None if run.ended is None else visit.time(run.ended, zone),
         "late": _late(details),
         "took": _took(details),
+        "usual": await _usual(visit, run),
         "attempts": [_attempt(visit, each, zone) for each in details.attempts],
         "left_out": details.attempts_left_out,
         "number": number,
@@ -146,6 +147,15 @@ async def _alike(visit: Visit, run: Run) -> str:
         return ""
     least, jobs = "" if found.next is None else "At least ", len(same.jobs) + same.more_jobs
     return f"{least}{same.count} runs of {jobs} job{'s' * (jobs > 1)} failed so in 24 hours."
+
+
+async def _usual(visit: Visit, run: Run) -> str:
+    """Return how long good runs of the job mostly take; empty if that is unknown, or it does not run."""
+    if run.state is RunState.RUNNING:
+        with suppress(InvalidInput):  # a run of no job, such as a message
+            found = median_of((await visit.service.runs.last([run.job_id], MOST_COMPARED, longest=0))[run.job_id])
+            return "" if found is None else duration(found)
+    return ""
 
 
 def _command(run: Run) -> str:
