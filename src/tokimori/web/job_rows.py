@@ -1,6 +1,7 @@
 """Rows of jobs for lists and pages."""
 
 import asyncio
+import re
 import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -19,7 +20,7 @@ from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.schedules.explain import Explanation
 from tokimori.schedules.schedule import Schedule, next_moments
-from tokimori.schedules.sentence import sentence
+from tokimori.schedules.sentence import MONTHS, sentence
 from tokimori.service.definitions.definitions import target_fields
 from tokimori.service.jobs.graph import how
 from tokimori.service.jobs.writer import schedule_for
@@ -51,6 +52,7 @@ class JobRow(NamedTuple):
     state: str
     is_stopped: bool
     schedule: str
+    sentence: str
     text: str
     zone: str
     next: Time | None
@@ -106,13 +108,14 @@ def job_row(visit: Visit, job: Job, runs: Sequence[Run], is_overdue: bool) -> Jo
     definition, usual = job.definition, median_of(runs)
     percent = _success(runs, visit.now)
     schedule = _schedule(job)
-    moments = _next_of(job, schedule, visit.now)
+    moments, meaning = _next_of(job, schedule, visit.now), _in_words(job, schedule)
     return JobRow(
         id=job.id,
         name=definition.name or "",
         state=worst(job, runs, is_overdue),
         is_stopped=stopped(job) is not None,
-        schedule=_in_words(job, schedule),
+        schedule=meaning if schedule is None else briefly(meaning),
+        sentence=meaning,
         text=definition.schedule or "",
         zone=definition.time_zone,
         next=visit.time(moments[0], definition.time_zone) if moments else None,
@@ -144,8 +147,26 @@ def _success(runs: Sequence[Run], now: Moment) -> float | None:
 
 
 def in_words(job: Job) -> str:
-    """Return the schedule of a job in words."""
-    return _in_words(job, _schedule(job))
+    """Return the schedule of a job in few words."""
+    schedule = _schedule(job)
+    return _in_words(job, schedule) if schedule is None else briefly(_in_words(job, schedule))
+
+
+_BRIEF: Final = (
+    (re.compile(rf"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*day\b|\b({'|'.join(MONTHS)})\b"), lambda found: found[0][:3]),
+    (re.compile(" through "), lambda _: "–"),
+    (re.compile(r"(?<=\d) of the month|, at minute 0$|, counted from when the job is added"), lambda _: ""),
+    (re.compile(r"^at (\S+), every day"), lambda found: f"daily at {found[1]}"),
+    (re.compile(r"^at minute (\d+) of every hour"), lambda found: f"hourly at :{found[1]:0>2}"),
+    (re.compile(r", at minute (\d+)$"), lambda found: f" at :{found[1]:0>2}"),
+)
+
+
+def briefly(meaning: str) -> str:
+    """Return the meaning of a schedule as a list has room for it: `hourly at :12`, `at 08:00, Mon–Fri`."""
+    for pattern, instead in _BRIEF:
+        meaning = pattern.sub(instead, meaning)
+    return meaning
 
 
 def _in_words(job: Job, schedule: Schedule | None) -> str:

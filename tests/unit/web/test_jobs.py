@@ -16,11 +16,28 @@ async def test_a_line_of_a_job(world: World, tab: Tab) -> None:
         await world.trigger("hello")
         await world.work(outcome)
     page = await tab.show("/jobs")
-    line = (
-        "failing hello at 09:00, every day · Asia/Tokyo in 23 h last 3: 2 succeeded, 1 failed 0 ms 66.7 % default ada"
-    )
+    line = "failing hello daily at 09:00 · Asia/Tokyo in 23 h last 3: 2 succeeded, 1 failed 0 ms 66.7 % default ada"
     assert line in page.text
     assert "/jobs/hello" in page.links()
+
+
+@pytest.mark.parametrize(
+    ("schedule", "words"),
+    [
+        ("0 8 * * 1-5", "at 08:00, Mon–Fri"),
+        ("20 5 * * *", "daily at 05:20"),
+        ("12 * * * *", "hourly at :12"),
+        ("5 */2 * * *", "every 2 hours at :05"),
+        ("0 */2 * * *", "every 2 hours"),
+        ("0 7 5 1,4,7,10 *", "at 07:00, on day 5, in Jan, Apr, Jul and Oct"),
+        ("0 7 L * 0", "at 07:00, on the last day of the month or on Sun"),
+        ("every 6 hours", "every 6 hours"),
+    ],
+)
+async def test_a_list_says_a_schedule_in_few_words(world: World, tab: Tab, schedule: str, words: str) -> None:
+    """As much as has room beside the rest; whole on hover and on the page of the job."""
+    await add(world, schedule=schedule)
+    assert f" hello {words} " in (await tab.show("/jobs")).text
 
 
 async def test_the_store_is_asked_once_for_the_last_runs(world: World, tab: Tab) -> None:
