@@ -11,8 +11,19 @@ from typing import Any, NamedTuple, Unpack, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from tokimori.apps.closed import changed_by_json, check_closed, has_closed, read_as, unfolded, unknown_in
-from tokimori.apps.json_text import TEXTS, WORDS, clean, repr_of, text_of, value_of
+from tokimori.apps.closed import (
+    Bounds,
+    bounds_of,
+    changed_by_json,
+    check_bounds,
+    check_closed,
+    from_json,
+    has_closed,
+    read,
+    unfolded,
+    unknown_in,
+)
+from tokimori.apps.json_text import WORDS, clean, repr_of, text_of, value_of
 from tokimori.apps.task import Task
 from tokimori.errors import InvalidInput
 from tokimori.service.definitions.arguments import Payload
@@ -109,6 +120,10 @@ class Arguments:
         self._kind_of_others = get_args(kind)[0] if get_origin(kind) is Unpack else GenericAlias(dict, (str, kind))
         self._result = _result_type(hints.get("return", Any))
         self._check_types()
+        kinds = self._kinds if self._others is None else {**self._kinds, self._others: self._kind_of_others}
+        self._bounds = {
+            name: bounds for name, kind in kinds.items() if (bounds := self._bounds_of(name, kind)) is not None
+        }
         self._is_closed = any(has_closed(each) for each in (*self._kinds.values(), self._kind_of_others))
         self._signature = inspect.Signature(self._parameters)
 
@@ -135,7 +150,7 @@ class Arguments:
                 )
         for kind in (self._form, self._kind_of_others):
             try:
-                msgspec.convert({}, kind, dec_hook=_from_json)
+                msgspec.convert({}, kind, dec_hook=from_json)
             except msgspec.ValidationError:
                 continue
             except TypeError as fault:
@@ -145,6 +160,16 @@ class Arguments:
                     value=f"{self.name}{inspect.Signature(self._parameters)}"[:MOST_SHOWN],
                     allowed="types that JSON tells apart: such as one of Path and str, not both",
                 ) from None
+
+    def _bounds_of(self, name: str, kind: Any) -> Bounds | None:
+        try:
+            return bounds_of(kind)
+        except Exception as fault:
+            message = (
+                f"function: {self.name} can't be a handler: pydantic knows no bounds of its parameter {name!r}: {fault}"
+            )
+            allowed = "bounds that its type has, such as `Annotated[int, Field(gt=0)]`"
+            raise InvalidInput(message, field="function", value=self.name, allowed=allowed) from None
 
     @property
     def names(self) -> Mapping[str, Any]:
@@ -172,13 +197,18 @@ class Arguments:
         try:
             if self._is_closed:
                 check_closed(self._kinds, given)
-            values = msgspec.convert(given, self._form, dec_hook=_from_json, str_keys=True)
+            values = msgspec.convert(given, self._form, dec_hook=from_json, str_keys=True)
             arguments = {name: getattr(values, name) for name in self._names}
+            for name, bounds in self._bounds.items():
+                if name in given and name in arguments:  # no default value is checked
+                    arguments[name] = check_bounds(bounds, arguments[name], f"$.{name}")
             if self._others is not None:
                 more = {name: value for name, value in given.items() if name not in arguments}
                 if self._is_closed:
                     check_closed({"more": self._kind_of_others}, {"more": more}, "$")
-                arguments |= msgspec.convert(more, self._kind_of_others, dec_hook=_from_json, str_keys=True)
+                others = msgspec.convert(more, self._kind_of_others, dec_hook=from_json, str_keys=True)
+                of_others = self._bounds.get(self._others)
+                arguments |= others if of_others is None else check_bounds(of_others, others, "$")
         except (msgspec.ValidationError, ValueError, TypeError) as fault:
             why, value = misfit_of(fault, given)
             raise self._unfit(value or payload, why) from None
@@ -236,11 +266,11 @@ class Arguments:
         """Return the result of a run, of the type that the annotation says. Raises `InvalidInput`."""
         given = None if result is None else value_of(result)
         try:
-            return _read(given, self._result)
+            return read(given, self._result)
         except (msgspec.ValidationError, ValueError, TypeError) as fault:
             if result is not None and any(f'"{each}"' in result for each in WORDS):
                 with suppress(msgspec.ValidationError):
-                    return _read(given, self._result, strict=False)
+                    return read(given, self._result, strict=False)
             raise InvalidInput(
                 f"result: it does not fit what {self.name} is annotated to return: {fault}",
                 field="result",
@@ -354,18 +384,6 @@ def _hints(function: Callable[..., object], name: str) -> dict[str, Any]:
         ) from None
 
 
-def _read(given: object, kind: Any, *, strict: bool = True) -> Any:
-    """Return a value of this type. Pydantic, if it is there, reads what msgspec can't: a union of two dataclasses."""
-    try:
-        return msgspec.convert(given, kind, strict=strict, dec_hook=_from_json, str_keys=True)
-    except TypeError:
-        with suppress(ImportError):
-            from pydantic import TypeAdapter  # noqa: PLC0415  no part of ours
-
-            return TypeAdapter(kind).validate_json(msgspec.json.encode(given))
-        raise
-
-
 def _result_type(hint: Any) -> Any:
     """Return the type of a function's final result, awaited if need be."""
     return get_args(hint)[-1] if get_origin(hint) in (Coroutine, Awaitable) else hint
@@ -376,23 +394,3 @@ def _field(parameter: inspect.Parameter, kind: Any) -> tuple[str, Any] | tuple[s
         return parameter.name, kind
     default = parameter.default
     return parameter.name, kind, msgspec.field(default_factory=lambda: default)
-
-
-def _from_json(kind: Any, value: Any) -> Any:
-    """Return a value of a type that msgspec does not know: one that is `read_as` another, one of `TEXTS`, or a model of
-    pydantic, which reads itself.
-    """
-    if kind is object:
-        return value
-    if (known := read_as(kind)) is not None:
-        plain, made = known
-        try:
-            return made(msgspec.convert(value, plain, dec_hook=_from_json, str_keys=True))
-        except msgspec.ValidationError as fault:  # msgspec puts its own place before this one
-            raise ValueError(str(fault)) from fault.__cause__
-    if isinstance(kind, type) and issubclass(kind, TEXTS) and isinstance(value, str):
-        return kind(value)
-    validate = getattr(kind, "model_validate", None)
-    if validate is None:
-        raise TypeError(f"Expected `{getattr(kind, '__name__', kind)}`, got `{type(value).__qualname__}`")
-    return validate(value)

@@ -30,6 +30,7 @@ from msgspec import inspect
 
 from tokimori.apps.json_text import TEXTS
 
+Bounds = Callable[[Any], Any]
 Found = tuple[Any, object, str]
 """A type, the value that stands for it, and where."""
 CONVERTED: Final[Mapping[Any, tuple[type, Callable[[Any], object]]]] = MappingProxyType(
@@ -75,6 +76,37 @@ def unfolded(kind: Any, around: Collection[Any] = ()) -> Any:
     if origin is UnionType:
         return Union[new]  # noqa: UP007
     return kind.copy_with(new) if hasattr(kind, "copy_with") else GenericAlias(origin, new)
+
+
+def bounds_of(kind: Any) -> Bounds | None:
+    """Return pydantic's reading of a type whose annotations have bounds, its own or those of `annotated_types`.
+
+    None: it has none, or pydantic is not installed. Bounds within a class are that one's own.
+    """
+    if not _has_bounds(kind):
+        return None
+    with suppress(ImportError):
+        from pydantic import ConfigDict, TypeAdapter  # noqa: PLC0415  no part of ours
+        from pydantic.errors import PydanticSchemaGenerationError  # noqa: PLC0415
+
+        try:
+            return TypeAdapter(kind).validate_python
+        except PydanticSchemaGenerationError:  # a class that only we read is a part of it
+            return TypeAdapter(kind, config=ConfigDict(arbitrary_types_allowed=True)).validate_python
+    return None
+
+
+def _has_bounds(kind: Any) -> bool:
+    of = {type(each).__module__.partition(".")[0] for each in getattr(kind, "__metadata__", ())}
+    return not of.isdisjoint({"pydantic", "annotated_types"}) or any(map(_has_bounds, _parts_of(_plain(kind))))
+
+
+def check_bounds(bounds: Bounds, value: object, path: str) -> Any:
+    """Return the value as pydantic reads it. Raises `msgspec.ValidationError` if it is not within the bounds."""
+    try:
+        return bounds(value)
+    except ValueError as fault:
+        raise msgspec.ValidationError(f"it is not within its bounds - at `{path}`") from fault
 
 
 def check_closed(kinds: Mapping[str, Any], given: Mapping[str, object], root: str = "$.") -> None:
@@ -239,3 +271,35 @@ def _parts(kind: Any, value: object, path: str) -> Iterator[Found]:
 def _is_a(kind: Any, general: type) -> bool:
     origin = get_origin(kind)
     return isinstance(origin, type) and issubclass(origin, general)
+
+
+def read(given: object, kind: Any, *, strict: bool = True) -> Any:
+    """Return a value of this type. Pydantic, if it is there, reads what msgspec can't: a union of two dataclasses."""
+    try:
+        return msgspec.convert(given, kind, strict=strict, dec_hook=from_json, str_keys=True)
+    except TypeError:
+        with suppress(ImportError):
+            from pydantic import TypeAdapter  # noqa: PLC0415  no part of ours
+
+            return TypeAdapter(kind).validate_json(msgspec.json.encode(given))
+        raise
+
+
+def from_json(kind: Any, value: Any) -> Any:
+    """Return a value of a type that msgspec does not know: one that is `read_as` another, one of `TEXTS`, or a model of
+    pydantic, which reads itself.
+    """
+    if kind is object:
+        return value
+    if (known := read_as(kind)) is not None:
+        plain, made = known
+        try:
+            return made(msgspec.convert(value, plain, dec_hook=from_json, str_keys=True))
+        except msgspec.ValidationError as fault:  # msgspec puts its own place before this one
+            raise ValueError(str(fault)) from fault.__cause__
+    if isinstance(kind, type) and issubclass(kind, TEXTS) and isinstance(value, str):
+        return kind(value)
+    validate = getattr(kind, "model_validate", None)
+    if validate is None:
+        raise TypeError(f"Expected `{getattr(kind, '__name__', kind)}`, got `{type(value).__qualname__}`")
+    return validate(value)

@@ -1,18 +1,21 @@
 """Payloads become typed arguments, and arguments become payloads."""
 
 import json
+import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from itertools import product
-from typing import Any
+from typing import Annotated, Any
 
+import annotated_types
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from pydantic import BaseModel, Field, PositiveInt
+from pydantic import BaseModel, Field, PositiveInt, StringConstraints
 
 from tests.unit.apps.tasks import a_facts, a_task
 from tokimori.apps.arguments import Arguments, UnfitPayload
@@ -230,3 +233,55 @@ def test_a_payload_says_what_was_given(value: Any, number: int, day: date) -> No
         "number": number,
         "day": day,
     }
+
+
+Amount = Annotated[int, Field(gt=0)]
+
+
+def pay(
+    amount: Amount,
+    parts: list[Annotated[int, annotated_types.Lt(9)]] | None = None,
+    orders: Annotated[list[Order], Field(max_length=1)] | None = None,
+    note: Annotated[str, StringConstraints(strip_whitespace=True)] = " as it is ",
+    **more: Amount,
+) -> None:
+    """A function whose parameters have bounds."""
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"amount": 0}, "Input should be greater than 0 - at `$.amount`: 0"),
+        ({"amount": 1, "parts": [1, 9]}, "Input should be less than 9 - at `$.parts[1]`: 9"),
+        ({"amount": 1, "orders": [Order(1), Order(2)]}, "List should have at most 1 item after validation, not 2"),
+        ({"amount": 1, "rest": -3}, "Input should be greater than 0 - at `$.rest`: -3"),
+    ],
+)
+def test_bounds_of_pydantic_are_checked(given: dict[str, Any], why: str) -> None:
+    """Where a run is asked for, and where it arrives: pydantic says so itself, also of those of `annotated_types`."""
+    arguments = Arguments(pay)
+    with pytest.raises(InvalidInput, match=re.escape(why)):
+        arguments.encode([], given)
+    with pytest.raises(InvalidInput, match=re.escape(why)):
+        arguments.decode(msgspec.json.encode(given).decode())
+
+
+def test_values_within_bounds_are_what_pydantic_makes_of_them() -> None:
+    """A default value stays as it is; without pydantic nothing is checked."""
+    arguments = Arguments(pay)
+    payload = arguments.encode([1], {"note": " x ", "orders": [Order(2)], "rest": 3})
+    assert payload == '{"amount":1,"orders":[{"number":2}],"note":" x ","rest":3}'
+    assert arguments.decode(payload) == {"amount": 1, "parts": None, "orders": [Order(2)], "note": "x", "rest": 3}
+    assert arguments.decode("1")["note"] == " as it is "
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "pydantic", None)
+        assert Arguments(pay).decode("0")["amount"] == 0
+
+
+def test_bounds_that_no_value_has_are_refused_where_they_are_declared() -> None:
+    """A run would fail whatever it is given."""
+
+    def wrong(name: Annotated[str, Field(pattern="(")]) -> None: ...
+
+    with pytest.raises(InvalidInput, match="pydantic knows no bounds of its parameter 'name'"):
+        Arguments(wrong)
