@@ -13,8 +13,8 @@ from urllib.parse import urlencode
 from benchmarks.http_clients import Client, request
 from benchmarks.limits.filling import HISTORY_DAYS
 from benchmarks.limits.verbs import Bench
-from tokimori.api.acting import Acting
 from tokimori.api.app import Health, create_app
+from tokimori.api.request_service import Acting
 from tokimori.api.server import HttpDoor
 from tokimori.clock import DAY, Moment, SystemClock, format_moment
 from tokimori.model.retention import first_id_at

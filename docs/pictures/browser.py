@@ -16,8 +16,8 @@ from playwright.async_api import Error as Fault
 from docs.pictures.company import NOW
 from docs.pictures.history import Company
 from tests.servers.browser import program
-from tokimori.api.acting import AUTHOR, Acting
 from tokimori.api.app import Health, create_app
+from tokimori.api.request_service import AUTHOR, Acting
 from tokimori.api.server import HttpDoor
 from tokimori.clock import SECOND, Clock
 from tokimori.ports.store import RunFilter

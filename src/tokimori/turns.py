@@ -1,5 +1,5 @@
-"""Turns: strangers take them with the engine, which works in the same loop: whatever comes at once, runs are not late.
-Callers that wait for the store take theirs together.
+"""Turns: limits on the work for others in one step of the loop, so that the engine, in the same loop, is never late.
+Callers that wait for the store share statements.
 """
 
 import asyncio

@@ -314,10 +314,10 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         LIMIT,
         "a node that tells its store what it can run now keeps the units of what has not begun",
-        "node/apart.py",
+        "node/semaphores_apart.py",
         "if node.id != self._id:",
         "if True:",
-        "tests/unit/node/test_apart.py::test_a_node_that_says_its_labels_anew_keeps_its_units",
+        "tests/unit/node/test_semaphores_apart.py::test_a_node_that_says_its_labels_anew_keeps_its_units",
     ),
     Guard(
         LIMIT,

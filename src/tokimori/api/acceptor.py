@@ -1,4 +1,4 @@
-"""Takes connections from a listening socket, no more at a time than the door has room for."""
+"""Acceptor of connections from a listening socket, no more at a time than the server has room for."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Requests are read into values, and values are written as responses."""
+"""Conversion of requests to values, and of values to responses."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeVar

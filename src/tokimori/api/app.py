@@ -14,7 +14,6 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp
 
-from tokimori.api.acting import Acting, AuthorOf, ClaimsFor, ServiceFor, author_said
 from tokimori.api.alarms import Alarms
 from tokimori.api.answers import RefusalPage, answer, error_answer, is_browser, refusal
 from tokimori.api.audit import AuditRoutes
@@ -36,6 +35,7 @@ from tokimori.api.notifiers import Notifiers
 from tokimori.api.occurrences import Occurrences
 from tokimori.api.operation import Operation, Routes
 from tokimori.api.queues import QueueRoutes
+from tokimori.api.request_service import Acting, AuthorOf, ClaimsFor, ServiceFor, author_said
 from tokimori.api.router import DirectRouter, PathPrefix
 from tokimori.api.runs import RunRoutes
 from tokimori.api.schedules import ScheduleRoutes

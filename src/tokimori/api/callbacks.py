@@ -1,4 +1,4 @@
-"""The entrance for callbacks: a service that answered 202 says how the run ended, with the signature that it was given.
+"""Callbacks: a service that answered 202 reports how the run ended, with the signature that it was given.
 
 It stands beside the secret of the door, not behind it: the signature lets in for one attempt of one run, and opens
 nothing else. Cookies are not looked at, so that it is no matter whose page sends this.

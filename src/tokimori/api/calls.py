@@ -8,9 +8,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, read_body
 from tokimori.api.claims import while_it_waits
+from tokimori.api.request_service import ServiceFor
 from tokimori.api.turns import line_of
 from tokimori.service.claims.claims import Claims
 from tokimori.service.doors.calls import Call, arguments, is_list, offered

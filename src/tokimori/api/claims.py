@@ -9,9 +9,9 @@ from msgspec import UNSET, Struct, UnsetType, field, to_builtins
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tokimori.api.acting import ClaimsFor
 from tokimori.api.answers import answer
 from tokimori.api.operation import Operation
+from tokimori.api.request_service import ClaimsFor
 from tokimori.errors import TokimoriError
 from tokimori.service.claims.claimed import ClaimedRun, HeartbeatAnswer
 from tokimori.service.claims.claims import Claims

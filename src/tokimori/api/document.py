@@ -1,4 +1,4 @@
-"""The document of the API (OpenAPI 3.1), made from what each operation says of itself and from its types. Pure."""
+"""OpenAPI 3.1 document of the API, made from the declarations and types of its operations. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

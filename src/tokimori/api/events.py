@@ -10,10 +10,10 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tokimori.api.acting import ServiceFor, is_still_let_in
 from tokimori.api.answers import answer, refusal
 from tokimori.api.logs import Followed
 from tokimori.api.operation import Operation
+from tokimori.api.request_service import ServiceFor, is_still_let_in
 from tokimori.api.turns import in_steps
 from tokimori.errors import StoreError
 from tokimori.model.transitions import RunState

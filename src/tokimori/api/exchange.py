@@ -9,10 +9,10 @@ from msgspec.structs import asdict
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, page_of
 from tokimori.api.jobs import EXAMPLE, NewJob
 from tokimori.api.operation import Operation
+from tokimori.api.request_service import ServiceFor
 from tokimori.errors import InvalidInput
 from tokimori.model.job import Definition, Job, set_of
 from tokimori.model.target import Unreadable

@@ -1,4 +1,4 @@
-"""Last layer of every answer: tag, compression and headers for browsers."""
+"""Last layer of every response: tag, compression and headers for browsers."""
 
 import asyncio
 import gzip

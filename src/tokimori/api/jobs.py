@@ -28,9 +28,9 @@ from tokimori.service.definitions.edits import check_tag, tag_of
 from tokimori.service.jobs.deleting import MOST_DELETED
 from tokimori.service.search.runs import LONGEST, all_whole
 from tokimori.service.service import Service
-from tokimori.service.shown import MOST_KEPT, Shown
 from tokimori.service.store_calls import MOST_TRIES
 from tokimori.service.validation import MOST_LISTED, checked
+from tokimori.service.view_cache import MOST_KEPT, Shown
 from tokimori.service.views.jobs import Job as JobView
 from tokimori.service.views.outside import as_json
 from tokimori.service.views.runs import Run as RunView

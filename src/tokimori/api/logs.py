@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from tokimori.api.acting import ServiceFor, run_id_of
 from tokimori.api.answers import refusal
 from tokimori.api.operation import Operation, Routes
+from tokimori.api.request_service import ServiceFor, run_id_of
 from tokimori.errors import Refused
 from tokimori.service.runs.runs import MOST_ATTEMPTS
 from tokimori.service.service import Service

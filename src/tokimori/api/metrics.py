@@ -7,9 +7,9 @@ from contextlib import suppress
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tokimori.api.acting import ServiceFor
 from tokimori.api.nodes import MOST_COUNTED
 from tokimori.api.operation import Operation
+from tokimori.api.request_service import ServiceFor
 from tokimori.clock import SECOND, Moment
 from tokimori.errors import NotFound
 from tokimori.metrics import MEDIA, MOST_QUEUES, StoreFigures

@@ -12,7 +12,7 @@ from tokimori.api.requests import NamedDeleted, NoRequest, requested
 from tokimori.model.ids import JobId
 from tokimori.model.notifier import PREFIX, name_of
 from tokimori.service.definitions.definitions import JobFields
-from tokimori.service.notified import id_of, notifier_fields, trial_payload
+from tokimori.service.notifiers import id_of, notifier_fields, trial_payload
 from tokimori.service.views.jobs import Job
 from tokimori.service.views.runs import Run
 

@@ -11,8 +11,8 @@ from tokimori.api.answers import answer
 from tokimori.api.operation import Operation, Routes
 from tokimori.clock import Moment, parse_moment, to_datetime
 from tokimori.service.reasons import Why
-from tokimori.service.shown import Durations
 from tokimori.service.validation import MOST_LISTED
+from tokimori.service.view_cache import Durations
 from tokimori.service.views.jobs import DailyCount, Edge, LedgerPage, Skip, Statistics, Verified
 from tokimori.service.views.runs import Backfill
 from tokimori.service.views.schedules import Explanation, Next

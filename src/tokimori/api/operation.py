@@ -9,9 +9,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import JSON, read_body
 from tokimori.api.queries import NoQuery, read_query
+from tokimori.api.request_service import ServiceFor
 from tokimori.api.turns import line_of
 
 Handler = Callable[..., Awaitable[Response]]

@@ -1,4 +1,4 @@
-"""Queries are read into values: every parameter is checked, and a fault names it and says what is allowed."""
+"""Conversion of queries to values: every parameter is checked, and a fault names it and says what is allowed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum

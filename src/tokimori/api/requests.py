@@ -7,8 +7,8 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tokimori.api.acting import principal_of
 from tokimori.api.answers import answer, first_said
+from tokimori.api.request_service import principal_of
 from tokimori.model.cause import HEADER, traceparent_in
 from tokimori.service.definitions.requests import Became, RequestedRun
 from tokimori.service.doors.idempotency import made_under

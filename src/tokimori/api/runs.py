@@ -7,10 +7,10 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tokimori.api.acting import run_id_of
 from tokimori.api.answers import answer, page_of
 from tokimori.api.operation import Operation, Routes
 from tokimori.api.queries import filters_of, members_of
+from tokimori.api.request_service import run_id_of
 from tokimori.api.requests import NoRequest, RunRequest, ask, key_of, requested
 from tokimori.api.turns import in_steps
 from tokimori.errors import NotFound

@@ -18,10 +18,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tokimori.api.acting import let_in
 from tokimori.api.answers import RefusalPage, error_answer, refused, said, wanted_by
 from tokimori.api.queries import read_whole
 from tokimori.api.rates import Rates
+from tokimori.api.request_service import let_in
 from tokimori.clock import Clock, Moment, format_moment
 from tokimori.errors import InvalidInput, StoreError, TokimoriError, Unauthorized
 from tokimori.model.access_token import AccessToken

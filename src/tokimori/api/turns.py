@@ -1,4 +1,4 @@
-"""Requests take turns with the engine, which works in the same loop: however many come at once, runs are not late."""
+"""Limits on the HTTP work of one loop step: however many requests come at once, runs are not late."""
 
 import asyncio
 from collections import deque

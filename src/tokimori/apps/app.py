@@ -22,17 +22,17 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar, Un
 import msgspec
 
 from tokimori.apps.arguments import is_awaited, name_of
+from tokimori.apps.clients import Places, Ways
 from tokimori.apps.failures import Backoffs, Errors, rule_of
 from tokimori.apps.function import AsyncJobFunction, JobFunction, Requestable
 from tokimori.apps.handle import Handle
 from tokimori.apps.json_text import value_of
-from tokimori.apps.own import OwnJobs
+from tokimori.apps.own_jobs import OwnJobs
 from tokimori.apps.parents import Reads
 from tokimori.apps.program import become_node, name_of_module
 from tokimori.apps.routes import AppFunctions, checked
 from tokimori.apps.task import Task
 from tokimori.apps.unique import Merge, UniqueBy
-from tokimori.apps.ways import Places, Ways
 from tokimori.client.asynchronous import AsyncClient, Way
 from tokimori.client.client import Client
 from tokimori.client.client import open as open_client

@@ -9,10 +9,10 @@ from itertools import groupby
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
+from tokimori.apps.clients import Ways, named_elsewhere
 from tokimori.apps.family_handles import Handles, StepHandle
 from tokimori.apps.handle import Handle
 from tokimori.apps.task import End, Finished, task_in_hand
-from tokimori.apps.ways import Ways, named_elsewhere
 from tokimori.client.asynchronous import Act, Way
 from tokimori.client.facade import done
 from tokimori.clock import Moment, from_datetime

@@ -6,8 +6,8 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, Generic, Self, TypeVar, cast
 
+from tokimori.apps.clients import Ways
 from tokimori.apps.handle import Decode, Handle, RunError, failed
-from tokimori.apps.ways import Ways
 from tokimori.client.asynchronous import Way
 from tokimori.client.facade import done, is_on_loop
 from tokimori.errors import NotFound, RunFailed

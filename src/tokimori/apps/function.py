@@ -10,12 +10,12 @@ from inspect import isfunction
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
 from tokimori.apps.arguments import Arguments, arguments_of
+from tokimori.apps.clients import Ways, named_elsewhere
 from tokimori.apps.families import FunctionRequest
 from tokimori.apps.handle import Handle
-from tokimori.apps.own import OwnJobs
+from tokimori.apps.own_jobs import OwnJobs
 from tokimori.apps.task import task_in_hand
 from tokimori.apps.unique import ask_merged, uniqueness_of
-from tokimori.apps.ways import Ways, named_elsewhere
 from tokimori.client.asynchronous import Way, trigger_within, wants
 from tokimori.client.facade import done
 from tokimori.client.transactions import check_connection

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
 
-from tokimori.apps.ways import Ways, named_elsewhere
+from tokimori.apps.clients import Ways, named_elsewhere
 from tokimori.client.asynchronous import Act, AsyncClient, Way
 from tokimori.client.facade import done
 from tokimori.errors import InvalidInput, RunFailed, TokimoriError

@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 
 
 class Reads(Protocol):
-    """Ways to the store by which a task reads of its parents (`tokimori.apps.ways`)."""
+    """Ways to the store by which a task reads of its parents (`tokimori.apps.clients`)."""
 
     def blocking(self, instead: str) -> Way:
         """Return the way that waits in the calling thread."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokimori.cli.command import Command, options
-from tokimori.cli.ending import DONE, RUN_FAILED, agreed
+from tokimori.cli.errors import DONE, RUN_FAILED, agreed
 from tokimori.cli.moment import AGO, past_or_none
 from tokimori.cli.output import print_answer, print_json, print_lines, print_notice
 from tokimori.cli.progress import counting

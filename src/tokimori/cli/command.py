@@ -10,7 +10,7 @@ import click
 from msgspec import Struct
 
 from tokimori.cli.global_options import PREFIX, global_options, write_options
-from tokimori.cli.suggesting import command_hint
+from tokimori.cli.suggestions import command_hint
 
 
 class Options(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Command, options
-from tokimori.cli.ending import DONE
+from tokimori.cli.errors import DONE
 from tokimori.cli.output import print_json, print_lines, print_text
 from tokimori.cli.remote import server
 from tokimori.cli.session import in_bare_service, load

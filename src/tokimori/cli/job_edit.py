@@ -9,7 +9,7 @@ import click
 from tokimori.cli.command import Command, CommandWithArguments, options
 from tokimori.cli.completion import job_ids
 from tokimori.cli.editor import Draft, editor_options
-from tokimori.cli.ending import DONE, NOTHING_CHANGED, agreed
+from tokimori.cli.errors import DONE, NOTHING_CHANGED, agreed
 from tokimori.cli.job_options import SECTIONS, fields_given, job_options, with_moments
 from tokimori.cli.job_printing import SHOWN_MOMENTS, print_job
 from tokimori.cli.output import print_json, print_notice

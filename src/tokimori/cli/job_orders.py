@@ -10,7 +10,7 @@ import click
 from tokimori.cli.bulk import confirm, for_each_matching, is_pattern, yes_option
 from tokimori.cli.command import Command, options
 from tokimori.cli.completion import job_ids
-from tokimori.cli.ending import DONE, RUN_FAILED
+from tokimori.cli.errors import DONE, RUN_FAILED
 from tokimori.cli.job_printing import print_job
 from tokimori.cli.output import print_answer, print_json, print_lines, print_notice
 from tokimori.cli.progress import counting

@@ -9,7 +9,7 @@ import click
 from tokimori.cli.bulk import for_each_matching, is_pattern, yes_option
 from tokimori.cli.command import Command, options
 from tokimori.cli.completion import job_ids
-from tokimori.cli.ending import DONE, RUN_FAILED
+from tokimori.cli.errors import DONE, RUN_FAILED
 from tokimori.cli.moment import AHEAD, Length
 from tokimori.cli.output import print_json, print_lines, print_notice
 from tokimori.cli.session import in_service

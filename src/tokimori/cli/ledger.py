@@ -9,7 +9,7 @@ import click
 
 from tokimori.cli.command import Command, options
 from tokimori.cli.completion import job_ids
-from tokimori.cli.ending import DONE, RUN_FAILED
+from tokimori.cli.errors import DONE, RUN_FAILED
 from tokimori.cli.moment import past_or_none
 from tokimori.cli.output import local, print_json, print_lines, print_notice
 from tokimori.cli.progress import counting

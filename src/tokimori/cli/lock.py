@@ -15,7 +15,7 @@ from tokimori.cli.command import CommandWithArguments, Group, arguments_given
 from tokimori.cli.moment import Length
 from tokimori.cli.output import print_answer, print_notice
 from tokimori.cli.session import Absent, in_service, load, with_zone
-from tokimori.cli.suggesting import command_hint
+from tokimori.cli.suggestions import command_hint
 from tokimori.cli.table import At, Row, listing, print_list
 from tokimori.errors import InvalidInput
 

@@ -8,7 +8,7 @@ import click
 
 from tokimori.cli.command import Group
 from tokimori.cli.completion import completed
-from tokimori.cli.ending import run
+from tokimori.cli.errors import run
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

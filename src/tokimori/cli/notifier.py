@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokimori.cli.command import Command, CommandWithArguments, Group
-from tokimori.cli.ending import DONE, RUN_FAILED
+from tokimori.cli.errors import DONE, RUN_FAILED
 from tokimori.cli.job_options import SECTIONS, fields_given, job_options
 from tokimori.cli.moment import Length
 from tokimori.cli.output import print_answer
@@ -36,7 +36,7 @@ _COLUMNS = ("NAME", "KIND", "BUNDLE", "QUIET", "STATE")
 @job_options
 def add(notifier_name: str, **values: Any) -> None:
     """Add a notifier: a request, an e-mail, a command or a function. Jobs name it with --notify NAME."""
-    from tokimori.service.notified import id_of, notifier_fields
+    from tokimori.service.notifiers import id_of, notifier_fields
 
     fields = notifier_fields(fields_given(values))
 
@@ -76,7 +76,7 @@ async def _all(service: "Service") -> "Sequence[Job]":
 def show(name: str) -> None:
     """Show a notifier, as the job that it is."""
     from tokimori.cli.job_show import print_shown
-    from tokimori.service.notified import id_of
+    from tokimori.service.notifiers import id_of
 
     print_shown(id_of(name))
 
@@ -86,7 +86,7 @@ def show(name: str) -> None:
 @click.option("--force", is_flag=True, help="Also one that jobs name: they tell nobody by it any more.")
 def delete(name: str, *, force: bool) -> None:
     """Delete a notifier that no job names."""
-    from tokimori.service.notified import id_of
+    from tokimori.service.notifiers import id_of
 
     in_service(lambda service: service.jobs.delete(id_of(name), force=force))
     print_answer({"name": name, "deleted": True}, f"deleted {name}")
@@ -99,7 +99,7 @@ def test(name: str, timeout: float | None) -> int:
     """Send a trial notification, and wait for its end. A node must run."""
     from tokimori.cli.job_trigger import end_of
     from tokimori.model.transitions import RunState
-    from tokimori.service.notified import id_of, trial_payload
+    from tokimori.service.notifiers import id_of, trial_payload
     from tokimori.service.views.runs import Run as RunView
 
     async def act(service: "Service") -> "Run":

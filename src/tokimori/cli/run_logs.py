@@ -12,7 +12,7 @@ import click
 from tokimori.cli.command import Command, options
 from tokimori.cli.completion import job_ids, run_ids
 from tokimori.cli.editor import editor_options, open_in
-from tokimori.cli.ending import DONE, RUN_FAILED
+from tokimori.cli.errors import DONE, RUN_FAILED
 from tokimori.cli.output import TerminalOutput, print_json, print_notice
 from tokimori.cli.session import in_service, with_run
 from tokimori.errors import NotFound

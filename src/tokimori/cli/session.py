@@ -141,7 +141,7 @@ async def _answered(service: "Service", act: Callable[["Service"], Awaitable[_T]
     try:
         return await act(service)
     except NotFound as fault:
-        from tokimori.cli.suggesting import with_suggestion
+        from tokimori.cli.suggestions import with_suggestion
 
         raise await with_suggestion(service, fault) from None
 
@@ -170,7 +170,7 @@ async def _with_service(
     act: Callable[["Service"], Awaitable[_T]],
     absent: Absent,
 ) -> _T:
-    from tokimori.cli.ending import NOTHING_CHANGED
+    from tokimori.cli.errors import NOTHING_CHANGED
     from tokimori.clock import SystemClock
     from tokimori.config.secrets import keyring_of
     from tokimori.errors import StoreUnavailable

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from tokimori.cli.command import CommandWithArguments, Group, arguments_given
 from tokimori.cli.editor import editor_options, open_in
-from tokimori.cli.ending import DONE
+from tokimori.cli.errors import DONE
 from tokimori.cli.moment import Length
 from tokimori.cli.output import print_notice
 from tokimori.cli.session import load

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Struct
 
 from tokimori.cli.command import options
-from tokimori.cli.ending import DONE
+from tokimori.cli.errors import DONE
 from tokimori.cli.output import announce, print_answer, print_notice
 from tokimori.errors import Conflict, Refused, TokimoriError
 from tokimori.ownership import PRIVATE

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Command, options
-from tokimori.cli.ending import agreed
+from tokimori.cli.errors import agreed
 from tokimori.cli.output import print_lines, print_notice, print_text
 from tokimori.cli.session import load, user_name
 from tokimori.errors import InvalidInput, NotFound, Refused

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Command, options
-from tokimori.cli.ending import DONE
+from tokimori.cli.errors import DONE
 from tokimori.cli.moment import Length
 from tokimori.cli.output import announce, print_notice
 from tokimori.cli.session import load

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tokimori.model.job import Job
     from tokimori.model.run import Run
     from tokimori.service.service import Service
-    from tokimori.service.shown import Durations
+    from tokimori.service.view_cache import Durations
 
 MOST = 100
 """Rows that are asked for of each kind: more are said as `100+`."""

@@ -28,7 +28,7 @@ from tokimori.engine.fire import (
     park,
     with_ids,
 )
-from tokimori.engine.look import Lookout, Rhythm, newest_tick, next_look
+from tokimori.engine.lookout import Lookout, Rhythm, newest_tick, next_look
 from tokimori.engine.pace import Appetite
 from tokimori.engine.refusals import PATIENCE, is_fault_of_request, log_refusal, pause_after, refuses_for_good
 from tokimori.errors import StoreError, StoreTooSlow

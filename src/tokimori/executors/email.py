@@ -16,7 +16,7 @@ from tokimori.model.outcome import Failed, Outcome, TimedOut
 from tokimori.ports.executor import AttemptTask
 
 if TYPE_CHECKING:
-    from tokimori.executors.letters import Delivery
+    from tokimori.executors.smtp import Delivery
 
 TIMEOUT = 60.0
 """Seconds that an e-mail may take where its job says nothing: servers make strangers wait."""
@@ -79,7 +79,7 @@ class EmailExecutor(LoopExecutor[EmailAttempt]):
 
     async def _on_its_way(self, attempt: EmailAttempt, timeout: float) -> "Delivery":
         """Return a new delivery. Its module is loaded with the first e-mail only."""
-        letters = await asyncio.to_thread(import_module, "tokimori.executors.letters")
+        letters = await asyncio.to_thread(import_module, "tokimori.executors.smtp")
         letter = await asyncio.to_thread(letters.letter_of, attempt.task, attempt.target, self._clock.now())
         delivery: Delivery = letters.Delivery(letter, self._networks, timeout)
         return delivery

@@ -8,9 +8,9 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer
 from tokimori.api.operation import Operation
+from tokimori.api.request_service import ServiceFor
 from tokimori.clock import Clock
 from tokimori.formats.format import Format, ImportRequest
 from tokimori.formats.importing import at_once

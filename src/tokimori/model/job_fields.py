@@ -202,7 +202,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, JobField]]] = MappingProxyType(
             "on_exhausted": _words("What becomes of the job if the attempts are used up.", "fail | park", "fail"),
             "on_failure_job": _words("The job that runs after a failure.", _ID),
             "notify": _words(
-                "Notifiers to tell of failure, recovery, overdue, parked, held, success.", "1 to 10 an event"
+                "Notifiers by event: failure, recovery, overdue, parked, held, success.", "1 to 10 an event"
             ),
             "on_lost_lease": _words("What a node that is cut off does with its runs.", "kill | continue", _LOST),
             "auto_complete_success": JobField(

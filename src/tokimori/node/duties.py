@@ -7,7 +7,7 @@ from tokimori.engine.duty import Duty, SureTime
 from tokimori.engine.expire import Expirer
 from tokimori.engine.fire import Schedules
 from tokimori.engine.prune import AuditPruner, Pruner
-from tokimori.engine.reckon import Reckoner
+from tokimori.engine.recompute import Reckoner
 from tokimori.engine.rewind import Rewinder
 from tokimori.engine.trim import Trimmer
 from tokimori.model.ids import RandomBytes

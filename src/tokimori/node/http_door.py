@@ -10,11 +10,11 @@ from typing import NamedTuple, Protocol
 from starlette.types import ASGIApp
 
 from tokimori.api.access_log import AccessLog
-from tokimori.api.acting import Acting, author_said
 from tokimori.api.app import Health, create_app
 from tokimori.api.connections import Limits, most_connections
 from tokimori.api.exchange import Formats
 from tokimori.api.guards import Lenient
+from tokimori.api.request_service import Acting, author_said
 from tokimori.api.server import HttpDoor, is_loopback
 from tokimori.api.tls import followed, tls_context
 from tokimori.client.recording import who

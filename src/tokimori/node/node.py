@@ -13,7 +13,7 @@ from tokimori.engine.duty import Duty, Stopwatch
 from tokimori.engine.families import Families
 from tokimori.engine.fire import Schedules
 from tokimori.engine.firing import Firing
-from tokimori.engine.look import WHENEVER_DUE, Lookout, Rhythm
+from tokimori.engine.lookout import WHENEVER_DUE, Lookout, Rhythm
 from tokimori.engine.notifications import Messenger
 from tokimori.engine.orders import OrderFeed
 from tokimori.engine.overdue import Overdue
@@ -29,7 +29,7 @@ from tokimori.node.checkup import Patience
 from tokimori.node.duties import duties_of
 from tokimori.node.flow import LONGEST_FLOW, Bell
 from tokimori.node.membership import BeatAnswer, Identity, Membership
-from tokimori.node.obeying import OrderedNode, carry_out_orders, obey_missed
+from tokimori.node.orders import OrderedNode, carry_out_orders, obey_missed
 from tokimori.node.stopping import Phase, Stopping
 from tokimori.node.worker import LoadCap, Worker, load_average
 from tokimori.ports.executor import Executor, Report, Signalling, StopReason, ignore_signal

@@ -18,9 +18,9 @@ from tokimori.config.settings import Settings
 from tokimori.errors import StoreError
 from tokimori.node.node import Node
 from tokimori.ports.store import Store
+from tokimori.service.db import Scanner, scanner_of
 from tokimori.service.doctor.rules import LATE
 from tokimori.service.service import Service
-from tokimori.service.store_care import Scanner, scanner_of
 from tokimori.stores.open import file_of
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from tokimori.client.opening import make_state_dir, stores_on, this_program
 from tokimori.clock import Clock
 from tokimori.config.secrets import keyring_of
 from tokimori.config.settings import Settings
-from tokimori.engine.look import Rhythm
+from tokimori.engine.lookout import Rhythm
 from tokimori.engine.refusals import log_refusal
 from tokimori.engine.trim import StreamRetention
 from tokimori.errors import StoreUnavailable
@@ -33,11 +33,11 @@ from tokimori.executors.secrets import Hide, SecretExecutor
 from tokimori.locks.session import Session
 from tokimori.logs.setup import NOT_ON_STDERR
 from tokimori.model.lanes import APART_LABEL
-from tokimori.node.apart import ApartExecutor, ApartSource
 from tokimori.node.checkup import answered
 from tokimori.node.functions import Functions, declare_jobs
 from tokimori.node.membership import Identity
 from tokimori.node.node import Node
+from tokimori.node.semaphores_apart import ApartExecutor, ApartSource
 from tokimori.node.stopping import Phase, Stopping, note_signals, reload_by_signals, stopped_by_signals
 from tokimori.node.units import Stock
 from tokimori.ports.executor import Executor

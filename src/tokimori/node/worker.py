@@ -8,7 +8,7 @@ from math import inf
 from tokimori.clock import MILLISECOND, Clock
 from tokimori.engine.duty import Stopwatch
 from tokimori.engine.families import Families
-from tokimori.engine.look import Lookout
+from tokimori.engine.lookout import Lookout
 from tokimori.engine.refusals import PlannedClaim, RefusedRuns, is_fault_of_request, log_refusal
 from tokimori.engine.unsettled import Key, hand_back
 from tokimori.engine.work import Work

@@ -19,7 +19,7 @@ from tokimori.ports.store import Jobs
 from tokimori.service.access import OPEN, WHOLE, Sight
 from tokimori.service.definitions.arguments import CalendarArguments
 from tokimori.service.documents import DocumentKind, Documents
-from tokimori.service.notified import NAMED
+from tokimori.service.notifiers import NAMED
 from tokimori.service.operation import STATE, Inside, M, Part, operation
 from tokimori.service.store_calls import all_jobs, retried
 from tokimori.service.validation import day_of, many

@@ -17,6 +17,7 @@ from tokimori.service.calendars import Calendars
 from tokimori.service.channels import Channels
 from tokimori.service.claims.claims import Claims
 from tokimori.service.claims.place import ClaimPlace
+from tokimori.service.db import StoreCare
 from tokimori.service.events.events import Events
 from tokimori.service.expectations import Expectations
 from tokimori.service.jobs.jobs import Jobs
@@ -32,7 +33,6 @@ from tokimori.service.sets.sets import Sets
 from tokimori.service.sets.work import work_on
 from tokimori.service.shared import Caller, Shared, shared_on
 from tokimori.service.store_calls import Now
-from tokimori.service.store_care import StoreCare
 from tokimori.service.tasks.tasks import Tasks
 from tokimori.service.tokens import Tokens
 from tokimori.service.validation import Bounds, check_author

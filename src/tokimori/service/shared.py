@@ -17,9 +17,9 @@ from tokimori.service.events.events import Events, events_of
 from tokimori.service.long_work import Aside
 from tokimori.service.operation import Inside
 from tokimori.service.schema import StoreOnDemand
-from tokimori.service.shown import Foreseen, KnownDurations
 from tokimori.service.store_calls import Now, StoreTime, known_job
 from tokimori.service.validation import OF_A_PROGRAM, Bounds
+from tokimori.service.view_cache import Foreseen, KnownDurations
 from tokimori.service.waits import Waits
 
 

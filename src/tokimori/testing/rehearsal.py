@@ -25,9 +25,9 @@ from typing import Any, Self, TextIO, TypeVar, cast
 
 from tokimori.apps.app import App
 from tokimori.apps.attempt import RunningAttempt
+from tokimori.apps.clients import Places, Ways
 from tokimori.apps.streams import RunStream
 from tokimori.apps.task import task_in_hand
-from tokimori.apps.ways import Places, Ways
 from tokimori.client.asynchronous import AsyncClient, client_on
 from tokimori.client.client import Client
 from tokimori.client.opening import Stores, this_program

@@ -1,4 +1,4 @@
-"""Asks a file `schedule.py` for its schedule, in a process of its own. What the file prints goes to standard error.
+"""Evaluation of a file `schedule.py` in a process of its own. What the file prints goes to standard error.
 
     python -m tokimori.workspace.evaluate schedule.py ANSWER
 

@@ -20,9 +20,9 @@ from tokimori.model.lanes import APART_LABEL
 from tokimori.model.outcome import Succeeded
 from tokimori.model.semaphores import wanted
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.node.apart import ApartExecutor, ApartSource
 from tokimori.node.membership import Identity
 from tokimori.node.node import Node
+from tokimori.node.semaphores_apart import ApartExecutor, ApartSource
 from tokimori.node.units import Stock
 from tokimori.ports.executor import AttemptTask, Ended, Report, StopReason
 from tokimori.ports.store import RunFilter, Store

@@ -12,7 +12,7 @@ import pytest
 
 from tests.integration.cli.conftest import Program
 from tokimori.cli import job_import
-from tokimori.cli.ending import run
+from tokimori.cli.errors import run
 from tokimori.cli.main import program
 from tokimori.formats import crontab
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from tests.unit.api.asgi import SECRET
 from tests.unit.service.world import CIPHER
-from tokimori.api.acting import Acting
 from tokimori.api.app import Health, create_app
 from tokimori.api.guards import Lenient
+from tokimori.api.request_service import Acting
 from tokimori.api.server import HttpDoor
 from tokimori.clock import SystemClock
 from tokimori.foreign.kala.routes import kala_routes

@@ -11,7 +11,7 @@ from tests.unit.api.asgi import Asker
 from tests.unit.api.conftest import an_app
 from tests.unit.service.world import ON_DEMAND, World
 from tokimori.api import events
-from tokimori.api.acting import let_in
+from tokimori.api.request_service import let_in
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.service.access import Access, owner
 from tokimori.service.events import feed

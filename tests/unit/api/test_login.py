@@ -8,8 +8,8 @@ import pytest
 from tests.unit.api.asgi import SECRET, Answer, Asker
 from tests.unit.api.conftest import HEALTHY
 from tests.unit.service.world import World
-from tokimori.api.acting import Acting
 from tokimori.api.app import create_app
+from tokimori.api.request_service import Acting
 from tokimori.errors import StoreUnavailable
 from tokimori.model.document import Document
 from tokimori.service.doors.sessions import MOST_ENDED

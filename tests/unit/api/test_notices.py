@@ -12,7 +12,7 @@ from tests.unit.api.asgi import Asker
 from tests.unit.api.conftest import an_app
 from tests.unit.service.world import ON_DEMAND, World
 from tokimori.api import events
-from tokimori.api.acting import let_in
+from tokimori.api.request_service import let_in
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 from tokimori.model.access_token import Role, Scope

@@ -10,9 +10,9 @@ import tokimori
 from tests.unit.api.asgi import SECRET, Answer, Asker
 from tests.unit.api.conftest import an_app
 from tests.unit.service.world import World
-from tokimori.api.acting import Acting
 from tokimori.api.app import operations
 from tokimori.api.docs import DOCS, OPENAPI, STYLE
+from tokimori.api.request_service import Acting
 from tokimori.api.secret import LOGIN, LOGOUT, NO_SESSION, OPEN_TO_ALL, session_value
 from tokimori.api.turns import Turns
 from tokimori.config.http import OWN_PATHS

@@ -12,10 +12,10 @@ from tests.unit.api.asgi import JSON, SECRET, Answer, Asker
 from tests.unit.api.conftest import an_app
 from tests.unit.api.test_moving import JOB, TASK, TIME, UNITS
 from tests.unit.service.world import World
-from tokimori.api.acting import Acting
 from tokimori.api.app import operations
 from tokimori.api.guards import Lenient
 from tokimori.api.queries import MOST_BODY
+from tokimori.api.request_service import Acting
 from tokimori.clock import format_moment
 from tokimori.foreign.kala.routes import kala_routes
 from tokimori.foreign.kala.shapes import PREFIX

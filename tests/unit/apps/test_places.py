@@ -2,7 +2,7 @@
 
 import pytest
 
-from tokimori.apps.ways import Places
+from tokimori.apps.clients import Places
 from tokimori.errors import Refused
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tokimori.cli.ending import run
+from tokimori.cli.errors import run
 from tokimori.cli.main import program
 
 

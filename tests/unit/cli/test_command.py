@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tokimori.cli.command import CommandWithArguments, Group, Options, arguments_given, options
-from tokimori.cli.ending import run
+from tokimori.cli.errors import run
 
 
 def program() -> tuple[Group, list[tuple[Options, tuple[str, ...] | None]]]:

@@ -18,7 +18,7 @@ from tests.unit.service.tasks.test_tasks import build
 from tests.unit.service.world import SetClock, World
 from tokimori import clock
 from tokimori.cli import session
-from tokimori.cli.ending import run
+from tokimori.cli.errors import run
 from tokimori.cli.main import program
 from tokimori.cli.remote import contexts_file
 from tokimori.client.opening import Stores
@@ -28,7 +28,7 @@ from tokimori.model.ids import NodeId
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.service.doors.audited import audited
 from tokimori.service.jobs.writer import schedule_for
-from tokimori.service.notified import id_of, notifier_fields
+from tokimori.service.notifiers import id_of, notifier_fields
 
 FOLDER = Path(__file__).with_name("golden")
 WIDTHS = (80, 120, 200)

@@ -4,7 +4,7 @@ import click
 import pytest
 
 from tokimori.cli.command import CommandWithArguments
-from tokimori.cli.ending import run
+from tokimori.cli.errors import run
 from tokimori.cli.job_options import _NOTIFIER, fields_given, job_options
 from tokimori.model.job_fields import OF_RETRY
 from tokimori.model.notifier import Notifier

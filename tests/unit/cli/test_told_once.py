@@ -11,7 +11,7 @@ import tokimori
 from tests.unit.api.conftest import door_of
 from tests.unit.cli.conftest import Called
 from tests.unit.service.world import World
-from tokimori.cli.ending import run
+from tokimori.cli.errors import run
 from tokimori.cli.main import program
 from tokimori.client.client import Client
 

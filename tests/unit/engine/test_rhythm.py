@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokimori.clock import MINUTE, SECOND, Moment, parse_moment
-from tokimori.engine.look import WHENEVER_DUE, Rhythm, newest_tick, next_look, next_tick
+from tokimori.engine.lookout import WHENEVER_DUE, Rhythm, newest_tick, next_look, next_tick
 
 
 def at(text: str) -> Moment:

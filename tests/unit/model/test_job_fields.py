@@ -22,7 +22,7 @@ from tokimori.errors import InvalidInput
 from tokimori.executors import email as mail
 from tokimori.executors.http import executor as http
 from tokimori.model.job_fields import FIELDS, LONGEST, JobField
-from tokimori.model.notifier import DEFAULT_SUBJECT, Notifier
+from tokimori.model.notifier import DEFAULT_SUBJECT, Notifier, NotifyOn
 from tokimori.model.policies import Retry
 from tokimori.model.target import METHODS
 from tokimori.service.definitions.arguments import RetryArguments
@@ -223,3 +223,8 @@ def test_the_api_shows_every_field() -> None:
 def test_the_page_is_what_the_table_says() -> None:
     """Of every field, written by `make docs`."""
     assert job_fields.PAGE.read_text() == job_fields.page(), "run: make docs"
+
+
+def test_the_meaning_of_notify_names_every_event() -> None:
+    """A new event is found where people look for a field's values."""
+    assert all(f" {event}" in FIELDS["notify"].meaning for event in NotifyOn)

@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.examples import seconds
 from tests.unit.node.world import World, second
-from tokimori.engine.look import Rhythm
+from tokimori.engine.lookout import Rhythm
 from tokimori.model.policies import Misfire
 from tokimori.model.run import SkipReason
 

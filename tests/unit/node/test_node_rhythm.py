@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.node.world import World, second
-from tokimori.engine.look import WHENEVER_DUE, Rhythm
+from tokimori.engine.lookout import WHENEVER_DUE, Rhythm
 from tokimori.model.policies import Misfire
 from tokimori.model.transitions import RunState
 from tokimori.ports.working import LARGE

@@ -14,9 +14,9 @@ from tokimori.errors import StoreUnavailable
 from tokimori.model.run import Run
 from tokimori.node.node import Node
 from tokimori.node.vitals import BROKEN, EVERY, SILENT, Question, Vitals, write_probe
+from tokimori.service.db import Scanner
 from tokimori.service.doctor.finding import Finding, failure
 from tokimori.service.doctor.rules import INVARIANTS
-from tokimori.service.store_care import Scanner
 from tokimori.testing.manual import VirtualClock
 
 

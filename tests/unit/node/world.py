@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.unit.examples import NEW_YEAR, a_definition, a_job, seconds
 from tests.unit.virtual import Link, OffsetClock
 from tokimori.clock import Clock, Moment
-from tokimori.engine.look import WHENEVER_DUE, Rhythm
+from tokimori.engine.lookout import WHENEVER_DUE, Rhythm
 from tokimori.errors import StoreError
 from tokimori.model.ids import Incarnation, JobId, NodeId, RunId, Token, uuid7
 from tokimori.model.job import Job, schedule_of

@@ -13,8 +13,8 @@ from tests.unit.api.asgi import SECRET, Answer, Asker
 from tests.unit.examples import NEW_YEAR
 from tests.unit.service.tasks.test_tasks import build
 from tests.unit.service.world import World
-from tokimori.api.acting import Acting
 from tokimori.api.app import Health, create_app
+from tokimori.api.request_service import Acting
 from tokimori.model.audit import KIND as AUDIT
 from tokimori.model.audit import AuditEntry, encode_entry, name_of
 from tokimori.model.document import Document

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from tokimori.clock import Clock
 from tokimori.engine.families import Families, FamilyStore
-from tokimori.engine.look import Lookout
+from tokimori.engine.lookout import Lookout
 from tokimori.engine.refusals import RefusedRuns, is_fault_of_request, log_refusal, raise_first
 from tokimori.engine.settle import change_of
 from tokimori.engine.unsettled import hand_back

@@ -1,4 +1,4 @@
-"""Keep time if perhaps no node does: a program that claims decides what is due, and takes over what died."""
+"""Timekeeping without a node: a program that claims decides what is due, and takes over the runs of dead nodes."""
 
 from random import Random
 from typing import Protocol
@@ -7,7 +7,7 @@ from tokimori.clock import Clock
 from tokimori.engine.duty import Stopwatch
 from tokimori.engine.fire import FiringStore, Schedules
 from tokimori.engine.firing import Firing
-from tokimori.engine.look import WHENEVER_DUE, Lookout
+from tokimori.engine.lookout import WHENEVER_DUE, Lookout
 from tokimori.engine.reap import Reaper, Reaping
 from tokimori.engine.rewind import Rewinder
 from tokimori.engine.unfinished import refuse_unfinished

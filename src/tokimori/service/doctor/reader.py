@@ -1,4 +1,4 @@
-"""Reads a store twice for what may be wrong with it: short lists, whatever there is."""
+"""Reader of a store for the doctor: it reads twice what may be wrong, in short lists."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress

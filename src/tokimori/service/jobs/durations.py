@@ -10,8 +10,8 @@ from tokimori.model.transitions import RunState
 from tokimori.service.access import OPEN, Sight
 from tokimori.service.operation import M, Part, operation
 from tokimori.service.shared import Shared
-from tokimori.service.shown import Durations
 from tokimori.service.validation import checked, many
+from tokimori.service.view_cache import Durations
 from tokimori.service.views.jobs import Durations as DurationsView
 from tokimori.service.views.outside import values_of
 

@@ -10,7 +10,7 @@ from tokimori.model.dependents import CHILDLESS, Edge, check_acyclic, check_chil
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, edges_of
 from tokimori.ports.store import Jobs
-from tokimori.service.notified import NAMED, NotifiedStore, check_notified
+from tokimori.service.notifiers import NAMED, NotifiedStore, check_notified
 
 T = TypeVar("T")
 

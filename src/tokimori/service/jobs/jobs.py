@@ -26,7 +26,7 @@ from tokimori.service.jobs.reads import JobReads
 from tokimori.service.jobs.repeating import copied, renamed
 from tokimori.service.jobs.requesting import CancelledRuns, RunRequests, cancel_some
 from tokimori.service.jobs.writer import schedule_for
-from tokimori.service.notified import without_names
+from tokimori.service.notifiers import without_names
 from tokimori.service.operation import OUTCOME, REQUEST, STATE, Inside, M, composed, operation
 from tokimori.service.orders import Orders
 from tokimori.service.shared import Caller, Shared

@@ -34,9 +34,9 @@ from tokimori.service.queues import binding
 from tokimori.service.reasons import Why
 from tokimori.service.search.jobs import EVERY_ID, MOST_PAGES, FoundJobs, find_jobs, searched_jobs
 from tokimori.service.shared import Caller, Shared
-from tokimori.service.shown import Facts, Shown
 from tokimori.service.store_calls import known_job
 from tokimori.service.validation import MOST_LISTED, When, checked, moment_of
+from tokimori.service.view_cache import Facts, Shown
 from tokimori.service.views.jobs import DailyCount as CountView
 from tokimori.service.views.jobs import FoundJobs as FoundJobsView
 from tokimori.service.views.jobs import Job as JobView

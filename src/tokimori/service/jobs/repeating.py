@@ -17,7 +17,7 @@ from tokimori.service.definitions.differences import APPS
 from tokimori.service.definitions.edits import kept_since
 from tokimori.service.documents import Documents
 from tokimori.service.jobs.writer import JobWriter
-from tokimori.service.notified import check_unnamed
+from tokimori.service.notifiers import check_unnamed
 from tokimori.service.validation import job_fields
 
 

@@ -40,7 +40,7 @@ from tokimori.service.documents import Documents
 from tokimori.service.expectations import Expectations
 from tokimori.service.jobs.family import check_childless, checked_family, deleted_with
 from tokimori.service.long_work import Aside
-from tokimori.service.notified import check_unnamed
+from tokimori.service.notifiers import check_unnamed
 from tokimori.service.operation import Inside
 from tokimori.service.semaphores import Weights, placed
 from tokimori.service.shared import Caller, Shared

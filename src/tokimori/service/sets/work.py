@@ -29,7 +29,7 @@ from tokimori.service.definitions.edits import edited
 from tokimori.service.documents import Documents
 from tokimori.service.jobs.family import checked_family
 from tokimori.service.jobs.writer import in_steps, writer_on
-from tokimori.service.notified import notifies
+from tokimori.service.notifiers import notifies
 from tokimori.service.queues import Queues
 from tokimori.service.schema import StoreOpened
 from tokimori.service.semaphores import Semaphores

@@ -1,4 +1,4 @@
-"""Reads of the store what may hold a run or a job: a few short lists, whatever there is."""
+"""Reader of the store for `why`: it reads what may hold a run or a job, in a few short lists."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

@@ -9,7 +9,7 @@ from tokimori.errors import InvalidInput
 from tokimori.model.job import Job
 from tokimori.model.notifier import PREFIX, name_of
 from tokimori.model.target import kind_of
-from tokimori.service.notified import id_of, notifier_fields, notifies, trial_payload
+from tokimori.service.notifiers import id_of, notifier_fields, notifies, trial_payload
 from tokimori.service.service import Service
 from tokimori.web.addresses import path
 from tokimori.web.job_rows import command, job_rows

@@ -13,7 +13,7 @@ from tokimori.service.definitions.imports import Start
 from tokimori.service.doctor.finding import Finding, Level
 from tokimori.service.doctor.reader import LISTEN, DoctorReader
 from tokimori.service.doctor.rules import findings
-from tokimori.service.notified import id_of, notifier_fields
+from tokimori.service.notifiers import id_of, notifier_fields
 from tokimori.service.schema import prepare_schema
 
 

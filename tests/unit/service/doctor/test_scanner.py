@@ -9,8 +9,8 @@ from tokimori.engine.settle import change_of
 from tokimori.model.ids import NodeId
 from tokimori.model.outcome import Succeeded
 from tokimori.ports.nodes import Beat
+from tokimori.service.db import Scanner, scanner_of
 from tokimori.service.doctor.rules import CHECKS, INVARIANTS, LATE
-from tokimori.service.store_care import Scanner, scanner_of
 
 
 @pytest.fixture

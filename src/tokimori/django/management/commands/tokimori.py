@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from tokimori.cli.ending import run
+from tokimori.cli.errors import run
 from tokimori.cli.main import main, program
 from tokimori.django.jobs import environment
 

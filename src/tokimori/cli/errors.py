@@ -1,4 +1,4 @@
-"""End of the program: every error becomes a message and an exit code here, and nowhere else."""
+"""Errors of the program: each becomes a message and an exit code here, and nowhere else."""
 
 import errno
 import os
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from tokimori.cli.suggesting import usage_message
+from tokimori.cli.suggestions import usage_message
 from tokimori.errors import Bug, InvalidInput, NotFound, Outdated, Refused, TokimoriError
 from tokimori.logs.controls import visible, visible_json
 

@@ -10,7 +10,7 @@ from tests.unit.engine.world import Broken, World
 from tests.unit.examples import a_definition, seconds
 from tests.unit.virtual import Link
 from tokimori.clock import SECOND, Moment
-from tokimori.engine.reckon import BATCH, Reckoner, outdated_jobs, reckon
+from tokimori.engine.recompute import BATCH, Reckoner, outdated_jobs, reckon
 from tokimori.model.ids import JobId, NodeId
 from tokimori.model.job import Job
 from tokimori.ports.working import LARGE

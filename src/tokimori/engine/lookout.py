@@ -1,4 +1,4 @@
-"""Times at which a node looks for work, and its copy of the newest survey of the store."""
+"""Lookout: times at which a node looks for work, and its copy of the newest survey of the store."""
 
 from collections.abc import Iterable
 

@@ -10,7 +10,7 @@ from tokimori.model.notifying import KIND, SUCCESSES
 from tokimori.service.access import Access
 from tokimori.service.definitions.definitions import definition_from, fields_of
 from tokimori.service.doors.authorization import authorized
-from tokimori.service.notified import id_of, notifier_fields, trial_payload
+from tokimori.service.notifiers import id_of, notifier_fields, trial_payload
 
 HOOK = {"url": "https://example.org/hook"}
 

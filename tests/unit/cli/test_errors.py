@@ -9,7 +9,7 @@ import click
 import pytest
 
 from tokimori.cli.command import Command, Group
-from tokimori.cli.ending import run
+from tokimori.cli.errors import run
 from tokimori.errors import (
     AlreadyExists,
     Bug,

@@ -25,9 +25,9 @@ from tokimori.model.outcome import Outcome, Released, Succeeded
 from tokimori.model.run import Run
 from tokimori.model.semaphores import wanted
 from tokimori.model.transitions import RunState
-from tokimori.node.apart import ApartExecutor, ApartSource
 from tokimori.node.membership import Identity
 from tokimori.node.node import Node
+from tokimori.node.semaphores_apart import ApartExecutor, ApartSource
 from tokimori.node.stopping import Stopping
 from tokimori.node.units import Stock
 from tokimori.ports.executor import AttemptTask, Ended, Executor, Report, Started, StopReason

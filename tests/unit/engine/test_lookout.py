@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.examples import seconds
 from tokimori.clock import Moment
-from tokimori.engine.look import Lookout
+from tokimori.engine.lookout import Lookout
 from tokimori.errors import StoreUnavailable
 from tokimori.model.ids import Lane
 from tokimori.ports.nodes import Survey

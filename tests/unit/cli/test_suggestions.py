@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tokimori.cli.ending import run
+from tokimori.cli.errors import run
 from tokimori.cli.main import program
 
 JOBS = ("nightly-report", "daily-report", "etl-orders", "etl-customers", "backup.db", "x1")

@@ -1,10 +1,10 @@
-"""Orders that a node carries out (`engine/orders.py`)."""
+"""Orders that a node carries out; `engine/orders.py` reads them from the store."""
 
 import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tokimori.engine.look import Lookout
+from tokimori.engine.lookout import Lookout
 from tokimori.engine.orders import OrderFeed
 from tokimori.model.ids import NodeId
 from tokimori.model.order import DrainNode, Order, RestartRun, ResumeNode, SignalRun, StopNode

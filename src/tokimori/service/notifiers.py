@@ -1,4 +1,4 @@
-"""Notifiers that jobs name: they must exist."""
+"""Notifiers: checks of the names by which jobs refer to them, and the fields of new ones."""
 
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress

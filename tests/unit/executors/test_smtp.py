@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.laws import examples
 from tests.unit.examples import NEW_YEAR, a_task
 from tokimori.errors import InvalidInput
-from tokimori.executors.letters import letter_of
+from tokimori.executors.smtp import letter_of
 from tokimori.model.email import Email
 from tokimori.model.ids import JobId
 

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.examples import NEW_YEAR, seconds
 from tests.unit.service.world import World
 from tokimori.model.lanes import Pause
-from tokimori.service.shown import Foreseen
+from tokimori.service.view_cache import Foreseen
 
 
 async def test_what_is_shown_with_a_job_is_asked_at_once(world: World) -> None:

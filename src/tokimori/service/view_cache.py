@@ -1,4 +1,4 @@
-"""Cache of answers about jobs for doors: an answer is made again after a change, or after some time."""
+"""Cache of views of jobs for doors: a view is made again after a change, or after some time."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence

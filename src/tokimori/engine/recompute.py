@@ -1,4 +1,4 @@
-"""Reckon: compute next moments anew by this program's tzdata, once, when a node starts."""
+"""Next moments computed anew by this program's tzdata, once, when a node starts."""
 
 import asyncio
 import logging
