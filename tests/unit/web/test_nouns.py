@@ -195,6 +195,18 @@ async def test_a_semaphore_says_whose_units_are_held(world: World, tab: Tab) -> 
     assert "warehouse 1 of 2 – – load" in (await tab.show("/semaphores")).text, "its id alone names nothing"
 
 
+async def test_a_semaphore_says_who_waits_for_it(world: World, tab: Tab) -> None:
+    """The runs in its line, and no others."""
+    await world.service.semaphores.set("warehouse", 1)
+    for name in ("load", "sync"):
+        await add(world, name, semaphores=["warehouse"])
+    await add(world, "alone", max_running=1)
+    runs = [await world.trigger(name) for name in ("load", "sync", "alone", "alone")]
+    await world.begin(4)
+    page = await tab.show("/semaphores/warehouse")
+    assert page.keys("run") == [runs[1].id] and "1 of 1 unit used" in page.text
+
+
 async def test_a_queue_says_how_many_of_its_runs_run_and_wait(world: World, tab: Tab) -> None:
     """Each number leads to a list of so many."""
     await add(world, "load", queue="etl", max_running=0)

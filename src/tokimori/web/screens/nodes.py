@@ -9,7 +9,22 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeRecord, NodeState
 from tokimori.service.service import Service
 from tokimori.web.addresses import path
-from tokimori.web.nouns import Cell, Column, Noun, Row, Table, filters, has, plain, said, screens_of, state, when
+from tokimori.web.nouns import (
+    Cell,
+    Column,
+    Noun,
+    Row,
+    Table,
+    filters,
+    has,
+    job_cell,
+    plain,
+    run_cell,
+    said,
+    screens_of,
+    state,
+    when,
+)
 from tokimori.web.pictures import share
 from tokimori.web.run_rows import run_rows
 from tokimori.web.screen import Act, Field, Given, Receipt
@@ -99,7 +114,7 @@ async def page(visit: Visit) -> Noun:
         raise NotFound(f"there is no node {wanted!r}", field="id", value=wanted)
     running = [run for run in await runs_in(visit.service, RunState.RUNNING) if run.node_id == each.id][:_MOST]
     rows = [
-        Row(f"run {run.id}", (said(run.short, to=path("runs", run.id)), said(run.job_id), said(run.took)))
+        Row(f"run {run.id}", (run_cell(run.id), job_cell(run.job_id), said(run.took)))
         for run in await run_rows(visit, running)
     ]
     is_alive = each.state is NodeState.ALIVE

@@ -6,7 +6,7 @@ from typing import Final
 
 from tokimori.errors import InvalidInput, NotFound, StoreUnavailable
 from tokimori.model.ids import JobId, RunId
-from tokimori.model.semaphores import MOST_UNITS
+from tokimori.model.semaphores import MOST_UNITS, semaphore_of
 from tokimori.model.transitions import RunState
 from tokimori.service.semaphores import Holder, SemaphoreDetails
 from tokimori.service.service import Service
@@ -47,6 +47,7 @@ _HELD: Final = (
     Column("Node", "pc"),
     Column("Since", "n pd"),
 )
+_WAITING: Final = (Column("Run", "pa"), Column("Job", "wide pf"), Column("Due", "n pb"))
 
 
 async def show(visit: Visit) -> Noun:
@@ -101,15 +102,23 @@ async def _job_of(visit: Visit, each: Holder) -> Cell:
 
 
 async def page(visit: Visit) -> Noun:
-    """Return the page of a semaphore, with its holders."""
+    """Return the page of a semaphore, with its holders and the runs that wait, those first that wait for long."""
     each = await visit.service.semaphores.get(visit.parts["name"])
     rows = [
         Row(f"holder {n}", (_holder(one), job, said(one.weight), said(one.host or one.node_id), when(visit, one.since)))
         for n, (one, job) in enumerate([(one, await _job_of(visit, one)) for one in each.holders[:SHOWN]])
     ]
-    name = plain(each.name)
+    blocked = await runs_in(visit.service, RunState.BLOCKED) if each.waiting else ()
+    waits = [run for run in blocked if semaphore_of(run.blocked_on) == each.name][::-1]
+    name, head = plain(each.name), f"Waiting ({len(waits)}, the first {SHOWN})" if len(waits) > SHOWN else "Waiting"
+    waiting = [
+        Row(f"run {run.id}", (run_cell(run.id), job_cell(run.job_id), when(visit, run.due))) for run in waits[:SHOWN]
+    ]
     return Noun(
-        [Table("Held by", _HELD, rows, "Nobody holds a unit.", f"tokimori lock run {name} -- COMMAND", "Held by")],
+        [
+            Table("Held by", _HELD, rows, "Nobody holds a unit.", f"tokimori lock run {name} -- COMMAND", "Held by"),
+            *([Table("Waiting", _WAITING, waiting, head=head)] if waiting else []),
+        ],
         name=name,
         says=(
             state("blocked" if each.waiting else "open", f"{each.waiting} waiting" if each.waiting else "room"),
