@@ -24,6 +24,7 @@ from tokimori.apps.closed import (
     unknown_in,
 )
 from tokimori.apps.json_text import WORDS, clean, repr_of, text_of, value_of
+from tokimori.apps.models import adapters_of, check_same, models_of, written
 from tokimori.apps.task import Task
 from tokimori.errors import InvalidInput
 from tokimori.service.definitions.arguments import Payload
@@ -32,6 +33,7 @@ _AT = re.compile(r"(.*) - at `(key in )?\$(.*)`", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 _ANY = "[...]"
 """How msgspec writes a key of a mapping, whichever it is."""
+_KNOWN = "classes that its module knows by now: imported outside `if TYPE_CHECKING:`, defined above, not in a function"
 MOST_SHOWN = 200
 """Characters of a value that a message shows."""
 
@@ -110,6 +112,8 @@ class Arguments:
         needed = [each.name for each in named if each.default is _KINDS.empty]
         self._only = self._names if len(self._names) == 1 else needed if len(needed) == 1 else []
         self._kinds = {name: hints.get(name, Any) for name in self._names}
+        self._adapters = adapters_of(self._kinds)
+        self._kinds |= dict.fromkeys(self._adapters, Any)
         self._form = msgspec.defstruct(
             f"Arguments of {self.name}",
             [_field(each, self._kinds[each.name]) for each in named],
@@ -134,7 +138,7 @@ class Arguments:
                 "a payload could use",
                 field="function",
                 value=self.name,
-                allowed="parameters that can be given by name",
+                allowed="parameters that can be given by name; what a decorator of yours returns needs functools.wraps",
             )
 
     def _check_types(self) -> None:
@@ -158,7 +162,7 @@ class Arguments:
                     f"function: {self.name} can't be a handler: {fault}",
                     field="function",
                     value=f"{self.name}{inspect.Signature(self._parameters)}"[:MOST_SHOWN],
-                    allowed="types that JSON tells apart: such as one of Path and str, not both",
+                    allowed="types that JSON tells apart: one of Path and str, not both; models need pydantic",
                 ) from None
 
     def _bounds_of(self, name: str, kind: Any) -> Bounds | None:
@@ -198,7 +202,7 @@ class Arguments:
             if self._is_closed:
                 check_closed(self._kinds, given)
             values = msgspec.convert(given, self._form, dec_hook=from_json, str_keys=True)
-            arguments = {name: getattr(values, name) for name in self._names}
+            arguments = {name: getattr(values, name) for name in self._names} | models_of(self._adapters, given)
             for name, bounds in self._bounds.items():
                 if name in given and name in arguments:  # no default value is checked
                     arguments[name] = check_bounds(bounds, arguments[name], f"$.{name}")
@@ -232,20 +236,20 @@ class Arguments:
 
     def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
         """Return a payload with these arguments; None without arguments. Raises `InvalidInput`."""
+        what = f"arguments of {self.name}"
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as fault:
-            raise InvalidInput(
-                f"arguments of {self.name}: {fault}", field="arguments", allowed=f"{self.name}{self._signature}"
-            ) from None
+            allowed = f"{self.name}{self._signature}"
+            raise InvalidInput(f"{what}: {fault}", field="arguments", allowed=allowed) from None
         by_name = dict(bound.arguments)
         more = {} if self._others is None else by_name.pop(self._others, {})
         if not by_name | more:
             return None
-        self._check_kept(by_name, more, f"arguments of {self.name}", "arguments")
-        by_name |= more
-        payload = text_of(by_name, f"arguments of {self.name}")
-        self.decode(payload)
+        plain = written(self._adapters, by_name, what)
+        self._check_kept(plain, more, what, "arguments")
+        payload = text_of(plain | more, what)
+        check_same(self._adapters, by_name, self.decode(payload), what)
         return payload
 
     def text_of(self, payload: Payload) -> str:
@@ -370,18 +374,16 @@ def _signature(function: Callable[..., object], name: str) -> inspect.Signature:
     try:
         return inspect.signature(function)
     except (TypeError, ValueError) as fault:
-        raise InvalidInput(
-            f"function: {name} can't be a handler: {fault}", field="function", value=name, allowed="a function"
-        ) from None
+        message = f"function: {name} can't be a handler: {fault}"
+        raise InvalidInput(message, field="function", value=name, allowed="a function") from None
 
 
 def _hints(function: Callable[..., object], name: str) -> dict[str, Any]:
     try:
         return {each: unfolded(kind) for each, kind in get_type_hints(function, include_extras=True).items()}
     except (NameError, TypeError, AttributeError) as fault:
-        raise InvalidInput(
-            f"function: the types of {name} can't be read: {fault}", field="function", value=name, allowed="known types"
-        ) from None
+        message = f"function: the types of {name} can't be read: {fault}"
+        raise InvalidInput(message, field="function", value=name, allowed=_KNOWN) from None
 
 
 def _result_type(hint: Any) -> Any:

@@ -67,7 +67,7 @@ def unfolded(kind: Any, around: Collection[Any] = ()) -> Any:
         value, names = named.__value__, named.__type_params__
         found = dict(zip(names, arguments, strict=False)).get(value) or (value[arguments] if arguments else value)
         return unfolded(found, (*around, named))
-    parts = _parts_of(kind)
+    parts = parts_of(kind)
     new = tuple(unfolded(each, around) for each in parts)
     if new == parts:
         return kind
@@ -98,7 +98,7 @@ def bounds_of(kind: Any) -> Bounds | None:
 
 def _has_bounds(kind: Any) -> bool:
     of = {type(each).__module__.partition(".")[0] for each in getattr(kind, "__metadata__", ())}
-    return not of.isdisjoint({"pydantic", "annotated_types"}) or any(map(_has_bounds, _parts_of(_plain(kind))))
+    return not of.isdisjoint({"pydantic", "annotated_types"}) or any(map(_has_bounds, parts_of(_plain(kind))))
 
 
 def check_bounds(bounds: Bounds, value: object, path: str) -> Any:
@@ -122,7 +122,7 @@ def check_closed(kinds: Mapping[str, Any], given: Mapping[str, object], root: st
 def has_closed(kind: Any) -> bool:
     """Return whether a TypedDict or dataclass is a part of this type."""
     kind = _plain(kind)
-    return _keys_of(kind) is not None or any(map(has_closed, _parts_of(kind)))
+    return _keys_of(kind) is not None or any(map(has_closed, parts_of(kind)))
 
 
 def read_as(kind: Any) -> tuple[Any, Callable[[Any], object]] | None:
@@ -172,7 +172,7 @@ def changed_by_json(kinds: Mapping[Any, Any], values: Mapping[Any, object]) -> t
     """Return the first value that JSON would change, though no type says what it is; None if there is none."""
     for name, value in values.items():
         for kind, each, path in _within(kinds[name], value, str(name)):
-            is_open = _is_open(kind) or (isinstance(each, dict) and _parts_of(kind)[:1] == (Any,))
+            is_open = _is_open(kind) or (isinstance(each, dict) and parts_of(kind)[:1] == (Any,))
             is_written = kind is str and isinstance(each, _WRITTEN) and not isinstance(each, str)
             if (is_open and not _is_json(each)) or is_written or not _checks_keys(kind, each):
                 return path, each
@@ -181,7 +181,7 @@ def changed_by_json(kinds: Mapping[Any, Any], values: Mapping[Any, object]) -> t
 
 def _checks_keys(kind: Any, value: object) -> bool:
     """Return whether the keys of a mapping of this type come back as they are: of `dict[int | str, …]` only texts."""
-    parts = _parts_of(kind)
+    parts = parts_of(kind)
     if not isinstance(value, Mapping) or len(parts) != 2 or not _is_a(kind, Mapping) or _is_open(parts[0]):
         return True
     keys = [key for key in value if not isinstance(key, str)]
@@ -201,7 +201,7 @@ def _is_json(value: object) -> bool:
     return value is None or (isinstance(value, list | str | int | float) and not isinstance(value, Enum))
 
 
-def _parts_of(kind: Any) -> tuple[Any, ...]:
+def parts_of(kind: Any) -> tuple[Any, ...]:
     """Return the types of which a type is made."""
     origin, arguments = get_origin(kind), get_args(kind)
     return () if origin in (Literal, Callable) else arguments[:1] if origin is Annotated else arguments
@@ -247,7 +247,7 @@ def _plain(kind: Any) -> Any:
 
 
 def _parts(kind: Any, value: object, path: str) -> Iterator[Found]:
-    parts, keys = _parts_of(kind), _keys_of(kind)
+    parts, keys = parts_of(kind), _keys_of(kind)
     if isinstance(value, Mapping):
         if keys is not None:
             yield from ((keys[key], each, f"{path}.{key}") for key, each in value.items() if key in keys)

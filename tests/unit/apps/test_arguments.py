@@ -207,8 +207,20 @@ def test_parameters_without_names_are_refused_at_once() -> None:
     def take(*numbers: int) -> None:
         """Takes many."""
 
-    with pytest.raises(InvalidInput, match="'numbers' has no name"):
+    with pytest.raises(InvalidInput, match="'numbers' has no name") as refused:
         Arguments(take)
+    assert "functools.wraps" in (refused.value.allowed or "")  # what most decorators without it return
+
+
+def test_types_that_are_not_known_are_refused_with_what_to_do() -> None:
+    """Annotations that are texts name classes which are imported for type checkers alone, or are defined later."""
+
+    def take(value: object) -> None: ...
+
+    take.__annotations__["value"] = "OrderedDict[str, int]"
+    with pytest.raises(InvalidInput, match=r"the types of .*take can't be read: name 'OrderedDict'") as refused:
+        Arguments(take)
+    assert "outside `if TYPE_CHECKING:`" in (refused.value.allowed or "")
 
 
 _json = st.recursive(
