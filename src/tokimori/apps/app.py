@@ -8,13 +8,12 @@
     def nightly() -> None:
         print("a report")
 
-`tokimori serve --app reports:app` runs them. Nothing happens when an app is imported: what it declares is put in the
-store when a node starts with it.
+`tokimori serve --app reports:app` runs them. An import does nothing: a node that starts puts the jobs in the store.
 """
 
 import re
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
@@ -61,6 +60,7 @@ _T = TypeVar("_T")
 _F = TypeVar("_F", bound=Callable[..., Any])
 _H = TypeVar("_H", bound=Callable[[], object])
 _E = TypeVar("_E", bound=Callable[[Task, Exception], object])
+_A = TypeVar("_A", bound=Callable[[Task], Iterator[None]] | Callable[[Task, Callable[[], Any]], object])
 MOST_JOBS = 10_000
 """Number of jobs that an app may declare: what the store keeps of them has room for as many, with the longest ids."""
 
@@ -291,7 +291,7 @@ class App(AppFunctions):
         self.hooks.stops.append(hook)
         return hook
 
-    def around(self, hook: _F) -> _F:
+    def around(self, hook: _A) -> _A:
         """Wrap this around each function of the app: `@app.around`, the first one outermost.
 
             @app.around

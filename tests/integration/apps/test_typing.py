@@ -80,6 +80,7 @@ app.job(backoff=[1, 2])  # call-overload reportArgumentType
 app.on_start(7)  # type-var reportArgumentType
 app.on_failure(nightly)  # type-var reportArgumentType
 app.around("named")  # type-var reportArgumentType
+app.around(test_a_year)  # type-var reportArgumentType
 of_django(7)  # arg-type reportArgumentType
 test_a_year(app)  # arg-type reportArgumentType
 tokimori.App("a", version=[4])  # arg-type reportArgumentType
