@@ -59,6 +59,10 @@ def _source(given: Given) -> FormatSource:
         raise InvalidFile(message, field="source", value=source, allowed=allowed)
     if _APP.match(source):
         return _of_schedule(json.loads(_conf_of(source, given.options["python"] or sys.executable)), given)
+    if source.lower().endswith(".py"):
+        module = source[: -len(".py")].strip("./").replace("/", ".")
+        message = f"{source}: a program is not read as a text, but imported by its name"
+        raise InvalidFile(message, field="source", value=source, allowed=f"{module}:APP, or {module}:BEAT_SCHEDULE")
     if source == "-" or source.lower().endswith(_FILES):
         return _of_schedule(mapping_in(text_of(source), name_of(source)), given)
     return FormatSource(_of_tables(given), _NOTES)
@@ -137,11 +141,17 @@ def entry(said):
 
 module, _, name = sys.argv[1].partition(":")
 sys.path.insert(0, "")
-app = functools.reduce(getattr, name.split("."), importlib.import_module(module))
+module = importlib.import_module(module)
+app = functools.reduce(getattr, name.split("."), module)
+if isinstance(app, dict):  # a beat_schedule, in a module of settings
+    names = ("timezone", "enable_utc", "CELERY_TIMEZONE", "CELERY_ENABLE_UTC")
+    beside = {each: getattr(module, each) for each in names if hasattr(module, each)}
+    print("\\n" + json.dumps({**beside, "beat_schedule": {each: entry(said) for each, said in app.items()}}, default=repr))
+    sys.exit()
 conf = app.conf
 zone = conf.timezone and str(conf.timezone)
+tasks = getattr(app, "tasks", {})  # this ends the app's setup, which may add periodic tasks
 entries = {name: entry(said) for name, said in (conf.beat_schedule or {}).items()}
-tasks = getattr(app, "tasks", {})
 rates = {name: {"rate_limit": task.rate_limit} for name, task in tasks.items() if getattr(task, "rate_limit", None)}
 conf = {"timezone": zone, "enable_utc": bool(conf.enable_utc), "beat_schedule": entries, "task_annotations": rates}
 print("\\n" + json.dumps(conf, default=repr))
@@ -149,9 +159,9 @@ print("\\n" + json.dumps(conf, default=repr))
 
 FORMAT = Format(
     what="periodic tasks of Celery beat",
-    help="""SOURCE is a database with django-celery-beat's tables, a file or a URL; the app of a program, as MODULE:APP,
-    which is imported in a process of its own; or a beat_schedule with the app's timezone, enable_utc and
-    task_annotations beside it, as FILE.json, FILE.toml or JSON from standard input (-). A task's rate_limit becomes
+    help="""SOURCE is a database with django-celery-beat's tables, a file or a URL; the app of a program, or its
+    beat_schedule, as MODULE:NAME, which is imported in a process of its own; or a beat_schedule with the app's
+    timezone, enable_utc and task_annotations beside it, as FILE.json, FILE.toml or JSON from standard input (-). A task's rate_limit becomes
     that of the job.""",
     request=CeleryRequest,
     example={

@@ -103,3 +103,44 @@ def test_a_program_that_can_not_be_imported_is_told(
     """With the error, and by which interpreter."""
     (program.home / "shop.py").write_text(APP)
     assert told in program.error("job", "import", "celery", source, *more)["message"]
+
+
+SETUP = """\
+class conf:
+    timezone = enable_utc = None
+    beat_schedule = {}
+
+
+class program:
+    conf = conf
+
+    @property
+    def tasks(self):
+        conf.beat_schedule["late"] = {"task": "shop.send", "schedule": 10.0}
+        return {}
+
+
+app = program()
+CELERY_TIMEZONE = "Asia/Tokyo"
+CELERY_BEAT_SCHEDULE = {"set": {"task": "shop.send", "schedule": 60}}
+"""
+
+
+def test_tasks_that_the_end_of_the_setup_adds_are_read(program: Program) -> None:
+    """`on_after_finalize` adds them when the app's tasks are asked for: they vanished without a word."""
+    (program.home / "shop.py").write_text(SETUP)
+    assert program.json("job", "import", "celery", "shop:app")["added"] == ["late"]
+
+
+def test_a_schedule_in_settings_needs_no_app(program: Program) -> None:
+    """A dict is a beat_schedule; the zone stands beside it, under Django's name too."""
+    (program.home / "shop.py").write_text(SETUP)
+    ended = program.run("job", "import", "celery", "shop:CELERY_BEAT_SCHEDULE")
+    assert "the times of crontab schedules are in Asia/Tokyo" in ended.stderr
+    assert program.json("job", "show", "set")["schedule"] == "every 60 seconds"
+
+
+def test_a_file_of_python_is_answered_with_its_name(program: Program) -> None:
+    """It was "not a database"."""
+    (program.home / "shop.py").write_text(SETUP)
+    assert program.error("job", "import", "celery", "./shop.py")["allowed"] == "shop:APP, or shop:BEAT_SCHEDULE"
