@@ -146,7 +146,8 @@ app = functools.reduce(getattr, name.split("."), module)
 if isinstance(app, dict):  # a beat_schedule, in a module of settings
     names = ("timezone", "enable_utc", "CELERY_TIMEZONE", "CELERY_ENABLE_UTC")
     beside = {each: getattr(module, each) for each in names if hasattr(module, each)}
-    print("\\n" + json.dumps({**beside, "beat_schedule": {each: entry(said) for each, said in app.items()}}, default=repr))
+    beside["beat_schedule"] = {each: entry(said) for each, said in app.items()}
+    print("\\n" + json.dumps(beside, default=repr))
     sys.exit()
 conf = app.conf
 zone = conf.timezone and str(conf.timezone)
@@ -161,8 +162,8 @@ FORMAT = Format(
     what="periodic tasks of Celery beat",
     help="""SOURCE is a database with django-celery-beat's tables, a file or a URL; the app of a program, or its
     beat_schedule, as MODULE:NAME, which is imported in a process of its own; or a beat_schedule with the app's
-    timezone, enable_utc and task_annotations beside it, as FILE.json, FILE.toml or JSON from standard input (-). A task's rate_limit becomes
-    that of the job.""",
+    timezone, enable_utc and task_annotations beside it, as FILE.json, FILE.toml or JSON from standard input (-). A
+    task's rate_limit becomes that of the job.""",
     request=CeleryRequest,
     example={
         "periodictask": [{"id": 1, "name": "ping", "task": "shop.tasks.ping", "interval_id": 1}],

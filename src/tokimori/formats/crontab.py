@@ -1,5 +1,6 @@
 """User and system crontabs."""
 
+import pwd
 import re
 import socket
 from collections import Counter
@@ -126,6 +127,7 @@ def _crontab(file: str, zone: str, given: Given) -> "Crontab":
 def _notes(found: "Iterable[Entry]", crontabs: "Sequence[Crontab]", *, mails: bool) -> Iterator[str]:
     """Say what is different from cron."""
     from tokimori.service.definitions.definitions import fields_of
+    from tokimori.translators.crontab import PASSING_ON
     from tokimori.translators.entries import Moved
 
     jobs = [each for each in found if isinstance(each, Moved)]
@@ -135,13 +137,28 @@ def _notes(found: "Iterable[Entry]", crontabs: "Sequence[Crontab]", *, mails: bo
         yield f"the lines are read as {dialects.pop()} reads them; --dialect names another cron ({others})"
     mail = "mails failures to MAILTO" if mails else "sends nothing to MAILTO without --smtp"
     yield f"cron mails what jobs write; Tokimori keeps it (`tokimori run logs`), and {mail}"
-    if any(fields_of(each.definition).get("user") for each in jobs):
+    if any(each.dialect in PASSING_ON for each in crontabs):
+        yield (
+            "there commands run with the environment of the program, and by supercronic in its folder; here with a "
+            "small one (`tokimori job update --env`), in the home folder of their user (`--cwd`)"
+        )
+    if users := {str(user) for each in jobs if (user := fields_of(each.definition).get("user"))}:
         yield "only a node that runs as root can run jobs as other users"
+        if unknown := sorted(user for user in users if not _is_known(user)):
+            yield f"this machine has no user {', '.join(unknown)}: their jobs fail on it, and cron ignores such lines"
     if hosts := {each.host for each in crontabs if each.host is not None}:
         yield f"only a node on {', '.join(hosts)} runs these jobs (--anywhere: any node)"
     for each in crontabs:
         if each.system and "." in PurePath(each.file).name:
             yield f"cron itself ignores {each.file}, because of the dot in its name"
+
+
+def _is_known(user: str) -> bool:
+    try:
+        pwd.getpwnam(user)
+    except KeyError:
+        return False
+    return True
 
 
 FORMAT = Format(

@@ -1,11 +1,12 @@
 """Entries of other schedulers as jobs of a store: all are read first, then they come in, page by page."""
 
+import dataclasses
 import re
 import sys
 import tomllib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 
 from tokimori.errors import InvalidFile, NotFound
 from tokimori.formats.format import ImportRequest, Pages
+from tokimori.model.job import Definition
 from tokimori.model.words import json_fault
 from tokimori.service.definitions.definitions import fields_of
 from tokimori.service.definitions.differences import FieldChange, differences
@@ -81,7 +83,7 @@ async def bring_in(
     """Add the jobs, unless it is a dry run, and change those that exist and differ if that is wanted."""
     tally, taken = ImportTally(), dict[str, str]()
     async for page in pages():
-        jobs = {job.job_id: job for job in _jobs_of(page, taken, tally)}
+        jobs = {job.job_id: job for job in await _in_families(service, list(_jobs_of(page, taken, tally)))}
         known = await _known(service, jobs.values())
         if (new := [job for job_id, job in jobs.items() if job_id not in known]) and not request.dry_run:
             known |= await _added(service, new)
@@ -120,15 +122,58 @@ async def _known(service: Service, jobs: Iterable[Moved]) -> dict[str, Changes]:
     """Return the jobs that exist already, with the fields in which they differ."""
     found = {}
     for job in jobs:
-        try:
-            stored = await service.jobs.get(job.job_id)
-        except NotFound:
-            continue
-        new = job.definition
-        if new.description == job.place:  # a line that has moved is no difference
-            new = replace(new, description=stored.definition.description)
-        found[job.job_id] = differences(stored.definition, new)
+        if (stored := await _stored(service, job.job_id)) is not None:
+            found[job.job_id] = _changes(job, stored)
     return found
+
+
+async def _stored(service: Service, job_id: str) -> Definition | None:
+    try:
+        return (await service.jobs.get(job_id)).definition
+    except NotFound:
+        return None
+
+
+def _changes(job: Moved, stored: Definition) -> Changes:
+    new = job.definition
+    if new.description == job.place:  # a line that has moved is no difference
+        new = replace(new, description=stored.description)
+    return differences(stored, new)
+
+
+async def _in_families(service: Service, jobs: Sequence[Moved]) -> Sequence[Moved]:
+    """Return the jobs; one of a family has the id of the job that it became before, whatever lines stand above it now.
+
+    By its number alone a line would change, or run, in the place of its neighbour.
+    """
+    placed = {job.job_id: job.job_id for job in jobs}
+    for family in {job.family: None for job in jobs if job.family is not None}:
+        lines, there = [job for job in jobs if job.family == family], dict[str, Definition]()
+        for number in count(1):
+            job_id = family if number == 1 else f"{family}-{number}"
+            if (stored := await _stored(service, job_id)) is None and number > len(lines):
+                break
+            if stored is not None:
+                there[job_id] = stored
+        _place(lines, there, placed)
+    return [dataclasses.replace(job, job_id=placed[job.job_id]) for job in jobs]
+
+
+def _place(lines: Sequence[Moved], there: Mapping[str, Definition], placed: dict[str, str]) -> None:
+    """Give each line a job that is as it says, else the job of its id if no line has that, else a new number."""
+    free, others = dict(there), []
+    for line in lines:
+        same = next((job_id for job_id, stored in free.items() if not _changes(line, stored)), None)
+        if same is None:
+            others.append(line)
+        else:
+            placed[line.job_id] = same
+            del free[same]
+    used = {*there, *(each for each in placed.values())}
+    for line in others:
+        if line.job_id in there and free.pop(line.job_id, None) is None:
+            placed[line.job_id] = next(new for n in count(2) if (new := f"{line.family}-{n}") not in used)
+            used.add(placed[line.job_id])
 
 
 if TYPE_CHECKING:

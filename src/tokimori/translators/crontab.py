@@ -10,13 +10,11 @@ command runs nothing. Also accepted are cronie's `CRON_TZ` and `-` before the mi
 """
 
 import re
-import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from pathlib import PurePath
 from typing import NoReturn
 
 from tokimori.errors import InvalidInput
@@ -27,6 +25,7 @@ from tokimori.schedules.cron import MACROS
 from tokimori.schedules.cron_fields import DAY, HOUR, MINUTE, MONTH, WEEKDAY, FieldKind
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.zones import check_zone
+from tokimori.translators.crontab_ids import PROGRAMS, numbered, program_of
 from tokimori.translators.entries import Entry, Moved, Warnings, checked, entries, shown
 
 _DEFAULTS = {"SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}
@@ -40,34 +39,15 @@ _ENTRY = re.compile(r"-?(@[^ \t]*|(?:[^ \t]+[ \t]+){4}[^ \t]+)(?:[ \t]+(.*))?\Z"
 _TERM = re.compile(r"(?:\*|([a-z]+|\d{1,4})(?:-([a-z]+|\d{1,4}))?)\Z", re.ASCII | re.IGNORECASE)
 _STEP = re.compile(r"\d{1,4}\Z", re.ASCII)
 _USER = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.@-]*\$?\Z", re.ASCII)
+_OF_THE_SYSTEM = re.compile(r"(?:root|www-data|nobody|daemon|ubuntu|ec2-user|vagrant)[ \t]+[^-\s]")
+"""A command that begins with a user whose name is no program's: of a system crontab that is read as a user's."""
 _FIRST_WORD = re.compile(r"([^ \t]*)[ \t]*(.*)\Z")
 _COMMAND = re.compile(r"(?:[^%\\]|\\.|\\\Z)*")
 _OF_CRONEXPR = re.compile(r"(?:\?|LW?|\d{1,2}W|[A-Z0-9]{1,3}(?:L|#[1-5]))\Z", re.ASCII | re.IGNORECASE)
 _BEHIND = re.compile(r"(?<![&>|\\])&\s*\Z")
 _RANDOM = re.compile(r"(\d{0,2})~(\d{0,2})\Z", re.ASCII)
-
-_NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9_]+")
-_LONGEST_NAME = 100
-_PARTS = re.compile(r"&&|\|\||[;|\n]")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_BESIDE = frozenset(
-    (
-        *("cd", "test", "[", "[[", "export", "umask", "source", ".", "sleep", "set", "ulimit", "command", "true"),
-        *("for", "case", "fi", "done", "esac"),
-    )
-)
-"""Commands that only prepare the main one of a line."""
-_BEFORE = {
-    **dict.fromkeys(("exec", "env", "nice", "ionice", "nohup", "time", "sudo", "chronic", "setsid", "eval"), 1),
-    **dict.fromkeys(("if", "then", "elif", "else", "while", "until", "do", "timeout", "doas", "run-one"), 1),
-    "flock": 2,
-}
-"""Words before the main command of a line, and how many arguments go with each."""
-_INTERPRETERS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "python", "perl", "ruby", "php", "node"))
-_AS_SOMEBODY = re.compile(r"\b(sudo|doas)\s+(?:-\S+\s+)*?-[ug]\s+\S+")
-_OF_A_SHELL = re.compile(r"""\b(?:(?:ba|da|z|k)?sh\s+(?:-\w+\s+)*?|su\s+(?:-\S*\s+)*\S+\s+)-[a-z]*c\s+['"]?""")
-_CODE = re.compile(r"""\b(python[\d.]*|perl|ruby|php|node)\s+(?:-\w+\s+)*?-\w*[cer]\s*('[^']*'|"[^"]*")""")
-"""Options of a command that name a user, give a shell its line, or give an interpreter its code."""
+_STEPS = re.compile(r"\d{1,2}/\d{1,4}\Z", re.ASCII)
+"""A step from a single number, which supercronic and this library take to the end of the field."""
 
 
 class CrontabDialect(StrEnum):
@@ -81,6 +61,8 @@ class CrontabDialect(StrEnum):
 
 _ONE_ZONE = (CrontabDialect.DEBIAN, CrontabDialect.BUSYBOX)
 """Programs that read `CRON_TZ` as any other variable of the commands."""
+PASSING_ON = (CrontabDialect.BUSYBOX, CrontabDialect.SUPERCRONIC)
+"""Programs whose commands get the PATH, and supercronic's the whole environment, of the program itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,9 +118,9 @@ def _entries(line: str, place: str, settings: dict[str, str], crontab: Crontab, 
             settings[name] = value
         case _Entry() as entry:
             definition = _definition(entry, entry.user or crontab.owner, settings, crontab, place)
-            job_id = _job_id(crontab.prefix + program_of(_translated(entry.command, crontab.dialect)[0]), taken)
-            warnings = tuple(_warnings(entry, settings, crontab))
-            yield checked(Moved(place=place, job_id=job_id, definition=definition, warnings=warnings))
+            name = crontab.prefix + program_of(_translated(entry.command, crontab.dialect)[0])
+            warnings, job_id = tuple(_warnings(entry, settings, crontab)), numbered(name, taken)
+            yield checked(Moved(place=place, job_id=job_id, definition=definition, warnings=warnings, family=name))
         case None:
             pass
 
@@ -201,14 +183,22 @@ def _entry(line: str, crontab: Crontab) -> _Entry:
         raise InvalidInput(f"command: {command!r} begins with *", field="command", value=command, allowed=allowed)
     if not _translated(command, crontab.dialect)[0].strip():
         raise InvalidInput("command: it is missing", field="command", value=command, allowed="a command")
+    if command.startswith("-"):
+        allowed = "a command: the options -n, -q and -s of BSD's cron have no equal here"
+        raise InvalidInput(f"command: {command!r} begins with -", field="command", value=command, allowed=allowed)
+    if user is None and crontab.run_as is None and _OF_THE_SYSTEM.match(command):
+        allowed = "--system, which reads the name of a user before each command"
+        raise InvalidInput(
+            f"command: {command!r} begins with the name of a user", field="command", value=command, allowed=allowed
+        )
     return _Entry(schedule, user, command)
 
 
 def _user_and_command(rest: str) -> tuple[str, str]:
     found = _FIRST_WORD.match(rest)
     user, command = found.groups() if found else ("", "")
-    if _USER.match(user) is None:
-        allowed = "the name of a user, as before every command of a system crontab"
+    if _USER.match(user) is None or user in PROGRAMS:
+        allowed = "the name of a user, as before every command of a system crontab; without --system lines have none"
         raise InvalidInput(f"user: {user!r} is not a user's name", field="user", value=user, allowed=allowed)
     return user, command
 
@@ -254,7 +244,7 @@ def _term(kind: FieldKind, term: str, dialect: CrontabDialect) -> str:
         return f"H({found[1] or kind.low}-{found[2] or kind.high})"
     if dialect is CrontabDialect.SUPERCRONIC and kind in (DAY, WEEKDAY) and _OF_CRONEXPR.match(term):
         return term
-    if not _is_allowed(kind, term):
+    if not _is_allowed(kind, term) and (dialect is not CrontabDialect.SUPERCRONIC or not _STEPS.match(term)):
         _refuse(kind, term)
     return term
 
@@ -342,7 +332,8 @@ def _environment(settings: Mapping[str, str], user: str, crontab: Crontab) -> di
     `CRON_TZ` is for the schedule only: the command's own TZ stays the machine's.
     """
     clock = {"TZ": crontab.zone} if _zone_named(settings, crontab) else {}
-    return {**_DEFAULTS, **clock, **settings, "LOGNAME": user}
+    defaults = {name: value for name, value in _DEFAULTS.items() if name != "PATH" or crontab.dialect not in PASSING_ON}
+    return {**defaults, **clock, **settings, "LOGNAME": user}
 
 
 def _warnings(entry: _Entry, settings: Mapping[str, str], crontab: Crontab) -> Iterator[str]:
@@ -358,43 +349,6 @@ def _warnings(entry: _Entry, settings: Mapping[str, str], crontab: Crontab) -> I
         found.add("schedule", entry.schedule, "cronie chooses by chance each time it reads the line, here the id does")
     if crontab.dialect in _ONE_ZONE and (zone := settings.get(_ZONE, "")) not in ("", crontab.zone):
         found.add(_ZONE, zone, f"{crontab.dialect}'s cron does not know it: the schedule is in {crontab.zone}")
+    if (clock := settings.get("TZ", "")) not in ("", crontab.zone) and not _zone_named(settings, crontab):
+        found.add("TZ", clock, f"as there it is for the command alone: the schedule is in {crontab.zone}")
     return iter(found.all())
-
-
-# Ids
-
-
-def program_of(command: str) -> str:
-    """Return the name of the program that a command runs, as an id: `backup-sh` of `cd /srv && ./backup.sh -q`."""
-    first = "job"
-    for part in _PARTS.split(_CODE.sub(r"\1", _OF_A_SHELL.sub("", _AS_SOMEBODY.sub(r"\1", command)))):
-        words = [each for each in _words(part) if not (_ASSIGNMENT.match(each) or each[:1] in "-<>&{(!0123456789")]
-        while words and PurePath(words[0]).name in _BEFORE:
-            del words[: _BEFORE[PurePath(words[0]).name]]
-        names = [PurePath(word).name for word in words]
-        if not names:
-            continue
-        is_script = len(names) > 1 and names[0].rstrip("0123456789.") in _INTERPRETERS
-        if found := _NOT_IN_AN_ID.sub("-", names[1 if is_script else 0]).strip("-")[:_LONGEST_NAME]:
-            if names[0] not in _BESIDE and (len(names) > 1 or names[0] not in _INTERPRETERS):
-                return found
-            first = found if first == "job" else first
-    return first
-
-
-def _words(text: str) -> Sequence[str]:
-    try:
-        return shlex.split(text)
-    except ValueError:  # quotes that are open
-        return text.split()
-
-
-def _job_id(name: str, taken: Counter[str]) -> str:
-    """Return the name, or `name-2` and so on if it is taken; `taken` counts how often a name was asked for."""
-    job_id, number = name, taken[name]
-    while job_id in taken:
-        number += 1
-        job_id = f"{name}-{number}"
-    taken[name] = max(number, 1)
-    taken.setdefault(job_id, 1)
-    return job_id

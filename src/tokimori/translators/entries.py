@@ -34,7 +34,10 @@ _SHORT = Repr()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """Entry that becomes a job: `place` is its source, `start` how it continues, `warnings` what is lost."""
+    """Entry that becomes a job: `place` is its source, `start` how it continues, `warnings` what is lost.
+
+    An id of a `family` is its name, or ends in a number: which one, the jobs that are there decide.
+    """
 
     place: str
     job_id: str
@@ -42,6 +45,7 @@ class Moved:
     start: Start = AT_ONCE
     runs_remaining: int | None = None
     warnings: tuple[str, ...] = ()
+    family: str | None = None
 
 
 class Refused(NamedTuple):

@@ -252,3 +252,24 @@ def test_a_mail_server_that_nodes_would_not_ask_is_told_at_once(
     notes = program.run(*words).stderr
     assert told in notes
     assert told or "the mail server" not in notes
+
+
+def test_a_line_keeps_its_job_whatever_is_written_above_it(cli: Cli) -> None:
+    """By its number alone the job of a line would get its neighbour's command, and the last line would run twice."""
+    lines = ["0 1 * * * manage a", "0 2 * * * manage b", "0 3 * * * manage c"]
+    source = cli.file("tab", "\n".join(lines) + "\n")
+    assert cli.imported(source)["added"] == ["manage", "manage-2", "manage-3"]
+    cli.file("tab", "\n".join(["0 0 * * * manage new", *lines]) + "\n")
+    done = cli.imported(source)
+    assert (done["added"], done["kept"]) == (["manage-4"], {})
+    cli.file("tab", "\n".join([lines[2], "0 9 * * * manage b"]) + "\n")
+    done = cli.imported(source, "--update")
+    assert (done["added"], list(done["changed"]), done["unchanged"]) == ([], ["manage-2"], ["manage-3"])
+    assert [job["command"] for job in cli.jobs().values()] == ["manage a", "manage b", "manage c", "manage new"]
+    assert cli.jobs()["manage-2"]["schedule"] == "0 9 * * *"
+
+
+def test_users_that_this_machine_does_not_have_are_told(cli: Cli) -> None:
+    """Cron ignores their lines, and here their runs would fail one by one."""
+    err = cli("job", "import", "crontab", "--system", cli.file("s", "@daily nobody-here run\n@daily root run\n"))[1]
+    assert "this machine has no user nobody-here: " in err

@@ -15,7 +15,8 @@ from tokimori.model.job import Definition, schedule_of
 from tokimori.model.policies import Misfire
 from tokimori.model.target import Command
 from tokimori.schedules.schedule import Fold, Gap, next_moments
-from tokimori.translators.crontab import Crontab, CrontabDialect, program_of, read_crontab
+from tokimori.translators.crontab import Crontab, CrontabDialect, read_crontab
+from tokimori.translators.crontab_ids import program_of
 from tokimori.translators.entries import Moved, Refused
 
 OF_ALICE = Crontab(file="crontabs/alice", zone="Europe/Paris", owner="alice", dialect=CrontabDialect.DEBIAN)
@@ -168,6 +169,12 @@ def test_days_of_supercronics_library_are_taken_of_it_alone(when: str) -> None:
 
 PROGRAMS = {
     "/usr/local/bin/backup.sh --full": "backup-sh",
+    "$VV $VIROVERSE/scripts/update-blast.pl": "update-blast-pl",
+    "$DEBSRC/bin/update-debsources": "update-debsources",
+    'bash -c "now=$(date +\\"%Y%m%d\\"); sync-all $now"': "sync-all",
+    "cd /app && uv run kimai_daily.py": "kimai_daily-py",
+    "bundle exec rake report": "rake",
+    "test -x /usr/bin/geoipupdate && grep -Eq '^(ID|Id)' /etc/GeoIP.conf && geoipupdate": "geoipupdate",
     "cd / && run-parts --report /etc/cron.hourly": "run-parts",
     "test -x /usr/sbin/anacron || ( cd / && run-parts /etc/cron.daily )": "run-parts",
     "[ -x /opt/x ] && /opt/x": "x",
@@ -502,3 +509,46 @@ def test_all_bad_lines_are_named_at_once() -> None:
 def test_an_id_does_not_come_from_what_the_command_reads() -> None:
     """A bare percent sign ends the command, and its program with it."""
     assert ids("0 7 * * * cat%one%two") == ["cat"]
+
+
+@pytest.mark.parametrize(
+    ("line", "crontab", "field"),
+    [
+        ("*/5 * * * * root cd / && run-parts /etc/cron.hourly", OF_ALICE, "begins with the name of a user"),
+        ("*/5 * * * * ubuntu /usr/bin/python logger.py", OF_ALICE, "begins with the name of a user"),
+        ("00 01 * * * env /usr/local/bin/server_backup", OF_THE_SYSTEM, "is not a user's name"),
+        ("00 02 * * * export A=b; run", OF_THE_SYSTEM, "is not a user's name"),
+    ],
+)
+def test_a_crontab_of_the_other_kind_is_noticed(line: str, crontab: Crontab, field: str) -> None:
+    """A system crontab's users would be commands, a user's commands would be users; --system is named."""
+    (fault,) = faults(line, crontab)
+    assert field in fault
+    assert "--system" in fault
+    assert ids("@daily root -b macro.C") == ["root"], "a program of that name"
+
+
+def test_options_of_another_cron_are_no_command() -> None:
+    """OpenBSD's and FreeBSD's `-n` before a command would be looked for as a program."""
+    assert "begins with -" in faults("0 9 * * * -n rpki-client -v")[0]
+
+
+def test_a_zone_for_commands_is_told_where_it_is_not_that_of_the_schedule() -> None:
+    """TZ looks as if it moved the schedule, and no cron does that."""
+    (told,) = jobs("TZ=UTC\n15 4 * * * run")[0].warnings
+    assert "the schedule is in Europe/Paris" in told
+    assert not jobs("TZ=Europe/Paris\n15 4 * * * run")[0].warnings
+
+
+def test_programs_of_containers_pass_their_path_on() -> None:
+    """supercronic and busybox have no PATH of their own: /usr/bin:/bin would find no program of an image."""
+    for dialect in (CrontabDialect.SUPERCRONIC, CrontabDialect.BUSYBOX):
+        assert "PATH" not in only("@daily run", replace(OF_ALICE, dialect=dialect))[1].env
+    assert "PATH" in only("@daily run")[1].env
+
+
+def test_supercronic_takes_a_step_from_a_number() -> None:
+    """`5/15` is 5, 20, 35, 50 there; other crons refuse it."""
+    supercronic = replace(OF_ALICE, dialect=CrontabDialect.SUPERCRONIC)
+    assert only("5/15 * * * * run", supercronic)[0].schedule == "5/15 * * * *"
+    assert faults("5/15 * * * * run")
