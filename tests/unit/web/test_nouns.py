@@ -286,12 +286,13 @@ async def test_messages_are_published_and_read(world: World, tab: Tab) -> None:
 
 
 async def test_the_audit_log_says_what_it_was_before(world: World, tab: Tab) -> None:
-    """Changes are filtered by who, what, of and when; each has an address with its difference."""
+    """Changes are filtered by who, what, of and when; each says what it did, and has its difference at an address."""
     await add(world)
     await tab.press("jobs.pause", "hello", reason="a reason")
     await tab.press("queues.pause", "mail")
     page = await tab.show("/audit?what=jobs")
     (entry,) = page.keys("entry")
+    assert "paused: a reason" in page.text
     change = await tab.show(f"/audit/{entry}")
     assert '- "state": "enabled"' in change.text
     assert '+ "reason": "a reason"' in change.text

@@ -7,15 +7,18 @@ from html import unescape
 from msgspec.structs import replace
 
 from tests.unit.api.asgi import JSON
+from tests.unit.examples import NEW_YEAR
 from tests.unit.service.world import World
 from tests.unit.web.conftest import Tab, add
 from tokimori.clock import DAY, SECOND, Moment
 from tokimori.engine.parkings import record_parking
+from tokimori.model.audit import PARK, AuditEntry
 from tokimori.model.ids import RunId, uuid7
 from tokimori.model.job import JobState
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Kind
+from tokimori.web.tabs.changes import in_words
 from tokimori.web.tabs.occurrences import LedgerDay
 from tokimori.web.tabs.runs import Bar, chart
 
@@ -143,6 +146,21 @@ async def test_changes_say_who_did_what_and_what_it_was_before(world: World, tab
     assert "other" not in text
     token = (await world.service.tokens.create("eve", "operate")).text
     assert "is read with the role admin" in (await Tab(world, token).show("/jobs/hello?tab=changes")).text
+
+
+def test_a_change_is_told_in_few_words() -> None:
+    """The new state with its reason, or the fields; of what the engine has parked the state before is unknown."""
+    fields = {"state": "enabled", "definition": {"timeout": 5.0, "queue": "a"}, "version": 1}
+    entry = AuditEntry(at=NEW_YEAR, who="ada", what="jobs.update", of="job a", before=fields, after=fields)
+    parked = {"state": "parked", "reason": "exit code 3", "definition": {}}
+    for each, words in (
+        (replace(entry, after={"state": "enabled", "definition": {"queue": "b"}}), "queue, timeout"),
+        (replace(entry, what=PARK, before=None, after=parked), "parked: exit code 3"),
+        (replace(entry, before=None), "new"),
+        (replace(entry, after=None), "gone"),
+        (entry, "changed"),
+    ):
+        assert in_words(each) == words
 
 
 async def test_trends_tell_what_gets_slower_later_and_dearer(world: World, tab: Tab) -> None:

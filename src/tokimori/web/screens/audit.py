@@ -8,7 +8,7 @@ from msgspec import json
 
 from tokimori.clock import Moment
 from tokimori.errors import NotFound
-from tokimori.model.audit import PARK, older_than
+from tokimori.model.audit import older_than
 from tokimori.schedules.stamp import past_moment_text
 from tokimori.service.audit import Recorded
 from tokimori.service.validation import MOST_LISTED, moment_of
@@ -30,11 +30,13 @@ from tokimori.web.nouns import (
     when,
 )
 from tokimori.web.screen import Act
-from tokimori.web.tabs.changes import sides
+from tokimori.web.tabs.changes import in_words, sides
 from tokimori.web.visit import Visit
 
 MOST_LINES: Final = 1_000
 """Lines of a thing that are shown."""
+MOST_TOLD: Final = 60
+"""Characters of a change in the list."""
 MOST_COMPARED: Final = 400
 """Of so many lines it takes no time to see which are the same."""
 _NAMES: Final = {"who": (), "what": (), "of": (), "since": (), "until": ()}
@@ -44,7 +46,7 @@ _COLUMNS: Final = (
         Column("Of", "wide pf"),
         Column("Who", "pc"),
         Column("When", "n pb"),
-        Column("Change", "n w2"),
+        Column("Change", "w2"),
     ),
 )
 
@@ -110,15 +112,9 @@ def _row(visit: Visit, each: Recorded) -> Row:
         said(entry.of, to=_place(entry.of)),
         said(entry.who or "unknown"),
         when(visit, entry.at),
-        said("changed" if entry.what == PARK else _change_word(entry.before, entry.after), "q"),
+        said(plain(in_words(entry), MOST_TOLD), "q"),
     )
     return Row(f"entry {each.id}", cells)
-
-
-def _change_word(before: Any, after: Any) -> str:
-    if before is None:
-        return "" if after is None else "new"
-    return "gone" if after is None else "changed"
 
 
 async def page(visit: Visit) -> Noun:

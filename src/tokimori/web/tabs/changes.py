@@ -57,11 +57,26 @@ async def tab(visit: Visit, job: Job) -> Mapping[str, object]:
 
 def _change(visit: Visit, job: Job, recorded: Recorded) -> JobChange:
     entry = recorded.entry
-    before, after = (dict(_flat(each)) for each in sides(entry))
-    names = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+    before, after, names = _compared(entry)
     lines = [pair for name in names for pair in _lines(name, before, after)]
     at = visit.time(entry.at, job.definition.time_zone)
     return JobChange(at, entry.who or "somebody", entry.what.rpartition(".")[2].replace("_", " "), lines)
+
+
+def in_words(entry: AuditEntry) -> str:
+    """Return what a change did, in few words: the new state with its reason, or the changed fields."""
+    if entry.after is None or (entry.before is None and entry.what != PARK):
+        return "new" if entry.after is not None else "gone" if entry.before is not None else ""
+    _, after, names = _compared(entry)
+    if {"reason", "state"} <= after.keys() and "reason" in names:
+        return f"{after['state']}: {after['reason']}"
+    return ", ".join(names) or "changed"
+
+
+def _compared(entry: AuditEntry) -> tuple[Mapping[str, str], Mapping[str, str], Sequence[str]]:
+    """Return the fields before and after a change, and the names of those that differ."""
+    before, after = (dict(_flat(each)) for each in sides(entry))
+    return before, after, sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
 
 
 def sides(entry: AuditEntry) -> tuple[Any, Any]:
