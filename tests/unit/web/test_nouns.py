@@ -144,6 +144,10 @@ async def test_a_calendar_and_a_semaphore_are_made_and_changed(world: World, tab
     await tab.press("calendars.update", "holidays", dates="12-24, 12-25", description="Germany")
     calendar = await world.service.calendars.get("holidays")
     assert (calendar.dates, calendar.weekdays) == (("12-24", "12-25"), ())
+    assert "holidays – 2 Tue 24 Dec 2030 Germany" in (await tab.show("/calendars")).text
+    await tab.press("calendars.update", "holidays", dates="2030-01-01")
+    assert "holidays – 1 today –" in (await tab.show("/calendars")).text
+    assert "1 date off" in (await tab.show("/calendars/holidays")).text
     told = await tab.press("semaphores.set", "db", limit="3", rate="100/1m")
     assert "Semaphore db has 3 units, 100" in told.text
     assert elements(await tab.post("semaphores.set", "db", limit="many")).text.count("it is no number") == 1

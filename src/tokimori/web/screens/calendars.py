@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tokimori.model.calendar import Calendar
+from tokimori.model.calendar import Calendar, days_off_of
+from tokimori.schedules.days import date_of, day_of
+from tokimori.schedules.zones import on_clocks
 from tokimori.service.service import Service
 from tokimori.web.addresses import path
 from tokimori.web.nouns import Column, Noun, Row, Table, cut, filters, has, job_table, plain, said, screens_of
@@ -14,9 +16,12 @@ from tokimori.web.visit import Visit
 _COLUMNS: Final = (
     Column("Name", "pa"),
     Column("Weekdays", "pc"),
-    Column("Dates", "n pb"),
+    Column("Dates", "n w1"),
+    Column("Next day off", "n pb"),
     Column("Description", "wide pf"),
 )
+_YEAR: Final = 366
+"""Days in which the next day off is looked for."""
 _EMPTY: Final = "There are no calendars. A job keeps off the days of one with `--calendar NAME`; this makes one:"
 _COMMAND: Final = "tokimori calendar add holidays --date 12-25 --date 2027-01-01 --weekday sun"
 
@@ -25,7 +30,7 @@ async def show(visit: Visit) -> Noun:
     """Return the list of calendars."""
     known = await visit.service.calendars.list()
     found, page = cut(visit, known, lambda each: each.name, lambda each: has(visit, each.name, each.description))
-    rows = [_row(each) for each in found]
+    rows = [_row(visit, each) for each in found]
     return Noun(
         [Table("Calendars", _COLUMNS, rows, _EMPTY, _COMMAND)],
         makes=("calendars.add",),
@@ -34,14 +39,25 @@ async def show(visit: Visit) -> Noun:
     )
 
 
-def _row(each: Calendar) -> Row:
+def _row(visit: Visit, each: Calendar) -> Row:
     cells = (
         said(each.name, to=path("calendars", each.name)),
         said(", ".join(each.weekdays)),
-        said(len(each.dates)),
+        said(len(each.dates) or ""),
+        said(_next(visit, each)),
         said(each.description),
     )
     return Row(f"calendar {each.name}", cells)
+
+
+def _next(visit: Visit, each: Calendar) -> str:
+    """Return the next day off of the coming year, from today on, by the clocks of the reader; empty for none."""
+    today = on_clocks(visit.zone_of(visit.service.time_zone), visit.now).date()
+    first = day_of(today.year, today.month, today.day)
+    found = days_off_of(each).next_off(first, first + _YEAR)
+    if found is None or found == first:
+        return "" if found is None else "today"
+    return f"{date_of(found):%a} {date_of(found).day} {date_of(found):%b %Y}"
 
 
 async def page(visit: Visit) -> Noun:
@@ -53,7 +69,10 @@ async def page(visit: Visit) -> Noun:
     return Noun(
         [job_table("Jobs that keep off these days", jobs, nobody, f"tokimori job update JOB --calendar {name}")],
         name=name,
-        says=(said(each.description), said(f"{len(each.dates)} dates off" if each.dates else "", "q")),
+        says=(
+            said(each.description),
+            said(f"{len(each.dates)} date{'s' if len(each.dates) > 1 else ''} off" if each.dates else "", "q"),
+        ),
         acts=("calendars.update", "calendars.delete"),
         on=each.name,
         facts=(("Weekdays off", said(", ".join(each.weekdays))),) if each.weekdays else (),
