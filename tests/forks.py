@@ -55,7 +55,7 @@ class _Child:
                 items = self._run(items)
             self._session.config.hook.pytest_sessionfinish(session=self._session, exitstatus=self._session.testsfailed)
             status = 0
-        except (OSError, EOFError, KeyboardInterrupt):  # nobody listens any more
+        except (BrokenPipeError, ConnectionResetError, EOFError, KeyboardInterrupt):  # nobody listens any more
             self._session.config.hook.pytest_sessionfinish(session=self._session, exitstatus=2)
         except Exception:
             traceback.print_exc()

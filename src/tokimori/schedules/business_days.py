@@ -21,6 +21,8 @@ _BEYOND = 7
 """So many days behind the calendar's end, and before its start, what is moved may go: a week has a business day."""
 MOST_MOVED = 62
 """Number of days off in a row that may be moved to one business day."""
+MOST_IN_VAIN = 100
+"""Number of moments in a row that may be on days off if no other comes: each search looks at all of them."""
 _ALL_KINDS_OF_YEARS = range(2001, 2029)
 _MOST_ROWS = 8
 """The times of so many rows of days off are kept."""
@@ -185,8 +187,8 @@ class BusinessDays:
     def check(self) -> None:
         """Raise `InvalidSchedule` if a search takes too long from an end of the calendar, or of an interval."""
         for first, last in ((LAST_MOMENT, FIRST_MOMENT), *ends_in(self.base)) if self.shift is None else ():
-            self._next_kept(Moment(last), MOST_EXCLUDED + 1)
-            self._last_kept(Moment(first), MOST_EXCLUDED + 1)
+            self._next_kept(Moment(last), MOST_EXCLUDED + 1, MOST_IN_VAIN)
+            self._last_kept(Moment(first), MOST_EXCLUDED + 1, MOST_IN_VAIN)
 
     def __str__(self) -> str:
         if self.shift is None:
@@ -195,9 +197,11 @@ class BusinessDays:
 
     # What is left out
 
-    def _next_kept(self, moment: Moment, looks: int = _ENDLESS) -> Moment | None:
-        for _ in range(looks):
+    def _next_kept(self, moment: Moment, looks: int = _ENDLESS, in_vain: int = _ENDLESS) -> Moment | None:
+        for looked in range(looks):
             found = self.base.next_after(moment)
+            if found is None and looked > in_vain:
+                raise self._too_long(moment, in_vain)
             if found is None:
                 return None
             stretch = stretch_at(self.zone, found)
@@ -205,11 +209,13 @@ class BusinessDays:
             if (business := self.days.next_business(day)) == day:
                 return found
             moment = Moment(max(found, min(business * DAY - stretch.offset, stretch.end) - 1))
-        raise self._too_long(moment)
+        raise self._too_long(moment, looks - 1)
 
-    def _last_kept(self, moment: Moment, looks: int = _ENDLESS) -> Moment | None:
-        for _ in range(looks):
+    def _last_kept(self, moment: Moment, looks: int = _ENDLESS, in_vain: int = _ENDLESS) -> Moment | None:
+        for looked in range(looks):
             found = self.base.last_before(moment)
+            if found is None and looked > in_vain:
+                raise self._too_long(moment, in_vain)
             if found is None:
                 return None
             stretch = stretch_at(self.zone, found)
@@ -217,13 +223,13 @@ class BusinessDays:
             if (business := self.days.previous_business(day)) == day:
                 return found
             moment = Moment(min(found, max((business + 1) * DAY - stretch.offset, stretch.start)))
-        raise self._too_long(moment)
+        raise self._too_long(moment, looks - 1)
 
-    def _too_long(self, moment: Moment) -> InvalidSchedule:
+    def _too_long(self, moment: Moment, most: int) -> InvalidSchedule:
         last = self.base.last_before(Moment(moment + 1)) or moment
         base = self.base.base if isinstance(self.base, Except) else self.base
         by = next((each for each in members_of(base) if names(each, last)), base)
-        message = f"schedule: over {MOST_EXCLUDED} moments or days of {by} in a row are on days off, and no other comes"
+        message = f"schedule: over {most} moments or days of {by} in a row are on days off, and no other comes"
         allowed = "moments on business days between them; `shift`, which moves them; or no calendar"
         return InvalidSchedule(message, field="schedule", value=str(by), allowed=allowed)
 

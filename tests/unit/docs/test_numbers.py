@@ -25,7 +25,7 @@ from tokimori.model.semaphores import LONGEST_KEY
 from tokimori.model.target import MOST_NAME
 from tokimori.model.words import LONGEST_WORD
 from tokimori.node.units import DOUBT
-from tokimori.schedules.business_days import MOST_MOVED
+from tokimori.schedules.business_days import MOST_IN_VAIN, MOST_MOVED
 from tokimori.schedules.combined import MOST_EXCLUDED
 from tokimori.schedules.parse import MOST_CHARACTERS, MOST_MEMBERS
 from tokimori.schedules.wallclock import MOST_PIECES
@@ -57,6 +57,7 @@ SAID: Mapping[str, tuple[str, ...]] = {
         f"| {MOST_MEMBERS} each |",
         f"has no bound | {MOST_EXCLUDED} |",
         f"leave some 70 of one line | {MOST_PIECES} |",
+        f"; {MOST_IN_VAIN}, if none comes behind them | {MOST_EXCLUDED} |",
         f"| days off in a row with `shift` | {MOST_MOVED} |",
         f"takes more than {LONGEST_COUNT:g} s is refused",
         f"Runs that hold units end {DOUBT} s after its last answer (KILL at {lease.LEASE_KILL} s)",

@@ -93,6 +93,19 @@ def test_a_row_of_days_off_between_intervals_is_too_long() -> None:
     assert with_days_off(text.replace("sun", "*"), None, ["sun"], []).next_after(at("2030-01-08")) is not None
 
 
+@pytest.mark.parametrize("text", ["0 0 29 2 */7", "0 9 29 2 */7 except at 2032-02-29T09:00:00Z"])
+def test_moments_that_are_all_on_days_off_are_refused(text: str) -> None:
+    """The 29th of February on a Sunday, with Sundays off, comes never: each search went to the year 9999."""
+    with pytest.raises(InvalidSchedule, match=r"over 100 moments or days of .* in a row are on days off, and no other"):
+        with_days_off(text, None, ["sun"], [])
+    assert with_days_off(text, None, ["mon"], []).next_after(at("2032-03-01")) is not None
+
+
+def test_a_few_moments_may_all_be_on_days_off() -> None:
+    """A calendar that takes the one moment of a job leaves a schedule of none, and is no error."""
+    assert with_days_off("at 2030-12-25T10:00:00Z", None, [], ["12-25"]).next_after(at("2030-01-01")) is None
+
+
 def test_two_that_fall_on_one_moment_are_one() -> None:
     """Nine on Saturday, Sunday and Monday is nine on Monday, once."""
     schedule = with_days_off("0 9 * * *", Shift.NEXT, ["sat", "sun"], [])
