@@ -149,7 +149,7 @@ def _signature(function: Any, signature: inspect.Signature | None = None) -> str
     shown = re.sub(r"<class '([\w.]+)'>", r"\1", LONG_PATH.sub("", shown))
     shown = re.sub(r"<(?:object|function) .*?>", "…", LONG_PATH.sub("", shown))
     shown = re.sub(r"(?<!= )'([^']*)'", r"\1", shown)  # a name that was written as a text; a default keeps its marks
-    shown = re.sub(r"(\*\*\w+: )\*", r"\1", shown.replace("~_", ""))
+    shown = re.sub(r"(\*\*\w+: )(?:\*|Unpack\[(\w+)\])", r"\1\2", shown.replace("~_", ""))  # Python 3.12 names it
     return re.sub(r"\((?:self|cls)(?:, /)?(?:, )?", "(", shown, count=1)
 
 

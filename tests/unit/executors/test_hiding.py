@@ -83,4 +83,5 @@ def test_no_result_shows_a_value() -> None:
 def test_what_is_nested_deeply_is_hidden_as_any_text() -> None:
     """It is no report: what matters is that the value is in it no more."""
     line = b"[" * 900 + b"12345678" + b"]" * 900
-    assert hidden_in_json(line, needles_of(["12345678"])) == b"[" * 900 + b"***" + b"]" * 900
+    found = hidden_in_json(line, needles_of(["12345678"]))
+    assert found.replace(b'"', b"") == b"[" * 900 + b"***" + b"]" * 900, "newer Pythons read deeper texts"

@@ -140,7 +140,7 @@ async def test_each_firing_is_listed_with_its_own_job(world: World, tab: Tab) ->
     await add(world, "early", schedule="0 3 * * *", time_zone="UTC")
     await add(world, "late", schedule="0 5 * * *", time_zone="UTC")
     text = (await tab.show("/plan")).text.partition("Firings to come")[2]
-    assert re.search(r":00:00 early at 03:00.*:00:00 late at 05:00", text)
+    assert re.search(r":00:00 early daily at 03:00.*:00:00 late daily at 05:00", text)
 
 
 async def test_lanes_without_a_firing_are_counted_alone(world: World, tab: Tab) -> None:
