@@ -69,8 +69,7 @@ class LocalDays(Struct, frozen=True):
         return day
 
     def _is_skipped(self, day: int) -> bool:
-        _, _, offset, before = stretch = stretch_at(self.zone, (day + 1) * DAY)  # within `OVERLAP` after any such skip
-        start = stretch.start
+        start, _, offset, before = stretch_at(self.zone, (day + 1) * DAY)  # within `OVERLAP` after any such skip
         return offset - before >= DAY and start + before <= day * DAY and (day + 1) * DAY <= start + offset
 
     def day_of(self, moment: int) -> int:
@@ -198,38 +197,36 @@ class BusinessDays:
     # What is left out
 
     def _next_kept(self, moment: Moment, looks: int = _ENDLESS, in_vain: int = _ENDLESS) -> Moment | None:
-        for looked in range(looks):
-            found = self.base.next_after(moment)
-            if found is None and looked > in_vain:
-                raise self._too_long(moment, in_vain)
-            if found is None:
-                return None
+        looked = 0
+        while looked < looks and (found := self.base.next_after(moment)) is not None:
+            looked += 1
             stretch = stretch_at(self.zone, found)
             day = (found + stretch.offset) // DAY
             if (business := self.days.next_business(day)) == day:
                 return found
             moment = Moment(max(found, min(business * DAY - stretch.offset, stretch.end) - 1))
-        raise self._too_long(moment, looks - 1)
+        if looked > in_vain:
+            raise self._too_long(moment, looked)
+        return None
 
     def _last_kept(self, moment: Moment, looks: int = _ENDLESS, in_vain: int = _ENDLESS) -> Moment | None:
-        for looked in range(looks):
-            found = self.base.last_before(moment)
-            if found is None and looked > in_vain:
-                raise self._too_long(moment, in_vain)
-            if found is None:
-                return None
+        looked = 0
+        while looked < looks and (found := self.base.last_before(moment)) is not None:
+            looked += 1
             stretch = stretch_at(self.zone, found)
             day = (found + stretch.offset) // DAY
             if (business := self.days.previous_business(day)) == day:
                 return found
             moment = Moment(min(found, max((business + 1) * DAY - stretch.offset, stretch.start)))
-        raise self._too_long(moment, looks - 1)
+        if looked > in_vain:
+            raise self._too_long(moment, looked)
+        return None
 
-    def _too_long(self, moment: Moment, most: int) -> InvalidSchedule:
+    def _too_long(self, moment: Moment, looked: int) -> InvalidSchedule:
         last = self.base.last_before(Moment(moment + 1)) or moment
         base = self.base.base if isinstance(self.base, Except) else self.base
         by = next((each for each in members_of(base) if names(each, last)), base)
-        message = f"schedule: over {most} moments or days of {by} in a row are on days off, and no other comes"
+        message = f"schedule: at least {looked} moments or days of {by} in a row are on days off, and no other comes"
         allowed = "moments on business days between them; `shift`, which moves them; or no calendar"
         return InvalidSchedule(message, field="schedule", value=str(by), allowed=allowed)
 

@@ -88,7 +88,7 @@ def test_more_than_62_days_off_in_a_row_are_not_moved(weekdays: list[str], dates
 def test_a_row_of_days_off_between_intervals_is_too_long() -> None:
     """Between the last of one interval and the first of another one all moments may be off: a search takes a second."""
     text = "R5/0002-01-01T09:00:00Z/P1D; R/8059-01-01T09:00:00Z/P1D; 0 9 * * sun"
-    with pytest.raises(InvalidSchedule, match=r"over 400 moments or days of .* in a row are on days off"):
+    with pytest.raises(InvalidSchedule, match=r"at least 401 moments or days of .* in a row are on days off"):
         with_days_off(text, None, ["sun"], [])
     assert with_days_off(text.replace("sun", "*"), None, ["sun"], []).next_after(at("2030-01-08")) is not None
 
@@ -96,7 +96,9 @@ def test_a_row_of_days_off_between_intervals_is_too_long() -> None:
 @pytest.mark.parametrize("text", ["0 0 29 2 */7", "0 9 29 2 */7 except at 2032-02-29T09:00:00Z"])
 def test_moments_that_are_all_on_days_off_are_refused(text: str) -> None:
     """The 29th of February on a Sunday, with Sundays off, comes never: each search went to the year 9999."""
-    with pytest.raises(InvalidSchedule, match=r"over 100 moments or days of .* in a row are on days off, and no other"):
+    with pytest.raises(
+        InvalidSchedule, match=r"at least \d{3} moments or days of .* in a row are on days off, and no other"
+    ):
         with_days_off(text, None, ["sun"], [])
     assert with_days_off(text, None, ["mon"], []).next_after(at("2032-03-01")) is not None
 
