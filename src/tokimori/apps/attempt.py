@@ -229,10 +229,11 @@ class RunningAttempt:
         end = self.task.end()
         if interrupted:
             return Failed("it was interrupted") if end is None else end
+        self.write(trace := error_traceback(cause))  # before a backoff, as the process may end within it
         if end is None:
             rule = ANY if self._app is None else self._app.rules.get(self.begin.handler, ANY)
-            end = rule.judge(error_words(cause), self.begin.attempt, fault, lambda it: self.write(error_traceback(it)))
-        self.write(error_traceback(cause))  # behind that of a backoff: a handle takes the last one
+            words, attempt = error_words(cause), self.begin.attempt
+            end = rule.judge(words, attempt, fault, lambda it: self.write(error_traceback(it) + trace))
         return end
 
     # Reports
@@ -331,9 +332,7 @@ class RunningAttempt:
         return replace(self.ended(end, cpu), exits=True)
 
     def ended(self, end: End, cpu: int | None = None) -> wire.FunctionEnded:
-        """Return the message about its end. `cpu` (microseconds) is what its thread has used for it, if that is known;
-        if it was alone in its process, that counts.
-        """
+        """Return the message about its end. `cpu`: microseconds of its thread, if known; of its process if alone."""
         if self._forked:
             leave(None)
         self._ends(self)

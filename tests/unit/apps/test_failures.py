@@ -102,6 +102,17 @@ def test_a_backoff_that_fails_leaves_the_wait_to_the_job(wrong: Any, tmp_path: P
     assert text.count(b"Traceback") > error.traceback.count("Traceback")
 
 
+def test_the_error_is_in_the_output_before_its_backoff_is_called(tmp_path: Path) -> None:
+    """One that hangs until its process is killed leaves the reason of the failure."""
+    seen = list[str]()
+
+    def looks(_: int, error: BaseException) -> None:
+        seen.append((tmp_path / "r/1.log").read_text())
+
+    assert outcome(ValueError("x"), tmp_path, backoff=looks) == Failed("ValueError: x")
+    assert [text.splitlines()[-1] for text in seen] == ["ValueError: x"]
+
+
 @pytest.mark.parametrize(("backoff", "kept"), [("fixed", 1), ("exponential", 2), (1.5, 1.5)])
 def test_a_backoff_in_words_is_a_field_of_the_job(backoff: Any, kept: float) -> None:
     """The words are the job's own policy, so that everybody who looks at the job sees it."""
