@@ -193,18 +193,18 @@ class Threads(Generic[_T]):
         self._given = deque[_T]()
         self._begun: list[WorkThread] = []
         self._idle: list[WorkThread] = []
-        """The last waiter is woken first: most others need not be woken at all."""
+        """Idle threads. The last one is woken first: most others need not be woken at all."""
         self._number = 0
-        """How many things were given so far."""
+        """Number of items given so far."""
         self._unseen = False
-        """One came while nothing waited: it gets a thread with the next `ensure_thread`."""
+        """If an item came while none waited: the next `ensure_thread` gives it a thread."""
         self._looked_at: int | None = None
-        """How many had been given when the next look was asked for; None: none is asked for."""
+        """Number of given items when the next look was planned; None: none is planned."""
         self._contention = Contention()
         self._since = 0.0, 0.0
-        """From when on it is seen how much CPU is used, and how much was used by then."""
-        self._none_rests = False
-        """No look may come for long."""
+        """Start of the current measurement of CPU, and the CPU used by then."""
+        self._rests_forbidden = False
+        """If threads must not rest, as the next look may be far off."""
         self._closed = False
 
     def give(self, thing: _T) -> None:
@@ -225,16 +225,15 @@ class Threads(Generic[_T]):
     def ensure_thread(self, in_hand: int) -> None:
         """Wake or begin a thread for the first item, if none waited before it.
 
-        `in_hand` are the unfinished items. Further items of the same moment get more threads only if they still wait a
-        moment later: most take no longer. If the machine has no thread left, the item waits for one of those that
-        exist.
+        `in_hand` is the number of unfinished items. Other items get a thread of their own only if they still wait at
+        the next look: most end before it. If the machine has no thread left, the item waits for an existing one.
         """
         waiting, served = len(self._given), False
         if waiting and self._unseen:
             served = self._wake() or (len(self._begun) < min(in_hand, self._most) and self._begin_one())
-        self._unseen = self._none_rests = False
+        self._unseen = self._rests_forbidden = False
         if waiting > served:  # also if one is on its way to it, which may be held up
-            self._ask_for_a_look()
+            self._plan_a_look()
 
     def close(self) -> None:
         """Let each thread end after its item, without waiting for it. Waiting items never begin: their node is gone."""
@@ -244,17 +243,17 @@ class Threads(Generic[_T]):
             pass
 
     def begin_missing(self) -> None:
-        """Wake or begin a thread for each thing that waits for one; until the next `ensure_thread` none rests."""
-        self._unseen, self._none_rests = False, True
+        """Wake or begin a thread for each waiting item; until the next `ensure_thread` no thread rests."""
+        self._unseen, self._rests_forbidden = False, True
         for thread in self._begun:
             thread.rests = False
         self._spare(len(self._given))
         if self._given:
-            self._ask_for_a_look()
+            self._plan_a_look()
 
     # Looks
 
-    def _ask_for_a_look(self) -> None:
+    def _plan_a_look(self) -> None:
         if self._looked_at is None and not self._closed:
             self._since = self._clocks.now(), self._clocks.cpu()
             self._look_after(self._since[0])
@@ -281,7 +280,7 @@ class Threads(Generic[_T]):
     def _advised(self, now: float) -> int | None:
         """Return the number of threads to wake (None: all), after some were put to rest."""
         cpu, (since, before) = self._clocks.cpu(), self._since
-        if self._none_rests or now - since < SHORTEST:
+        if self._rests_forbidden or now - since < SHORTEST:
             return None
         self._since = now, cpu
         used = [(thread, thread.used()) for thread in self._begun]

@@ -49,7 +49,7 @@ from tokimori.executors.functions.wire import (
     by_descriptor,
     frame,
 )
-from tokimori.executors.keeper.kernel import boottime, die_with_parent, name_myself, preempt_nobody
+from tokimori.executors.keeper.kernel import boottime, die_with_parent, name_myself, use_batch_scheduling
 from tokimori.traces.spans import tracer_here
 
 EXITS_WITHIN = 1.0
@@ -365,7 +365,7 @@ def _load_and_serve(start: WorkerStart) -> int:
     """Return the exit code."""
     name_myself(b"tokimori-worker")
     die_with_parent()  # the keeper: the run may be begun elsewhere when that is dead
-    preempt_nobody()  # the node, above all, which all wait for
+    use_batch_scheduling()  # the node, above all, which all wait for
     pid = os.getpid()
     os._exit = exits = Exits()  # before anything of the app is imported: it may keep the function
     open_standard_streams()

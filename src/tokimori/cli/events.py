@@ -61,7 +61,7 @@ def events(*, follow: bool, kind: str, since: str | None, after: str | None, **f
         raise InvalidInput(message, field="since", value=since, allowed="one of --since and --after")
 
     if kind == "notices" and (not follow or since is not None or any(filters.values())):
-        message = "kind: notices are told as they come, of everything"
+        message = "kind: notices come as they happen, of everything"
         raise InvalidInput(message, field="kind", value=kind, allowed="-f, with --after alone")
 
     async def act(service: "Service") -> None:

@@ -32,9 +32,9 @@ _LATER = 1.2
 
 
 async def end_of(service: "Service", run_id: str, timeout: float | None) -> "Run":
-    """Return the run when it has ended; each thing that keeps it from starting is said once. Raises `Refused`.
+    """Return the run when it has ended; each reason that keeps it from starting is printed once. Raises `Refused`.
 
-    A moment to come is said at the second look, as most waits are a short retry.
+    A moment in the future is printed at the second look only, as most waits are a short retry.
     """
     from tokimori.service.reasons import Cause, reason_text
     from tokimori.service.why.run import SOON
@@ -45,7 +45,7 @@ async def end_of(service: "Service", run_id: str, timeout: float | None) -> "Run
     seen: set[str] = set()
     try:
         while not ending.done():
-            for reason in await _hindrances(service, run_id, soon=loop.time() < began + SOON):
+            for reason in await _reasons(service, run_id, soon=loop.time() < began + SOON):
                 if reason.text not in printed and (reason.cause is not Cause.NOT_DUE or reason.text in seen):
                     printed.add(reason.text)
                     print_notice(f"run {run_id}: {reason_text(reason)}")
@@ -57,7 +57,7 @@ async def end_of(service: "Service", run_id: str, timeout: float | None) -> "Run
     return await ending
 
 
-async def _hindrances(service: "Service", run_id: str, *, soon: bool) -> "list[Reason]":
+async def _reasons(service: "Service", run_id: str, *, soon: bool) -> "list[Reason]":
     """Return the reasons that hold the run. A run about to start has one only if that takes long."""
     from tokimori.model.transitions import STANDING_STILL
     from tokimori.service.reasons import Cause

@@ -142,7 +142,7 @@ class _Signals:
 
 @contextmanager
 def _signals() -> Iterator[_Signals]:
-    """Handle signals; before there is a command to pass them to, the first one ends the waiting.
+    """Pass signals to the command; before it runs, the first signal ends the waiting.
 
     A signal that was ignored when this process began stays ignored: under nohup the command goes on, too.
     """

@@ -83,7 +83,7 @@ def show(name: str) -> None:
 
 @notifier.command()
 @click.argument("name")
-@click.option("--force", is_flag=True, help="Also one that jobs name: they tell nobody by it any more.")
+@click.option("--force", is_flag=True, help="Also one that jobs name: they notify nobody any more.")
 def delete(name: str, *, force: bool) -> None:
     """Delete a notifier that no job names."""
     from tokimori.service.notifiers import id_of

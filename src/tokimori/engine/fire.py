@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from msgspec.structs import replace
 
 from tokimori.clock import SECOND, Moment, format_moment
-from tokimori.engine.pace import Appetite
+from tokimori.engine.pace import PageSize
 from tokimori.engine.parkings import Parkings, record_parking
 from tokimori.engine.refusals import RefusedRuns, is_fault_of_request, log_refusal, raise_first
 from tokimori.errors import Conflict, NotFound
@@ -185,18 +185,18 @@ async def fire(
     share_of_many: Share = ALL,
     limit: int = BATCH,
     but: Collection[Incarnation] = (),
-    appetite: Appetite | None = None,
+    page_size: PageSize | None = None,
     monotonic: Monotonic = lambda: 0,
 ) -> Fired | None:
     """Decide due jobs of this share, and make waiting runs ready, up to `limit` of each.
 
     If more are due than one batch, it decides only those in `share_of_many`: other nodes have read the same ones. Jobs
-    of the incarnations `but` wait. An `appetite` limits the jobs that are read. None: nothing was due for this node.
+    of the incarnations `but` wait. An `page_size` limits the jobs that are read. None: nothing was due for this node.
     """
-    most = limit if appetite is None else min(limit, appetite.limit)
+    most = limit if page_size is None else min(limit, page_size.limit)
     found = await store.due(now, most + len(but), share)
-    if appetite is not None:
-        appetite.note(due.job for due in found)
+    if page_size is not None:
+        page_size.note(due.job for due in found)
     full = len(found) == most + len(but)
     looked_at = [due for due in found if due.job.incarnation not in but]
     dues = [due for due in looked_at if not full or share_of_many.has(due.job.incarnation)][:most]

@@ -29,7 +29,7 @@ from tokimori.engine.fire import (
     with_ids,
 )
 from tokimori.engine.lookout import Lookout, Rhythm, newest_tick, next_look
-from tokimori.engine.pace import Appetite
+from tokimori.engine.pace import PageSize
 from tokimori.engine.refusals import PATIENCE, is_fault_of_request, log_refusal, pause_after, refuses_for_good
 from tokimori.errors import StoreError, StoreTooSlow
 from tokimori.model.decide import Due, Plan
@@ -80,15 +80,15 @@ async def foresee(
     schedule_for: Callable[[Job], Schedule],
     share_of_many: Share,
     *,
-    appetite: Appetite | None = None,
+    page_size: PageSize | None = None,
     monotonic: Monotonic = lambda: 0,
 ) -> Foreseen:
     """Decide now what will be due at this moment, if only an edit of the job itself could change the answer.
 
     A plan is refused if its job was edited, paused or decided meanwhile. Jobs with active runs, with missed
-    occurrences, or that can't be decided, are decided at the moment itself. `appetite`: as in `fire`.
+    occurrences, or that can't be decided, are decided at the moment itself. `page_size`: as in `fire`.
     """
-    found, most = await _read(store, moment, appetite)
+    found, most = await _read(store, moment, page_size)
     many = len(found) >= min(BATCH, most)
     plans: list[Plan] = []
     for first in range(0, len(found), BATCH):
@@ -102,14 +102,14 @@ async def foresee(
     return Foreseen(moment, batches if batches or rest else ([],), rest)
 
 
-async def _read(store: FiringStore, moment: Moment, appetite: Appetite | None) -> tuple[Sequence[Due], int]:
+async def _read(store: FiringStore, moment: Moment, page_size: PageSize | None) -> tuple[Sequence[Due], int]:
     """Return the jobs that are due at the moment, and the number that was requested. Read more if they are small."""
-    most = MOST if appetite is None else appetite.limit
+    most = MOST if page_size is None else page_size.limit
     found = await store.due(moment, most)
-    if appetite is None:
+    if page_size is None:
         return found, most
-    appetite.note(due.job for due in found)
-    return (found, most) if appetite.limit <= most else await _read(store, moment, appetite)
+    page_size.note(due.job for due in found)
+    return (found, most) if page_size.limit <= most else await _read(store, moment, page_size)
 
 
 def _is_plain(due: Due, plan: Plan) -> bool:
@@ -257,7 +257,7 @@ class Firing:
         self._foreseen = NOTHING
         self._refused = RefusedJobs(store)
         self._promoter = Promoter(store)
-        self._firing, self._foreseeing = Appetite(BATCH), Appetite(MOST)
+        self._firing, self._foreseeing = PageSize(BATCH), PageSize(MOST)
 
     def begin(self, now: Moment) -> None:
         """Take the first aligned tick now: the node has joined."""
@@ -325,7 +325,7 @@ class Firing:
             share_of_many=share_of_many(self._turn, by, peers),
             limit=self._refused.limit,
             but=self._refused.waiting(now),
-            appetite=self._firing,
+            page_size=self._firing,
             monotonic=self._monotonic,
         )
 
@@ -339,7 +339,7 @@ class Firing:
             self._random,
             self._schedules,
             share,
-            appetite=self._foreseeing,
+            page_size=self._foreseeing,
             monotonic=self._monotonic,
         )
         self._foreseen = await self._timed("foresee", foreseen)

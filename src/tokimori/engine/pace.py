@@ -11,7 +11,7 @@ FIRST, GROWTH = 50, 10
 """Jobs read at first, as their size is unknown, and the factor by which this grows if they are small."""
 
 
-class Appetite:
+class PageSize:
     """Number of jobs to read at once: more of small ones, `most` at most; of large ones what brings `LARGE` bytes."""
 
     def __init__(self, most: int) -> None:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from tokimori.clock import DAY, Moment
-from tokimori.engine.pace import Appetite
+from tokimori.engine.pace import PageSize
 from tokimori.engine.refusals import PATIENCE, is_fault_of_request, log_refusal
 from tokimori.errors import Conflict, NotFound, Refused, StoreError, StoreTooSlow
 from tokimori.model.audit import KIND, older_than
@@ -181,10 +181,10 @@ async def _prune(store: PruningStore, expiries: Sequence[Expiry]) -> AsyncIterat
 
 async def _expiries(store: PruningStore, now: Moment, look: Callable[[Job], None]) -> AsyncIterator[Sequence[Expiry]]:
     after: JobId | None = None
-    appetite = Appetite(PAGE)
-    while jobs := await store.list_jobs(after=after, limit=appetite.limit):
+    page_size = PageSize(PAGE)
+    while jobs := await store.list_jobs(after=after, limit=page_size.limit):
         after = jobs[-1].id
-        appetite.note(jobs)
+        page_size.note(jobs)
         for job in jobs:
             look(job)
         yield [expiry for job in jobs if (expiry := expiry_of(job, now)) is not None]

@@ -7,7 +7,7 @@ from math import inf
 
 from tokimori.clock import Moment
 from tokimori.engine.fire import FiringStore, Planned
-from tokimori.engine.pace import Appetite
+from tokimori.engine.pace import PageSize
 from tokimori.engine.refusals import LONGEST_PAUSE, PAUSE, is_fault_of_request, log_refusal
 from tokimori.model.decide import Plan, reckoned, unchanged
 from tokimori.model.ids import JobId, NodeId
@@ -26,7 +26,7 @@ class Reckoner:
     def __init__(self, store: FiringStore, schedule_for: Callable[[Job], Schedule]) -> None:
         self._store = store
         self._schedule_for = schedule_for
-        self._limit, self._appetite = BATCH, Appetite(BATCH)
+        self._limit, self._page_size = BATCH, PageSize(BATCH)
         self._refused: set[JobId] = set()
         self.next_at = -inf
 
@@ -34,8 +34,8 @@ class Reckoner:
         """See `Duty`. A refused batch is retried later, in smaller ones; a single refused job is skipped."""
         jobs: list[Job] = []
         try:
-            jobs = await outdated_jobs(self._store, min(self._limit, self._appetite.limit), self._refused)
-            self._appetite.note(jobs)
+            jobs = await outdated_jobs(self._store, min(self._limit, self._page_size.limit), self._refused)
+            self._page_size.note(jobs)
             await reckon(self._store, jobs, now, self._schedule_for)
         except Exception as fault:
             if not is_fault_of_request(fault):

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tokimori.clock import SECOND, Moment, format_moment
 from tokimori.engine.expire import put_expiries_right
 from tokimori.engine.fire import Schedules
-from tokimori.engine.pace import Appetite
+from tokimori.engine.pace import PageSize
 from tokimori.engine.refusals import is_fault_of_request, log_refusal
 from tokimori.errors import Conflict, NotFound, StoreError
 from tokimori.model.access_token import KIND as TOKEN
@@ -336,10 +336,10 @@ class Rewinder:
 
     async def _over_jobs(self, now: Moment) -> AsyncGenerator[None]:
         after: JobId | None = None
-        appetite = Appetite(PAGE)
-        while jobs := await self._store.list_jobs(after=after, limit=appetite.limit):
+        page_size = PageSize(PAGE)
+        while jobs := await self._store.list_jobs(after=after, limit=page_size.limit):
             after = jobs[-1].id
-            appetite.note(jobs)
+            page_size.note(jobs)
             for job in jobs:
                 if job.fired_through > now and _is_readable(job):
                     await self._put_back(job, now)

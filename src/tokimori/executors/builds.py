@@ -330,7 +330,7 @@ class BuildCache:
         return True
 
     def store(self, digest: str, content: bytes) -> None:
-        """Keep the content of a build, which was checked."""
+        """Store the checked content of a build."""
         self._folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         unnamed = self._folder / f".{digest}.{os.getpid()}.{os.urandom(4).hex()}"
         try:

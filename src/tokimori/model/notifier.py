@@ -36,7 +36,7 @@ def check_quiet(quiet: Sequence[str]) -> None:
         message = f"notifier.quiet: {len(quiet)} are too many"
         raise InvalidInput(message, field="notifier.quiet", value=len(quiet), allowed=f"at most {MOST}")
     if _week_of(tuple(quiet)).bit_count() == _WEEK:
-        message = "notifier.quiet: they leave no minute of the week, so nobody would ever be told"
+        message = "notifier.quiet: they leave no minute of the week, so nobody would ever be notified"
         raise InvalidInput(message, field="notifier.quiet", value=list(quiet), allowed="hours that leave some")
 
 
@@ -180,7 +180,7 @@ def check_notifier(job_id: str, notifier: Notifier | None, notify: Notify) -> No
     if notifier is not None:
         check_word("notifier", name_of(job_id))
         if notify:
-            message = "notify: nobody is told of the runs of a notifier, which are messages themselves"
+            message = "notify: a notifier notifies nobody of its own runs, which are messages themselves"
             raise InvalidInput(message, field="notify", value=list(notify), allowed="none in a notifier")
 
 

@@ -69,7 +69,7 @@ def after_wait(outcome: RetryIn | Released, retry: Retry, now: Moment) -> Moment
 def asked_retry(run: Run, outcome: Outcome, retry: Retry, now: Moment) -> Outcome:
     """Return the outcome of a run's request for a retry: later if too soon, a failure if its budget is used up.
 
-    Every attempt counts that neither failed nor was lost, except those that never began.
+    Attempts that failed, were lost or never began use up nothing of the budget.
     """
     match outcome:
         case RetryAt(moment):

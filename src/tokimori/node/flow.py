@@ -31,14 +31,14 @@ class Bell:
         self._deaf_until = at + DEAF
 
     def ring_within(self, seconds: float) -> None:
-        """Ring after so many seconds. While such a ring is pending, another call changes nothing."""
+        """Ring after these seconds. While such a ring is pending, another call changes nothing."""
         if seconds <= 0:
             self.ring()
         elif self._soon is None:
             self._soon = asyncio.get_running_loop().call_later(seconds, self.ring)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait until rung, at most so long."""
+        """Wait for the next ring, at most this long."""
         if seconds > 0:
             handle = asyncio.get_running_loop().call_later(seconds, self._rung.set)
             await self._rung.wait()

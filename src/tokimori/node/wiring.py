@@ -284,9 +284,9 @@ def place_of(store: Store, clock: Clock, stopping: Stopping) -> ClaimPlace:
 
 
 async def _rest(place: ClaimPlace, stopping: Stopping, drain: float) -> None:
-    """End runs of workers elsewhere after the rest of the grace, as the node's own; then release them.
+    """Wait for the runs of workers elsewhere until the grace is over, and release the others.
 
-    Seconds for which the node still answers after a request to stop, as requests may still come.
+    The node still answers for `drain` seconds after the request to stop, as requests may still come.
     """
     while place.in_hand and stopping.phase is Phase.DRAINING and not stopping.grace_is_over():  # noqa: ASYNC110  polls
         await asyncio.sleep(_LOOK)

@@ -233,9 +233,9 @@ class BusinessDays:
     # What is moved
 
     def _next_moved(self, moment: Moment) -> Moment | None:
-        """Return the first moment after the given one, on its business day, or on the next one that has any.
+        """Return the first moment after the given one: on its business day, or on the next one that has any.
 
-        What clocks skip at the end of a day comes on the next one, so that the business day before is looked at, too.
+        The business day before is read, too: a time that clocks skip at the end of a day comes on the next day.
         """
         days = self.days
         today = days.day_of(moment)

@@ -150,7 +150,7 @@ def _of_jumps(schedule: Schedule, moments: Sequence[Moment], after: Moment) -> I
 
 
 def _spans(moments: Sequence[Moment], after: Moment) -> list[tuple[Moment, Moment]]:
-    """Return where to look for clock changes: up to the last moment shown, but in far years beside some only."""
+    """Return the spans to search for clock changes: up to the last moment shown; in far years beside a few moments."""
     if not moments:
         return []
     horizon = Moment(after + FAR)

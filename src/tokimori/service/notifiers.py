@@ -83,7 +83,7 @@ def notifies(definition: Definition, notifier: JobId) -> bool:
 def still_named(notifier: JobId, jobs: str) -> Refused:
     """Return why a notifier can't be deleted."""
     return Refused(
-        f"the notifier {name_of(notifier)!r} can't go, because jobs name it, which would tell nobody: {jobs}",
+        f"the notifier {name_of(notifier)!r} can't be deleted, because jobs name it, which would notify nobody: {jobs}",
         field="id",
         value=notifier,
         allowed="a notifier that no job names; to delete one all the same: --force (force=True)",
@@ -118,7 +118,7 @@ def notifier_fields(said: Mapping[str, Any]) -> JobArguments:
     if fields.get("url") is not None and fields.get("method") is None:
         fields["method"] = "POST"
     if fields.get("schedule") is not None:
-        message = "schedule: a notifier runs when there is something to tell"
+        message = "schedule: a notifier runs when there is something to notify of"
         raise InvalidInput(message, field="schedule", value=fields["schedule"], allowed="none")
     return cast(JobArguments, fields)
 

@@ -64,7 +64,7 @@ class Orders:
         run = await self._running(run_id, await self._store.list_nodes())
         job = await known_job(self._store, run.job_id)
         if not isinstance(job.definition.target, Function):
-            message = f"the run {run.id} is no function: nothing in it hears a signal"
+            message = f"the run {run.id} is no function: nothing in it receives a signal"
             raise Refused(message, field="run", value=run.id, allowed="a run of a job with a `function`")
         await self.give(SignalRun(run_id=run.id, token=run.token, name=word, data=text))
         return run
@@ -79,7 +79,9 @@ class Orders:
             raise Refused(f"the run {run.id} is being cancelled: {run.cancel}", field="run", value=run.id)
         node = next((each for each in nodes if each.id == run.node_id), None)
         if node is not None and node.is_program:
-            message = f"the run {run.id} was claimed by a worker outside of nodes, which hears no orders but to cancel"
+            message = (
+                f"the run {run.id} was claimed by a worker outside of nodes, which receives no orders but to cancel"
+            )
             raise Refused(message, field="run", value=run.id, allowed=f"`tokimori run cancel {run.id}`")
         return run
 

@@ -99,7 +99,7 @@ def _lines(path: str, value: object) -> Sequence[str] | None:
 
 
 def fields_in(texts: Texts, old: Mapping[str, object]) -> dict[str, object]:
-    """Return the fields that these texts say. What reads as `old` does stays as it is there. Raises `InvalidInput`."""
+    """Return the fields of these texts. A text equal to that of `old` leaves its value. Raises `InvalidInput`."""
     known, found = flat(old), dict[str, object]()
     for path in FIELDS:
         text = texts.get(path, "").replace("\r\n", "\n")

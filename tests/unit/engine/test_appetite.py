@@ -9,7 +9,7 @@ from tests.unit.engine.world import World
 from tests.unit.examples import NEW_YEAR, a_definition, a_job, seconds
 from tokimori.engine.fire import fire
 from tokimori.engine.firing import foresee
-from tokimori.engine.pace import FIRST, Appetite
+from tokimori.engine.pace import FIRST, PageSize
 from tokimori.engine.prune import walk
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job
@@ -26,22 +26,22 @@ LARGEST = a_job(a_definition(payload="x" * (MOST_DEFINITION - 1_000)))
 
 def test_small_jobs_are_read_by_growing_pages() -> None:
     """Each page that was full is followed by one that is ten times as large, up to the most."""
-    appetite, limits = Appetite(2_000), list[int]()
+    page_size, limits = PageSize(2_000), list[int]()
     for read in (0, FIRST - 1, FIRST, 10 * FIRST, 2_000):
-        appetite.note([SMALL] * read)
-        limits.append(appetite.limit)
+        page_size.note([SMALL] * read)
+        limits.append(page_size.limit)
     assert limits == [FIRST, FIRST, 10 * FIRST, 2_000, 2_000]
 
 
 def test_of_large_jobs_few_are_read() -> None:
     """As many as bring some megabytes; more again once they are small, and one is always read."""
-    appetite = Appetite(500)
-    appetite.note([LARGEST] * 100)
-    assert appetite.limit < SOME
-    appetite.note([SMALL] * appetite.limit)
-    assert appetite.limit > SOME
-    appetite.note([replace(LARGEST, definition=a_definition(payload="x" * LARGE))])
-    assert appetite.limit == 1
+    page_size = PageSize(500)
+    page_size.note([LARGEST] * 100)
+    assert page_size.limit < SOME
+    page_size.note([SMALL] * page_size.limit)
+    assert page_size.limit > SOME
+    page_size.note([replace(LARGEST, definition=a_definition(payload="x" * LARGE))])
+    assert page_size.limit == 1
 
 
 @pytest.fixture
@@ -55,16 +55,16 @@ async def world() -> World:
 
 async def test_large_jobs_are_fired_some_at_a_time(world: World) -> None:
     """Each transaction reads some megabytes of them, at first and when they are foreseen, and all of them fire."""
-    appetite = Appetite(500)
-    fired = await fire(world.store, seconds(1), world.random, world.schedule_for, appetite=appetite)
+    page_size = PageSize(500)
+    fired = await fire(world.store, seconds(1), world.random, world.schedule_for, page_size=page_size)
     assert fired is not None
     assert fired.full
-    assert appetite.limit < SOME
-    foreseen = await foresee(world.store, seconds(1), world.random, world.schedule_for, ALL, appetite=appetite)
+    assert page_size.limit < SOME
+    foreseen = await foresee(world.store, seconds(1), world.random, world.schedule_for, ALL, page_size=page_size)
     assert sum(map(len, foreseen.batches)) < SOME
     assert foreseen.rest
-    while await fire(world.store, seconds(1), world.random, world.schedule_for, appetite=appetite):
-        assert appetite.limit <= 2 * SOME
+    while await fire(world.store, seconds(1), world.random, world.schedule_for, page_size=page_size):
+        assert page_size.limit <= 2 * SOME
     assert len(await world.store.list_jobs()) == MANY
     for job in await world.store.list_jobs():
         assert await world.nominals(job.id) == [seconds(1)]
@@ -92,6 +92,6 @@ async def test_all_small_jobs_of_a_moment_are_foreseen() -> None:
     for n in range(MANY):
         await world.add(f"job-{n:03}")
     foreseen = await foresee(
-        world.store, seconds(1), world.random, world.schedule_for, ALL, appetite=Appetite(10 * FIRST)
+        world.store, seconds(1), world.random, world.schedule_for, ALL, page_size=PageSize(10 * FIRST)
     )
     assert (sum(map(len, foreseen.batches)), foreseen.rest) == (MANY, False)

@@ -97,7 +97,7 @@ async def test_of_large_jobs_few_are_reckoned_at_once(world: World, monkeypatch:
 
     monkeypatch.setattr(world.store, "outdated", noted)
     reckoner = Reckoner(world.store, world.schedule_for)
-    reckoner._appetite.limit = 5
+    reckoner._page_size.limit = 5
     while reckoner.next_at == -inf:
         await reckoner.step(NodeId("node"), seconds(0), 0.0)
     assert max(asked) <= 8

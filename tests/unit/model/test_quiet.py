@@ -48,7 +48,7 @@ def test_what_are_none(text: str) -> None:
 
 
 def test_some_minute_is_left() -> None:
-    """Or nobody would ever be told."""
+    """Or nobody would ever be notified."""
     with pytest.raises(InvalidInput):
         check_quiet(["00:00-12:00", "12:00-24:00"])
     check_quiet(["00:00-12:00", "12:01-24:00"])

@@ -130,6 +130,6 @@ async def test_a_message_that_tries_a_notifier(world: World) -> None:
 
 
 def test_a_notifier_has_no_schedule() -> None:
-    """It runs when there is something to tell."""
+    """It runs when there is something to notify of."""
     with pytest.raises(InvalidInput):
         notifier_fields({**HOOK, "schedule": "@daily"})

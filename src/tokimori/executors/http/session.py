@@ -102,7 +102,7 @@ class HttpSession:
         connector._factory = partial(TargetConnection, turns, loop)  # type: ignore[assignment]
         self._session = aiohttp.ClientSession(
             connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),  # what one job was given is nothing to another
+            cookie_jar=aiohttp.DummyCookieJar(),  # no job gets the cookies of another
             timeout=aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None),
             auto_decompress=False,  # a small answer can't become a large one
             skip_auto_headers=("Accept-Encoding",),

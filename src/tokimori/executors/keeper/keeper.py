@@ -320,7 +320,7 @@ class Keeper:
             self._report_growth(child, now)
 
     def _check_use(self, now: float) -> None:
-        """End commands that use more than they may. To look at all processes takes a twentieth of the time at most."""
+        """End commands that use more than they may. The look at all processes takes 5 % of the time at most."""
         limited = {child.pid: child for child in self._children.values() if child.check_at < inf}
         found = use_of_groups(limited.keys())
         then = boottime() + max(CHECK_EVERY, 20 * (boottime() - now))

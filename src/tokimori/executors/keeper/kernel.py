@@ -183,7 +183,7 @@ def die_with_parent() -> None:
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def preempt_nobody() -> None:
+def use_batch_scheduling() -> None:
     """Ask for SCHED_BATCH (sched(7)): a waking process takes no core from another one; its share stays the same.
 
     A policy other than the default was set on purpose and stays; so does the default if a sandbox refuses.

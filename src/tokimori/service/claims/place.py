@@ -361,7 +361,7 @@ class ClaimPlace:
 
     def gone(self) -> None:
         """See `PermitHolder`."""
-        self._hands.drop_all("the store did not hear from the node that its worker asks for too long")
+        self._hands.drop_all("the store received nothing for too long from the node that its worker asks")
         self.wake()
 
     def _receive_pulse(self, pulse: Pulse) -> None:

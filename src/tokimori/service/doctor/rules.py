@@ -147,8 +147,8 @@ def _permits(reading: DoctorReading) -> Iterator[Finding]:
         ]
         if gone:
             who = listed([f"run {each.run_id}" if each.run_id else f"the program {each.node}" for each in gone])
-            text = f"units of the semaphore {semaphore.name} are held by what does not run: {who}"
-            mend = "a node gives them back within 10 s; where it does not, tell us, with `tokimori lock list -o json`"
+            text = f"units of the semaphore {semaphore.name} are held by a run or program that does not run: {who}"
+            mend = "a node releases them within 10 s; if it does not, report `tokimori lock list -o json` to us"
             yield failure("permits", text, mend)
 
 
@@ -159,7 +159,7 @@ def _wakes(reading: DoctorReading) -> Iterator[Finding]:
     """
     if not reading.alive or any(pause.queue == EVERYTHING for pause in reading.pauses):
         return
-    mend = "a node's next ticks serve the line; where none does, tell us, with `tokimori run why`"
+    mend = "a node's next ticks serve the line; if none does, report `tokimori run why` to us"
     paused = {pause.queue for pause in reading.pauses}
     waits_for_units = [run for run in reading.blocked if run.lane is None or queue_of(run.lane) not in paused]
     waits_for_units = [run for run in waits_for_units if run.lane not in reading.queued]
@@ -231,7 +231,7 @@ def _notifiers(reading: DoctorReading) -> Iterator[Finding]:
     for lost in sorted(reading.lost_notifiers):
         name = name_of(lost)
         jobs = reading.jobs.notifiers[lost]
-        text = f"there is no notifier {name}, and these jobs name it and tell nobody by it: {jobs}"
+        text = f"there is no notifier {name}, and these jobs name it and notify nobody by it: {jobs}"
         yield warning("notifiers", text, f"`tokimori notifier add {name} …`, or name another one in the jobs")
 
 
@@ -260,7 +260,7 @@ CHECKS: tuple[tuple[str, str, Rule], ...] = (
     ("lanes", "for each enabled job there is a node", _lanes),
     ("alarms", "nothing is overdue", _alarms),
     ("jobs", "no job is parked", _parked),
-    ("notifiers", "whoever jobs name to be told is there", _notifiers),
+    ("notifiers", "each notifier that a job names exists", _notifiers),
     ("pauses", "no queue is paused", _pauses),
     ("tokens", "no token expires within 7 days", _tokens),
 )

@@ -108,7 +108,7 @@ class _Deletion(NamedTuple):
 
 
 def _below(edges: Sequence[Edge]) -> Mapping[JobId, Sequence[JobId]]:
-    """Return the jobs that say of themselves that they run after a job, by that job."""
+    """Return the children that declare their edge themselves, by their parent."""
     found: dict[JobId, list[JobId]] = defaultdict(list)
     for edge in edges:
         if edge.declared_by == edge.child:
@@ -117,7 +117,7 @@ def _below(edges: Sequence[Edge]) -> Mapping[JobId, Sequence[JobId]]:
 
 
 def _leaves_first(job_id: JobId, below: Mapping[JobId, Sequence[JobId]]) -> Iterator[JobId]:
-    """Yield the job and all that run after it, each once, and behind those that run after it."""
+    """Yield the job and its descendants, each once and after its own descendants."""
     seen, line = {job_id}, [(job_id, iter(below.get(job_id, ())))]
     while line:
         found, children = line[-1]

@@ -219,7 +219,7 @@ def _is_back(job: Job, app: str) -> bool:
 
 
 def _on_vanishing(job: Job, declared: Declared, known: str | None) -> str:
-    """Return a word for the fate of a job that the app no longer declares."""
+    """Return the sentence about a job that the app no longer declares."""
     what = _undeclared(job.id, declared.app)
     if job.definition.declared is not None or digest_of(job.definition) != known:
         return f"{what}, but was edited by hand or is of a set: it stays as it is"

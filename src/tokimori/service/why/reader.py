@@ -145,7 +145,7 @@ class WhyReader:
         )
 
     async def _siblings(self, job_id: JobId, run: Run | None) -> Sequence[Run]:
-        """Return the runs of the job that run; if none does, those that are ready: one of them is the next."""
+        """Return the running runs of the job, else for a blocked run the ready ones: one of them is the next."""
         most = MOST_READ if run is not None and run.blocked_on == KEY_LINE else _FEW
         running = RunFilter(job_id=job_id, states=frozenset({RunState.RUNNING}), limit=most, longest=0)
         ready = RunFilter(job_id=job_id, states=frozenset({RunState.READY}), limit=most, longest=0)

@@ -106,7 +106,7 @@ def _before_start(reading: WhyReading, run: Run) -> Iterator[Reason]:
     is_due = run.state is not RunState.WAITING or run.due <= now
     if not is_due:
         yield _not_due(run, job)
-    found = list(_hindrances(reading, run, job, is_due=is_due))
+    found = list(_reasons(reading, run, job, is_due=is_due))
     yield from found or ([_about_to_start(reading, run, job)] if is_due else [])
 
 
@@ -116,7 +116,7 @@ def _not_due(run: Run, job: Job) -> Reason:
     return Reason(cause=Cause.NOT_DUE, text=text, mend=f"`tokimori job trigger {job.id}` runs the job now")
 
 
-def _hindrances(reading: WhyReading, run: Run, job: Job, *, is_due: bool) -> Iterator[Reason]:
+def _reasons(reading: WhyReading, run: Run, job: Job, *, is_due: bool) -> Iterator[Reason]:
     lane = run.lane or lane_of(job.definition)
     for reason in stops_of_people(job, reading.pauses):
         if run.lane is None or reason.cause is Cause.QUEUE_PAUSED:  # a forced run of a stopped job has a lane

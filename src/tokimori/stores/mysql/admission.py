@@ -109,7 +109,7 @@ def writes_of(admission: Admission, locked: MysqlLines, taken: Mapping[RunId, Ru
 
 
 async def lock_lines(transaction: Transaction, found: Sequence[tuple[Run, int]], queues: frozenset[str]) -> MysqlLines:
-    """Lock the gates and semaphores of these runs, each with its job's limit, read without a lock."""
+    """Lock the gates and semaphores of these runs. The limit of each run's job was read without a lock."""
     gates, keys, moved = await _open_gates(transaction, found)
     strays = dict(_strays(gates, moved, [run for run, _ in found])) if moved.rows else {}
     wanted = {inc: [name for name, _ in units_here(gate.definition, inc)] for inc, gate in gates.items()}

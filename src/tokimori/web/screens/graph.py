@@ -173,14 +173,13 @@ async def family_of(visit: Visit, run: Run) -> tuple[Family | None, Sequence[str
 
 
 def _fanned(edges: Sequence[Edge], here: RunId, states: Mapping[str, RunState]) -> Sequence[Edge]:
-    """Return the edges.
-
-    Of a run with many children or parents only some are kept: those of failed and live runs first.
-    """
+    """Return the edges; of a run with many children or parents only some: those of failed and live runs first."""
 
     def rank(state: RunState | None) -> int:
         """Return 0 for a failed run, 1 for a live one, and 2 for others that have ended."""
-        return 0 if state is RunState.FAILED else 2 if state in ENDS else 1
+        if state is RunState.FAILED:
+            return 0
+        return 2 if state in ENDS else 1
 
     def order(edge: Edge) -> tuple[bool, int, Edge]:
         return JobId(here) not in edge[:2], sum(rank(states.get(end)) for end in edge[:2]), edge

@@ -162,7 +162,7 @@ ACTS: Final = (
         "Delete",
         "deleted",
         _delete,
-        fields=(Field("force", "Also if jobs name it: they tell nobody by it any more", kind="check"),),
+        fields=(Field("force", "Also if jobs name it: they notify nobody any more", kind="check"),),
         sure="There is no undo.",
         back="/notifiers",
     ),

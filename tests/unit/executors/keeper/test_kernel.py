@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tokimori.executors.keeper.kernel import preempt_nobody, waits_for_disk
+from tokimori.executors.keeper.kernel import use_batch_scheduling, waits_for_disk
 
 PROGRAM = """
 import os, sys
-from tokimori.executors.keeper.kernel import preempt_nobody
+from tokimori.executors.keeper.kernel import use_batch_scheduling
 os.sched_setscheduler(0, int(sys.argv[1]), os.sched_param(0))
-preempt_nobody()
+use_batch_scheduling()
 print(os.sched_getscheduler(0))
 """
 
@@ -34,7 +34,7 @@ def test_where_a_sandbox_forbids_it_the_process_goes_on(monkeypatch: pytest.Monk
 
     before = os.sched_getscheduler(0)
     monkeypatch.setattr(os, "sched_setscheduler", forbidden)
-    preempt_nobody()
+    use_batch_scheduling()
     assert os.sched_getscheduler(0) == before
 
 

@@ -386,7 +386,7 @@ async def test_a_worker_hears_no_other_order(place: Place) -> None:
     await place.ask()
     (run,) = await place.claims.claim(["resize"])
     for order in (place.service.runs.restart(run.run_id), place.service.runs.signal(run.run_id, "reload")):
-        with pytest.raises(Refused, match="hears no orders but to cancel"):
+        with pytest.raises(Refused, match="receives no orders but to cancel"):
             await order
 
 

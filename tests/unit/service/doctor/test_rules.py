@@ -72,7 +72,7 @@ WRONG: Mapping[str, tuple[DoctorReading, str, Level, str]] = {
         reading(jobs=(JOB, TELLS), lost_notifiers=frozenset({notifier_id("ops")})),
         "notifiers",
         Level.WARN,
-        "no notifier ops, and these jobs name it and tell nobody by it: tells",
+        "no notifier ops, and these jobs name it and notify nobody by it: tells",
     ),
     "slow": (reading(took=0.7), "store", Level.WARN, "took 0.7 s"),
     "off": (reading(machine_now=seconds(2)), "clock", Level.WARN, "differ by 2.0 s"),
@@ -107,7 +107,7 @@ WRONG: Mapping[str, tuple[DoctorReading, str, Level, str]] = {
     "ahead": (reading(ahead=(JobId("j"),)), "ahead", Level.FAIL, "by a clock that was ahead: j"),
     "orphan": (reading(running=(a_run(node_id=NodeId("gone")),)), "running", Level.FAIL, "run run of job"),
     "orphan of a dead node": (reading(nodes=(DEAD,), running=(RUN,)), "running", Level.FAIL, "run run of job"),
-    "permit of an ended run": (reading(semaphores=(semaphore(permit()),)), "permits", Level.FAIL, "by what does not"),
+    "permit of an ended run": (reading(semaphores=(semaphore(permit()),)), "permits", Level.FAIL, "that does not run"),
     "permit of a dead program": (
         reading(semaphores=(semaphore(permit(run_id=None, node=NodeId("gone"))),)),
         "permits",
