@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
 from tokimori.apps.task import task_in_hand
@@ -75,12 +75,13 @@ class RunStream(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Do nothing: what runs write is not held back."""
+        """Flush the stream of the process: nothing that runs write is held back."""
         self._otherwise.flush()
 
     def close(self) -> None:
         """Stay open, for later output."""
-        self.flush()
+        with suppress(ValueError):  # as a program ends that of the process may be closed before
+            self.flush()
 
     def fileno(self) -> int:
         """Return the descriptor of the process, for libraries that ask for it."""

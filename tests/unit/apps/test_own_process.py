@@ -16,7 +16,7 @@ from tests.unit.apps.orders import begin
 from tokimori.apps.attempt import RunningAttempt
 from tokimori.apps.own_process import Meter, ThreadTime
 from tokimori.apps.routes import act_of
-from tokimori.apps.streams import Outputs
+from tokimori.apps.streams import Outputs, RunStream
 
 MIB = 2**20
 
@@ -127,3 +127,11 @@ def test_what_was_written_beside_others_is_looked_for_once_for_all(tmp_path: Pat
     write(file, b"late\n")
     outputs.gather_late()
     assert log.getvalue().endswith("late\n")
+
+
+def test_a_stream_outlives_that_of_its_process() -> None:
+    """As a program ends its standard output may be closed before the stream in its place, which is no error."""
+    own = StringIO()
+    stream = RunStream(own)
+    own.close()
+    stream.close()
