@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 
 BLOCK = 16
-"""Bytes of the longest text that is made of what is kept; whatever is longer, such as secrets, is fetched by itself."""
+"""Bytes of the longest text made from the cached bytes; longer ones, such as secrets, are fetched by themselves."""
 BLOCKS = 256
 
 
@@ -20,7 +20,7 @@ class Randomness:
         self._blocks: tuple[int, Iterator[bytes]] = 0, iter(())
 
     def __call__(self, number: int) -> bytes:
-        """Return so many bytes, which nobody else gets."""
+        """Return this many bytes, which nobody else gets."""
         if number > BLOCK:
             return self._fetch(number)
         here = self._pid()

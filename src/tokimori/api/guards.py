@@ -35,7 +35,7 @@ FORMS = "/do/"
 """Below this path a form is sent by the page itself."""
 _FORM = "application/x-www-form-urlencoded"
 _NAMELESS = frozenset({"", "application/x-www-form-urlencoded"})
-"""What programs send that do not say of what kind their body is: `curl -d`, and Go."""
+"""Content types sent by programs that do not name one: `curl -d`, and Go."""
 
 
 class Lenient(NamedTuple):

@@ -25,7 +25,7 @@ ServiceFor = Callable[[Request], Service]
 ClaimsFor = Callable[[Request], Claims[Inside]]
 """The same for what workers ask."""
 MOST_AUTHORS = 256
-"""For so many the service that acts in their name is kept."""
+"""Number of authors whose service is cached."""
 _WHOLE: Final = 36
 _ACCESS: Final = "tokimori.access"
 _AGAIN: Final = "tokimori.access.again"

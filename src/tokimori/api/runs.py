@@ -86,7 +86,7 @@ class FailureQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class FamilyQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Query of a family: about so many of its runs."""
+    """Query of a family, with the number of its runs, about."""
 
     limit: Annotated[int, Meta(ge=1, le=MOST_ORDERED)] = MOST_RUNS
 

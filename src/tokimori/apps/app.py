@@ -158,7 +158,7 @@ class App(AppFunctions):
         return self.ways
 
     def _take_places(self, number: int) -> None:
-        """Note that this process runs so many functions at a time: those that wait for others leave one of them."""
+        """Note how many functions this process runs at a time: one that waits for others leaves its place."""
         self.ways.places = Places(number)
 
     def handle(self, run: str) -> Handle[Any]:

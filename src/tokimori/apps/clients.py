@@ -74,7 +74,7 @@ class Ways:
         self.places: Places | None = None
         """Places of the worker process that this is, if it is one."""
         self.pass_time: Callable[[str, float | None], None] | None = None
-        """Lets so many seconds pass in a rehearsal, at most until a run has ended."""
+        """Function that lets these seconds pass in a rehearsal, at most until a run has ended."""
 
     @property
     def are_counted(self) -> bool:

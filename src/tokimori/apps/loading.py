@@ -25,7 +25,7 @@ _NOT_THE_USERS = (
 )
 """How the names of files begin that a user has not written."""
 _MOST_WORDS = 4000
-"""Characters of what an exception says; the rest is left out."""
+"""Number of characters of an exception's text; the rest is left out."""
 _MOST_PLACES = 20
 """Frames of the user's code that are shown, the last ones."""
 

@@ -171,7 +171,7 @@ class Task(OfParents):
         self._decide(Failed(error, final=not retry))
 
     def retry(self, *, after: Span | None = None, at: datetime | None = None) -> None:
-        """Ask for a retry `after` so long (default: the job's `retry.wait`), or `at` a moment.
+        """Ask for a retry `after` this time (default: the job's `retry.wait`), or `at` a moment.
 
         Raises `InvalidInput`.
         """

@@ -21,9 +21,9 @@ less if the machine is busy, and more only by what works without the lock."""
 OWN = 0.3
 """Share of that which its functions use at least: else something else in the process burns CPU, which does not rest."""
 FAIR = 0.5
-"""A thread burns CPU if it used so much of an equal share; all others wait for something else."""
+"""Part of an equal share from which a thread counts as burning CPU; all others wait for something else."""
 WORSE = 0.75
-"""If fewer threads have used only so much of what all of them did, all are let go again."""
+"""Part of the CPU that all threads used: if fewer threads use less than that, all go on again."""
 HOLDS = 0.1, 1.6
 """Seconds until it is tried again with fewer: each time that this was worse twice as long, up to the second number."""
 PROBES = 0.25, 1.0
@@ -112,7 +112,7 @@ class Contention:
 
 _T = TypeVar("_T")
 Later = Callable[[float, Callable[[], None]], object]
-"""Calls something after so many seconds, in the thread that asks for it."""
+"""Function that calls something after these seconds, in the thread that asks for it."""
 
 GLANCE = 0.001
 """Seconds between two looks at what waits for a thread: it may wait for twice as long. To begin one takes about ten
@@ -120,7 +120,7 @@ times as long as a no-op."""
 LONG_GLANCE = 0.05
 """Seconds between two looks while more threads would only wait for each other, or all of them are at something."""
 SHORTEST = 0.005
-"""Seconds for which threads must have been seen: so long the interpreter lets one have its lock."""
+"""Seconds for which threads must have been watched: the interpreter lets one hold its lock that long."""
 
 
 class Clocks(Protocol):

@@ -76,7 +76,7 @@ _WIDEST = 100
 
 
 def plan_of(status: "SchemaStatus", known: "Sequence[Migration]", rules: LockRules) -> MigrationPlan:
-    """Return the plan of what is pending; what is no migration is made for this program alone."""
+    """Return the pending migrations; objects that are no migration are made for this program alone."""
     missing = [each for each in known if each.name in status.pending]
     own = [each for each in status.pending if each not in {migration.name for migration in missing}]
     steps = [step for migration in missing for step in _steps_of(migration, rules)]

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 
 LOOK = 2.0
 """Seconds between two looks at what keeps the run from starting."""
-LONGEST_LOOK = 30.0
-"""Each look is so much later than the one before, up to this: what holds a run for long is looked at seldom."""
-_LATER = 1.2
+LONGEST_LOOK, _LATER = 30.0, 1.2
+"""The longest pause between two looks, and the factor by which each pause is longer than the one before."""
 
 
 async def end_of(service: "Service", run_id: str, timeout: float | None) -> "Run":

@@ -25,7 +25,7 @@ _LOOK = 1.0
 _MOST_FOLLOWED = 200
 """Number of the newest runs followed at a time."""
 _MOST_KNOWN = 1_000
-"""Of so many runs it is known what was printed."""
+"""Number of runs whose printed output is remembered."""
 _SHORT = 13
 """Characters of a run's id that hold its millisecond."""
 

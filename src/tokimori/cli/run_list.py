@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 MOST_SEARCHED = 10_000
-"""For a text so many runs are looked at."""
+"""Number of runs searched for a text."""
 
 
 _COLUMNS = ("ID", "JOB", "STATE", "BY", "NOMINAL", "DUE", "STARTED", "ENDED", "EXIT", "REASON")

@@ -96,7 +96,7 @@ class State:
 
 
 def keys_in(typed: str) -> list[str]:
-    """Return the keys of what a terminal has sent: an arrow is three characters, a page key four."""
+    """Return the keys in a terminal's input: an arrow is three characters, a page key four."""
     return _KEY.findall(typed)
 
 

@@ -62,7 +62,7 @@ class Families:
     def __init__(self, store: FamilyStore, at: float = 0.0) -> None:
         self._store = store
         self._ended: dict[RunId, int] = {}
-        """Of so many spawned runs, the first ones of each family, it is known that they have ended."""
+        """Numbers of spawned runs known to have ended, by the waiting run: the first ones of each family."""
         self.next_at = at
 
     async def settling(self, changes: Sequence[Change]) -> list[Change]:

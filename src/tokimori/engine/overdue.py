@@ -54,7 +54,7 @@ IDLE = 75.0
 NAMED = 3
 """Number of alarms named in one line of the log."""
 NEWEST = (20, 1_000)
-"""Newest ended runs that are searched for one that succeeded: first a few, then at most so many."""
+"""Numbers of the newest ended runs that are searched for one that succeeded: first a few, then at most the second."""
 
 
 class OverdueStore(Documents, Jobs, Runs, Protocol):

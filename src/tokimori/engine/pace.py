@@ -37,7 +37,7 @@ LINGER, LONGEST_LINGER = 0.025, 0.05
 SEVERAL = 2
 """Number of ends within `LINGER` worth waiting for."""
 MANY_ENDS = 8
-"""A node waits longer than `LINGER` until about so many have ended."""
+"""Number of ends, about, for which a node waits longer than `LINGER`."""
 MANY = 32
 """Number of ends since a claim that predict the next ones, if half of the places were used: a few may be quick."""
 _SMOOTHING = 0.3
@@ -58,7 +58,7 @@ class Pace:
         self._since = at
 
     def note(self, ended: int, at: float) -> None:
-        """Note that so many runs have ended since the last note.
+        """Note the number of runs that have ended since the last note.
 
         A rise counts at once if every place was used: a few ends that fall together make no pace.
         """

@@ -31,7 +31,7 @@ def refuses_for_good(fault: Exception) -> bool:
 
 
 def pause_after(tries: int) -> float:
-    """Return the seconds to the next try of a request that was refused so often."""
+    """Return the seconds to the next try of a request that was refused this often."""
     return float(min(LONGEST_PAUSE, PAUSE * 2 ** (tries - 1)))
 
 
@@ -48,11 +48,11 @@ def raise_first(results: Sequence[object]) -> None:
 
 
 MOST_AT_ONCE = 1000
-"""A lane from which so many were claimed at once is well again."""
+"""Number of runs claimed at once from a lane after which it counts as sound again."""
 
 
 class PlannedClaim(NamedTuple):
-    """Claim to request: at most `limit` runs of these lanes. `skip`: pass so many runs at the head of the one lane."""
+    """Claim to request: at most `limit` runs of these lanes. `skip`: runs to pass at the head of the one lane."""
 
     lanes: tuple[Lane, ...]
     limit: int

@@ -110,7 +110,7 @@ class Work:
         return seconds if waiting >= enough or not more() else 0.0
 
     def worth_it(self, runs: int) -> bool:
-        """Return if so many are worth a transaction of their own beside another one.
+        """Return if this many are worth a transaction of their own beside another one.
 
         If runs end as they begin (no-ops), it would be two transactions in place of one.
         """

@@ -38,7 +38,7 @@ PAUSE = 0.5
 MOST_AT_ONCE = 4
 """Number of builds fetched, checked and made ready at a time."""
 MOST_LACKING = 1_000
-"""Of so many tasks it is known which variables they lack."""
+"""Number of tasks whose missing variables are remembered."""
 log = logging.getLogger(__name__)
 _Key = tuple[RunId, Token]
 
@@ -198,7 +198,7 @@ _AGAIN: Final = 0.02
 _READY: Final = "tokimori-ready"
 _LOCK: Final = "tokimori-lock.txt"
 _SAID: Final = 2_000
-"""The last characters of what pip has said that an error shows."""
+"""Number of the last characters of pip's output in an error."""
 
 
 class Environments:

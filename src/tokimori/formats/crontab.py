@@ -25,7 +25,7 @@ _READ_BY_CRON = re.compile(r"[\w-]+", re.ASCII)
 """Names of the files in a folder that cron reads."""
 Dialects = Literal["debian", "cronie", "busybox", "supercronic"]
 _TEXT = "text"
-"""The name of what is read over HTTP, in messages: it is no file."""
+"""The name of a text read over HTTP, in messages: it is no file."""
 
 
 class CrontabRequest(ImportRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):

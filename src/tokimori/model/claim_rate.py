@@ -114,7 +114,7 @@ def _spaced(rate: ClaimRate, window: Window, now: Moment) -> int:
 
 
 def last_in_the_way(rate: ClaimRate, taken: Sequence[Taken], weight: int, now: Moment) -> Moment | None:
-    """Return the moment of the units that must leave the window before so many more fit; None: they fit.
+    """Return the moment of the units that must leave the window before `weight` units fit; None: they fit.
 
     Now, if they are more than a period has: what is taken now must leave it too.
     """

@@ -15,11 +15,11 @@ TICK_IDLE = 2.0
 TICK_BUSY = 0.5
 """Between ticks: sooner while anything runs, because orders to cancel come with them."""
 LEASE = 5.0
-"""After so long without a renewal a node starts nothing, and sends TERM to lease-bound processes."""
+"""Seconds without a renewal after which a node starts nothing, and sends TERM to lease-bound processes."""
 LEASE_KILL = 6.5
-"""After so long it sends them KILL."""
+"""Seconds without a renewal after which it sends them KILL."""
 DEAD_AFTER = 7.0
-"""Without a beat for so long, as an observer counts it, a node is dead."""
+"""Seconds without a beat, as an observer counts them, after which a node is dead."""
 
 
 class Lease(Struct, frozen=True):

@@ -108,7 +108,7 @@ decode_notifying = msgspec.json.Decoder(Notifying).decode
 
 
 def encode_notifying(state: Notifying) -> str:
-    """Return the text of the document. If it would be too large, it holds less of what is gathered."""
+    """Return the text of the document. A text that would be too large holds fewer occasions."""
     for gathered, shown, longest, troubles in _LESS:
         less = replace(
             state,

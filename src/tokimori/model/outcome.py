@@ -38,7 +38,7 @@ class RetryAt(Struct, frozen=True):
 
 
 class RetryIn(Struct, frozen=True):
-    """Request for a retry, not before so many seconds have passed since its end; None: as its job says."""
+    """Request for a retry this many seconds after its end, or later; None: as its job says."""
 
     seconds: float | None
 

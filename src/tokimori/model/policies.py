@@ -17,7 +17,7 @@ Within = Annotated[float, Meta(ge=1, le=LONGEST)]
 DEFAULT_RETENTION = "P30D"
 DEFAULT_KEPT_RUNS = 1_000
 MOST_KEPT_RUNS = 100_000
-"""The most that `keep_runs` may be: pruning walks over so many index entries to find the oldest run to keep."""
+"""Largest value of `keep_runs`: pruning walks over that many index entries to find the oldest run to keep."""
 
 
 class Misfire(StrEnum):
@@ -122,7 +122,7 @@ class Retry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
         return self.lost_attempts == 0
 
     def may_lose(self, lost: int) -> bool:
-        """Return whether to begin a run again that has lost so many attempts."""
+        """Return if a run is begun again that has lost this many attempts."""
         return self.lost_attempts == "unlimited" or 0 < self.lost_attempts >= lost
 
 

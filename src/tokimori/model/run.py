@@ -381,7 +381,7 @@ def expired(run: Run, now: Moment) -> str | None:
 
 
 def may_drop(run: Run, attempt: int) -> bool:
-    """Return if the run stands still after so many attempts, which its caller knows not to have begun."""
+    """Return if the run does not run after this many attempts, which its caller knows not to have begun."""
     return run.state in STANDING_STILL and run.attempt == attempt
 
 

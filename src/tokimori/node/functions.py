@@ -27,12 +27,12 @@ log = logging.getLogger(__name__)
 EVERY = 0.5
 """Seconds between two looks."""
 MOST_FILES = 5_000
-"""Files whose changes are seen: a look at so many takes a tenth of a second, in a thread."""
+"""Number of files whose changes are seen: a look at them takes a tenth of a second, in a thread."""
 _PASSED_OVER = frozenset({"__pycache__", "node_modules", "site-packages"})
 
 
 def stamps_of(folders: Sequence[Path], most: int = MOST_FILES) -> dict[Path, int]:
-    """Return when each of at most so many Python files below these folders was changed: nanoseconds of the file system.
+    """Return when each of at most `most` Python files below these folders was changed: nanoseconds of the file system.
 
     Hidden folders, and those of installed packages, are passed over.
     """

@@ -55,11 +55,11 @@ from tokimori.service.tasks.builds import Builds
 from tokimori.traces.spans import traced
 
 YOUNG = 10_000
-"""The collector looks through new objects when there are so many of them (Python 3.11: 700). A claim brings some 5,000,
+"""Number of new objects at which the collector looks through them (Python 3.11: 700). A claim brings some 5,000,
 nearly all of which are freed without it: to look through them took 7 % of what a no-op takes the node. But garbage in
 cycles waits for it: with 20,000 what 1,200 broken uploads of 0.9 MB left took up to 127 MB."""
 YOUNG_LOOKS = 50
-"""After so many of these looks it also looks through the objects that they have left (Python 3.11: 10)."""
+"""Number of these looks after which it also looks through the objects that they have left (Python 3.11: 10)."""
 
 
 def spare_the_collector() -> None:

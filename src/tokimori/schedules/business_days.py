@@ -25,7 +25,7 @@ MOST_IN_VAIN = 100
 """Number of moments in a row that may be on days off if no other comes: each search looks at all of them."""
 _ALL_KINDS_OF_YEARS = range(2001, 2029)
 _MOST_ROWS = 8
-"""The times of so many rows of days off are kept."""
+"""Number of rows of days off whose times are cached."""
 _ENDLESS = 1 << 62
 
 

@@ -29,7 +29,7 @@ _MONTHS_OF = {
     30: sum(1 << month for month, length in enumerate(_LENGTHS) if length == 30),
     31: sum(1 << month for month, length in enumerate(_LENGTHS) if length == 31),
 }
-"""The months that may have so many days."""
+"""The months that may have that many days."""
 
 
 def lowest(bits: int) -> int:

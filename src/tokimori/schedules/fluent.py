@@ -54,7 +54,7 @@ class Phrase(str):
         return other
 
     def retry(self, attempts: int, **policy: object) -> "Phrase":
-        """Return the same schedule for a job that is tried so often in all: `every(10).seconds.retry(3, delay=1)`."""
+        """Return the same schedule for a job that is tried this often in all: `every(10).seconds.retry(3, delay=1)`."""
         return self.terms(retry={"attempts": attempts, **policy})
 
 

@@ -246,7 +246,7 @@ def _part_of(zoned: Zoned, zone: str, offset: int) -> _Part:
 
 
 def _row(grid: Grid, anchor: int, period: int, by: int) -> _Steps:
-    """Return the times of the grid, moved by so much."""
+    """Return the times of the grid, moved by this length."""
     low = FIRST_WALL if grid.first is None else max(anchor + grid.first * period, FIRST_WALL)
     high = LAST_WALL if grid.last is None else min(anchor + grid.last * period, LAST_WALL)
     return _Steps(anchor + by, period, low + by, high + by)

@@ -19,7 +19,7 @@ never are.
 
 _NO_MORE_YEARS = day_of(LAST_YEAR + 1, 1, 1) * DAY
 _IN_VAIN, _NEVER = 6, -1
-"""After so many of them it is asked whether there is anything by the rule at all, which is known once it was asked."""
+"""Number of searches in vain after which the rule is asked if it has any moment; the answer is remembered."""
 
 
 class WallTimes(Protocol):

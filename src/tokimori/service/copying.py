@@ -120,7 +120,7 @@ async def refuse_beating(store: Store, hint: str = "stop it first") -> None:
 
 
 async def _bury_owners(source: Store, target: Store) -> None:
-    """Note as dead whoever ran something: the first node that starts takes that over, as after a crash."""
+    """Note all nodes with runs as dead: the first node that starts takes over, as after a crash."""
     now, running = await source.now(), RunFilter(states=frozenset({RunState.RUNNING}), limit=ROWS, longest=0)
     owners: set[NodeId] = set()
     while runs := await source.list_runs(running):

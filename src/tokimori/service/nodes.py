@@ -52,7 +52,7 @@ class Nodes(Part[M]):
         self._audit = audit
         self._author = caller.author
         self._rest: Callable[[float], Awaitable[object]] = asyncio.sleep
-        """Waits so many seconds."""
+        """Function that waits these seconds."""
 
     @operation(Role.READ, OPEN, gives=list_of(NodeView.made))
     async def list(self) -> Sequence[NodeRecord]:

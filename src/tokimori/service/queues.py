@@ -29,7 +29,7 @@ from tokimori.service.views.resources import Pause as PauseView
 from tokimori.service.views.resources import Queue as QueueView
 
 _BEHIND = "!"
-"""Less than all that is in words: a word and this stand before whatever else begins with the word."""
+"""Character below all those of words: a word followed by it sorts before every longer word."""
 
 
 class Queue(Struct, frozen=True, kw_only=True):

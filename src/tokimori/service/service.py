@@ -42,7 +42,7 @@ PARTS: Final[tuple[type[Part[Any]], ...]] = (
     *(Runs, Schedules, Secrets, Semaphores, Sets, StoreCare, Tasks, Tokens),
 )
 MOST_CALLERS: Final = 16
-"""For so many other callers a service remembers what it made for them."""
+"""Number of other callers whose parts a service caches."""
 
 
 def table() -> Mapping[str, Operation[Any, Any, Any]]:

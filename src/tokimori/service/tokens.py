@@ -36,7 +36,7 @@ TOKENS = DocumentKind(KIND, encode_token, decode_token)
 MOST_PREFIXES = 100
 """Prefixes, and queues, of one token."""
 KNOWN_FOR = 1.0
-"""Seconds for which a door believes what the store said of a token: so long may one live that was revoked."""
+"""Seconds for which a door caches a token: a revoked one may live that long."""
 MOST_KNOWN = 256
 """Tokens that a door remembers for that time."""
 

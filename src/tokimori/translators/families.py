@@ -10,7 +10,7 @@ MOST_TOGETHER = 1_000
 
 
 def in_pages(entries: Iterable[Entry]) -> Iterator[Sequence[Entry]]:
-    """Yield the entries, so many at a time, families together; a job with a missing relative is refused."""
+    """Yield the entries in pages, families together; a job with a missing relative is refused."""
     found = list(entries)
     kept = {each.job_id: each for each in found if isinstance(each, Moved)}
     yield [each for each in found if not isinstance(each, Moved)] + list(_without_orphans(kept))

@@ -59,7 +59,7 @@ def read_date(name: str, value: object) -> date:
 
 
 def _bytes_of(packed: object, size: int) -> bytes:
-    """Return so many bytes of a pickle; none if they are others. Protocols below 3 write bytes as a text."""
+    """Return the next bytes of a pickle; none if they are others. Protocols below 3 write bytes as a text."""
     if isinstance(packed, Record) and packed.name in ("_codecs.encode", "codecs.encode"):
         text = packed.arguments[0]
         packed = text.encode("latin-1", "replace") if isinstance(text, str) else None

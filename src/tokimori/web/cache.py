@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 from tokimori.clock import Clock
 
 SHARE: Final = 20
-"""An answer is kept for so many times as long as it took: to find it anew costs at most a twentieth of the time."""
+"""Factor by which an answer lives longer than it took: to find it anew costs at most a twentieth of the time."""
 SELDOM: Final = 400
-"""The same of what changes seldom, and mostly here: acts forget all answers."""
+"""The same factor for answers that change seldom, and mostly here: acts forget all answers."""
 LONGEST: Final = 30.0
 """Seconds."""
 MOST: Final = 200

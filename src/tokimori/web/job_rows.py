@@ -41,7 +41,7 @@ LOW = 98
 IN_A_STEP = 20
 """Number of rows made in one step of the loop."""
 AT_ONCE = 50
-"""Of so many jobs one question asks for the last runs."""
+"""Number of jobs whose last runs are read at once."""
 
 
 class JobRow(NamedTuple):

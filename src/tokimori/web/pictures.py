@@ -15,7 +15,7 @@ from tokimori.web.words import duration, whole_length, written
 BARS: Final = 20
 """The last runs of a job that its line shows."""
 MOST_COMPARED: Final = 50
-"""With so many of the last runs of its job a running run is compared."""
+"""Number of the last runs of its job with which a running run is compared."""
 BARS_WIDE: Final = 144
 MOST_LABELS: Final = 5
 _STEP, _BASE, _MOST, _USUAL = 6, 18, 16, 8

@@ -15,7 +15,7 @@ MOST_TEXT = 600
 MOST_BYTES = 2_800
 """Browsers keep cookies of 4,096 characters, and base64 needs four for three bytes."""
 MOST_UNDONE = 40
-"""Of so many things the cookie can carry the ids, so that an act is undone."""
+"""Number of ids that the cookie can carry, so that an act can be undone."""
 
 
 class Toast(Struct, frozen=True, kw_only=True, omit_defaults=True):

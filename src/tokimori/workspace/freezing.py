@@ -30,7 +30,7 @@ LONGEST_LOCKING: Final = 300
 """Seconds that pip gets."""
 _BOUND = re.compile(r"([<>])(=?)\s*(\d+(?:\.\d+)*)", re.ASCII)
 _SAID: Final = 5
-"""The last lines of what pip says that an error shows."""
+"""Number of the last lines of pip's output in an error."""
 
 
 class _Archive(Struct, frozen=True):

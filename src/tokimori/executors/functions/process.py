@@ -23,7 +23,7 @@ from tokimori.ports.executor import AttemptTask, Signal, StopReason
 OWN = -1
 """The cell of runs that have a worker process for themselves alone."""
 OUTPUT_LIMIT = 2**20
-"""Bytes of what a worker process itself writes, outside of its runs, that are kept in a file."""
+"""Number of bytes of a worker process's own output, outside of its runs, in its file."""
 _MOST_SAID = 4000
 """Bytes of that which are shown."""
 
@@ -331,7 +331,7 @@ class WorkerProcess:
 
 
 def ending_of(ended: wire.ProcessEnded) -> tuple[str, str]:
-    """Return how a process ended, and the end of what it wrote itself, outside of its runs."""
+    """Return how a process ended, and the end of its own output, outside of its runs."""
     written = said(wire.to_bytes(ended.tail) or wire.to_bytes(ended.head))
     if ended.cause in (wire.EndCause.NOT_STARTED, wire.EndCause.SHORT):
         return ended.error, written

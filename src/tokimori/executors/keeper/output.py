@@ -30,7 +30,7 @@ class Times:
         self._grain = 1
 
     def mark(self, size: int, at: float) -> None:
-        """Note that the output behind so many bytes comes then, in seconds since the boot."""
+        """Note the time of the output after this many bytes, in seconds since the boot."""
         now = int(at * 1000)
         marks = self._first if size < EDGE else self._last
         if not marks:

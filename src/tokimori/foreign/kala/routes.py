@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
 SHOWN_RUNS = 20
-"""With so many of its newest runs a job is shown in the list of all."""
+"""Number of its newest runs with which a job is shown in the list of all."""
 MOST_JOBS = 10_000
 """Number of jobs listed in one answer; Kala's API has no pages."""
 _AT_ONCE = 50

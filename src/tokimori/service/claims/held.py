@@ -18,7 +18,7 @@ from tokimori.service.claims.worker_arguments import WorkerRequest
 Key = tuple[RunId, Token]
 
 MOST_REMEMBERED = 10_000
-"""Of so many claims that are over it is known how they ended."""
+"""Number of ended claims whose ends are remembered."""
 
 
 class HeldRun(Struct, kw_only=True):

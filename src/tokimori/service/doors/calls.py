@@ -50,7 +50,7 @@ def offered() -> Mapping[str, Method]:
 
 
 def result_of(method: Method) -> Any:
-    """Return the type of what the method returns."""
+    """Return the return type of the method."""
     return _hints(method)["return"]
 
 

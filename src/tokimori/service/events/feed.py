@@ -40,7 +40,7 @@ FORGOTTEN = 30.0
 WOKEN_AT_ONCE = 200
 """Number of listeners that go on in one step of the loop, for which runs have to wait."""
 MOST_JOBS, FRESH = 10_000, 5.0
-"""Of so many jobs it is known for so many seconds what they are."""
+"""Number of cached jobs, and seconds for which each is cached."""
 
 
 Stops = Callable[[], bool]

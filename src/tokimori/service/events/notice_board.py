@@ -37,14 +37,14 @@ log = logging.getLogger(__name__)
 EVERY, IDLE = 0.25, 0.5
 """Seconds between two looks, and if nothing happens in a store that can't say so without being asked."""
 _COST = 50
-"""A look waits so many times as long as the last one took: so it takes two percent of the loop at most."""
+"""Factor by which the pause is longer than the last look: looks take two percent of the loop at most."""
 NODES_EVERY = 2.0
 RUNNING, STILL, PAGE = 500, 200, 500
 """Numbers of running runs, of the newest runs that do not run, and of ends read in one look."""
 ALARMS = 200
 """Number of alarms looked at."""
 MOST_IDS = 100
-"""A notice names so many things at most; one of more names none."""
+"""Number of things that a notice names; a notice of more names none."""
 KEPT = 20_000
 """Number of changed things remembered: a reader who was away for longer reads everything again."""
 _OVERLAP = SECOND

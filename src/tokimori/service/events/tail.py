@@ -12,7 +12,7 @@ from tokimori.clock import SECOND, Moment
 from tokimori.ports.ends import LATEST, EndPlace
 
 NEAR = 500
-"""With each look so many of the newest ends are read again at most."""
+"""Number of the newest ends that each look reads again."""
 JUMP = SECOND
 """A clock that is set back by more has jumped; corrections are smaller (microseconds)."""
 

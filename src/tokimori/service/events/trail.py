@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 FEW, MOST = 4, 50
 """Number of entries read at once: a few if nothing much happens. One of them may have 256 KiB."""
 FIRST_SPAN = MINUTE
-"""Among entries of the past, so long a time is looked at first."""
+"""Span of past entries that is looked at first."""
 
 
 class ChangeTrail(Struct, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ PAGE = 1_000
 MOST_RUNNING = 1_000_000
 CANCELLED = "the backfill was cancelled"
 QUIET = 1.0
-"""Seconds. A paced backfill makes its next step sooner: if no run is made for so long, it has stopped."""
+"""Seconds. A paced backfill makes its next step sooner: if no run is made for this time, it has stopped."""
 
 
 class Backfills:

@@ -35,7 +35,7 @@ PAGE = 1_000
 MOST_LOOKED_AT = 200_000
 """Number of runs of any origin that are read for one answer: it takes some seconds."""
 OF_BACKFILL = 0.1
-"""For so much of one counts a run that a backfill made: one of a million has to look past its own to be cancelled."""
+"""Weight of a run that a backfill made: one of a million has to look past its own to be cancelled."""
 LOOKED_AT = 20
 """Runs among which a scheduled one is looked for."""
 

@@ -52,7 +52,7 @@ from tokimori.service.waits import LONGEST_WAIT, wait_for_end
 from tokimori.service.why.run import is_gone, why_run
 
 _AT_ONCE = 50
-"""Of so many jobs one question to the store asks the newest runs."""
+"""Number of jobs whose newest runs are read at once."""
 MOST_ATTEMPTS = 2**31 - 1
 """The largest number of an attempt for which every database can be asked."""
 SHOWN_ATTEMPTS = 100

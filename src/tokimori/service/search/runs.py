@@ -41,7 +41,7 @@ MOST_LOOKED_AT = 5_000
 MOST_SEARCHED = 10_000
 """Number of runs searched for a text for one answer."""
 OUTPUTS_AT_ONCE = 50
-"""In so many outputs of up to 128 KiB a store looks at once: in 25 ms of a processor, while its other readers wait."""
+"""Number of outputs of up to 128 KiB that a store searches at once: 25 ms of a processor, while other readers wait."""
 LONGEST_SEARCH = 5.0
 """Seconds after which a search for a text answers with what it has found, and where to go on."""
 _LEAST = 8

@@ -50,7 +50,7 @@ class Kind(Protocol):
     """Resources of one kind."""
 
     absent: State
-    """The state of what there is not."""
+    """The state of a missing resource."""
 
     async def states(self, names: Collection[str]) -> Mapping[str, State]:
         """Return the state of each of these."""

@@ -109,7 +109,7 @@ class ResourceStep(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """Facts of a name: who declares it, its state, and the state of what does not exist."""
+    """Facts of a name: its declaring set, its state, and the state of a missing resource."""
 
     name: str
     known: Owned | None

@@ -67,7 +67,7 @@ def maybe(gives: Callable[[Any], _T]) -> Callable[[Any], _T | None]:
 
 
 def type_given(gives: Callable[..., Any]) -> Any:
-    """Return the type of what such a function gives."""
+    """Return the return type of such a function."""
     if not isinstance(gives, partial):
         return getattr(gives, "__self__", None) or get_type_hints(gives)["return"]
     inner: Any = type_given(gives.args[0])

@@ -39,7 +39,7 @@ class Inotify:
         return bool(self._libc.inotify_add_watch(self._file, os.fsencode(path), ctypes.c_uint32(_ONCE)) >= 0)
 
     async def changed_within(self, seconds: float) -> bool:
-        """Wait for a change since the last `arm`, at most so long; return if there was one."""
+        """Wait for a change since the last `arm`, at most these seconds; return if there was one."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._changed.wait()

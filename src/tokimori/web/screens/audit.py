@@ -35,10 +35,10 @@ from tokimori.web.visit import Visit
 
 MOST_LINES: Final = 1_000
 """Lines of a thing that are shown."""
-MOST_TOLD: Final = 60
+LONGEST_SHOWN: Final = 60
 """Characters of a change in the list."""
 MOST_COMPARED: Final = 400
-"""Of so many lines it takes no time to see which are the same."""
+"""Number of lines that are compared without delay."""
 _NAMES: Final = {"who": (), "what": (), "of": (), "since": (), "until": ()}
 _COLUMNS: Final = (
     *(
@@ -112,7 +112,7 @@ def _row(visit: Visit, each: Recorded) -> Row:
         said(entry.of, to=_place(entry.of)),
         said(entry.who or "unknown"),
         when(visit, entry.at),
-        said(plain(in_words(entry), MOST_TOLD), "q"),
+        said(plain(in_words(entry), LONGEST_SHOWN), "q"),
     )
     return Row(f"entry {each.id}", cells)
 

@@ -38,7 +38,7 @@ ACTS_SHOWN: Final = 2
 NAMED: Final = 3
 """Number of things named in a group."""
 MOST_AT_ONCE: Final = 50
-"""To so many of a group one act is done."""
+"""Number of things of a group to which one act is done."""
 ALL_OF: Final = MappingProxyType(
     {
         **{"jobs.resolve": "Resolve all…", "runs.retry": "Retry all…", "runs.resume": "Resume all…"},
@@ -47,7 +47,7 @@ ALL_OF: Final = MappingProxyType(
 )
 ENDED_SHOWN: Final = 6
 ENDED_READ: Final = 100
-"""Of so many of the newest runs the last ends are shown: a long run is older than short ones that ended before it."""
+"""Number of the newest runs searched for the last ends: a long run is older than short ones that ended before it."""
 BADGE_LASTS: Final = 5.0
 """Seconds for which the numbers of the rail are kept."""
 QUARTER: Final = 15 * MINUTE
@@ -75,7 +75,7 @@ class Need(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """A counter, and the list of what it counts. `begins` a group of counters."""
+    """A counter, and the list behind it. `begins` a group of counters."""
 
     word: str
     number: int

@@ -35,7 +35,7 @@ from tokimori.web.screens.jobs import runs_in
 from tokimori.web.visit import Visit
 
 MOST_RUNNING: Final = 500
-"""Of so many of the newest running runs the jobs are known in the list."""
+"""Number of the newest running runs whose jobs are named in the list."""
 _COLUMNS: Final = (
     *(Column("Name", "pa"), Column("Used", "prog pf"), Column("Units", "n pc"), Column("Rate", "n pd")),
     *(Column("Waiting", "n pb"), Column("Held by", "wide pg")),

@@ -22,7 +22,7 @@ LONGEST: Final = 300
 _NOISE: Final = frozenset(
     {"version", "updated", "fired_through", "next_due", "incarnation", "tzdata", "anchor", "created"}
 )
-"""Fields of a job that say nothing of what somebody wanted."""
+"""Fields of a job that no person sets."""
 
 
 class JobChange(NamedTuple):
