@@ -59,19 +59,20 @@ class Zoned(Struct, frozen=True):
     def next_after(self, moment: Moment) -> Moment | None:
         """Return the first moment strictly after the given one."""
         start, end, offset, _ = stretch_at(self.zone, moment)
+        wall = None
         if moment > start + OVERLAP:  # mostly no clock has changed of late, nor does one before the next time
             wall = self.times.at_or_after(moment + 1 + offset)
             if wall is not None and wall - offset < end:
                 return Moment(wall - offset)
-        return self._search(moment, _IN_VAIN)
+        return self._search(moment, _IN_VAIN, moment + 1 + offset, wall)
 
     def is_never_by_rule(self) -> bool:
         """Return whether there is no moment from when on all years of a kind are the same."""
         return self._search(Moment(_same_from(self.zone) - 1), _NEVER) is None
 
-    def _search(self, moment: Moment, in_vain: int) -> Moment | None:
+    def _search(self, moment: Moment, in_vain: int, low: int = 0, wall: int | None = None) -> Moment | None:
+        """Search on; `wall` is the first time at or after `low`, if that is known."""
         at: int = moment + 1
-        low, wall = 0, None
         by_rule, rule = 0, _same_from(self.zone)
         while by_rule < _MOST_BY_RULE:
             stretch = stretch_at(self.zone, at)
