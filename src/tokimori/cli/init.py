@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @click.argument("folder", metavar="[DIR]", required=False, default=".")
-@click.option("--user", is_flag=True, help="Keep state below this user's XDG_STATE_HOME.")
+@click.option("--user", is_flag=True, help="Keep state below this user's XDG_STATE_HOME; it takes no name.")
 @click.option("--system", is_flag=True, help="Keep state in /var/lib/tokimori.")
 def init(folder: str, user: bool, system: bool) -> None:
     """Make a workspace in a folder: tokimori.toml, tasks/ with an example, and the state folder with its database.
