@@ -8,6 +8,7 @@ stores tell nobody: `tests/contract/stores/`.
 import logging
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -251,3 +252,39 @@ def test_tasks_come_until_somebody_leaves(world: World, tmp_path: Path) -> None:
     ]
     with pytest.raises(perfectsched.ConfigError, match="log: "):
         perfectsched.open({"type": "rdb_compat", "url": "memory:", "table": "t", "log": str(tmp_path)})
+
+
+def test_the_log_goes_on_in_a_new_file_until_the_collection_is_closed(world: World, tmp_path: Path) -> None:
+    """A slot that is to come again is in it, too; after that no line of the program is written there."""
+    file = tmp_path / "sched.log"
+    schedules = world.collection(log=str(file))
+    add(schedules, "a", delay=0)
+    poll(schedules).retry(retry_wait=0)
+    file.rename(tmp_path / "sched.log.1")
+    catch_up(schedules)
+    world.at(5)
+    poll(schedules).finish()
+    schedules.client.close = lambda: None  # type: ignore[method-assign]  # of the world
+    schedules.close()
+    logging.getLogger("tokimori.perfectsched").info("nobody's")
+    texts = [(tmp_path / name).read_text() for name in ("sched.log.1", "sched.log")]
+    assert [[line.split(" ", 3)[3] for line in text.splitlines()] for text in texts] == [
+        [f"acquired the slot {START} of 'a'", f"the slot {START} of 'a' is to come again"],
+        [f"acquired the slot {START} of 'a'", f"finished the slot {START} of 'a'"],
+    ]
+
+
+def test_tasks_are_polled_after_each_interval(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second by default: a poll waits so long for a slot that becomes due."""
+    for given, waits in (({}, 1.0), ({"poll_interval": 7}, 7.0)):
+        schedules, seen = world.collection(**given), list[object]()
+        add(schedules, f"key{waits}", delay=0)
+        real = schedules.poll
+
+        def polled(*, wait: float, alive_time: float | None, seen: Any = seen, real: Any = real) -> Any:
+            seen.append(wait)
+            return None if len(seen) < 3 else real(alive_time=alive_time)
+
+        monkeypatch.setattr(schedules, "poll", polled)
+        next(iter(schedules.tasks())).finish()
+        assert seen == [waits] * 3
