@@ -126,7 +126,7 @@ def test_all_that_match_are_paused(page: Page, site: Site, client: Client) -> No
         client.jobs.add(f"many-{number}", command="true", queue="bulk")
     page.goto(f"{site.url}jobs?queue=bulk")
     page.get_by_label("Choose many-0").check()
-    page.get_by_label("all that match").check()
+    page.get_by_label("all 3 that match").check()
     page.get_by_role("button", name="Pause…").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("Pause 3 jobs that match?")
