@@ -1,5 +1,6 @@
 """Exports and imports of rows for copies, in memory."""
 
+from bisect import insort
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
@@ -89,4 +90,5 @@ def _import_run(tables: Tables, run: Run) -> None:
         tables.add(run)
     elif run.id not in tables.history:
         tables.history[run.id] = RunRow(run)
+        insort(tables.ids, run.id)
         tables.origins.setdefault((run.incarnation, run.origin), run.id)

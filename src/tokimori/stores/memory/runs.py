@@ -1,7 +1,8 @@
 """Requests, lists, orders and pruning of runs, in memory."""
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from msgspec.structs import replace
 
@@ -112,9 +113,8 @@ def get_run(tables: Tables, run_id: RunId) -> Run:
 
 
 def list_runs(tables: Tables, wanted: RunFilter) -> list[Run]:
-    runs = [row.run for rows in (tables.live, tables.history) for row in rows.values() if _is_wanted(row.run, wanted)]
-    runs.sort(key=lambda run: run.id, reverse=True)
-    return [brief(run, wanted.longest) for run in runs[: wanted.limit]]
+    runs = (run for run in tables.newest(wanted.before) if _is_wanted(run, wanted))
+    return [brief(run, wanted.longest) for run in islice(runs, wanted.limit)]
 
 
 def ended_among(tables: Tables, run_ids: Sequence[RunId]) -> list[RunId]:
@@ -140,11 +140,7 @@ def last_runs(tables: Tables, job_ids: Sequence[JobId], limit: int, longest: Mos
 
 
 def _is_wanted(run: Run, wanted: RunFilter) -> bool:
-    return (
-        (wanted.job_id is None or run.job_id == wanted.job_id)
-        and (not wanted.states or run.state in wanted.states)
-        and (wanted.before is None or run.id < wanted.before)
-    )
+    return (wanted.job_id is None or run.job_id == wanted.job_id) and (not wanted.states or run.state in wanted.states)
 
 
 def attempts(tables: Tables, run_id: RunId) -> list[Attempt]:
@@ -238,6 +234,7 @@ def _finished(tables: Tables, job_id: JobId) -> list[Run]:
 
 def _drop_run(tables: Tables, run: Run) -> None:
     del tables.history[run.id]
+    del tables.ids[bisect_left(tables.ids, run.id)]
     tables.origins.pop((run.incarnation, run.origin), None)
     for attempt in range(run.attempt + 1):
         tables.outputs.pop((run.id, attempt), None)

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, insort
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
@@ -70,6 +70,8 @@ class Tables:
     running: dict[RunId, RunRow] = field(default_factory=dict)
     history: dict[RunId, RunRow] = field(default_factory=dict)
     by_job: dict[Incarnation, set[RunId]] = field(default_factory=dict)
+    ids: list[RunId] = field(default_factory=list)
+    """Ids of all runs, in order."""
     origins: dict[tuple[Incarnation, str], RunId] = field(default_factory=dict)
     attempts: dict[RunId, dict[int, Attempt]] = field(default_factory=dict)
     outputs: dict[tuple[RunId, int], OutputRow] = field(default_factory=dict)
@@ -110,6 +112,11 @@ class Tables:
         """Return the run, live or finished. Raises `NotFound`."""
         return existing(self.live.get(run_id) or self.history.get(run_id), no_run(run_id))
 
+    def newest(self, before: RunId | None) -> Iterator[Run]:
+        """Yield all runs with ids before the given one, the newest first."""
+        for at in range(len(self.ids) if before is None else bisect_left(self.ids, before), 0, -1):
+            yield self.row(self.ids[at - 1]).run
+
     def runs_of(self, incarnation: Incarnation, *states: RunState) -> list[RunRow]:
         """Return the live runs of a job in these states, next in line first."""
         rows = (self.live[run_id] for run_id in self.by_job.get(incarnation, ()))
@@ -128,6 +135,7 @@ class Tables:
         """Keep a new run, unless its origin is known."""
         if self.origins.setdefault((run.incarnation, run.origin), run.id) == run.id:
             self.live[run.id] = row = RunRow(run)
+            insort(self.ids, run.id)
             self._enter(row)
             self.by_job.setdefault(run.incarnation, set()).add(run.id)
 
