@@ -227,7 +227,7 @@ async def test_a_job_that_the_engine_has_parked_says_its_state_alone(world: Worl
     await record_parking(world.store, None, replace(job, state=JobState.PARKED, reason="no luck"), "run")
     text = (await tab.show("/jobs/hello?tab=changes")).text
     assert "+ reason = no luck + state = parked" in text.replace("  ", " ") and "on_exhausted" not in text
-    assert "park job hello tokimori now changed" in (await tab.show("/audit")).text
+    assert "park job hello tokimori now parked: no luck" in (await tab.show("/audit")).text
 
 
 async def test_a_tab_that_there_is_not_is_not_found(world: World, tab: Tab) -> None:
