@@ -47,7 +47,7 @@ from tokimori.ports.store import Outside
 from tokimori.service.definitions.arguments import JobArguments
 from tokimori.service.definitions.definitions import definition_from, fields_of, no_such_term, term_meant
 from tokimori.service.definitions.differences import AppVersion, app_version
-from tokimori.service.sets.app_jobs import check_newest, check_vanished, named_in
+from tokimori.service.sets.app_jobs import check_circles, check_newest, check_vanished, named_in
 from tokimori.service.validation import Ahead, Span, job_fields
 from tokimori.service.views.runs import Run
 
@@ -216,12 +216,9 @@ class App(AppFunctions):
                     f"id: the app {self.name!r} has two jobs {job_id!r}", field="id", value=job_id, allowed="another id"
                 )
             if len(self._jobs) == MOST_JOBS:
-                raise InvalidInput(
-                    f"id: the app {self.name!r} declares {MOST_JOBS} jobs, and {job_id!r} is one more",
-                    field="id",
-                    value=job_id,
-                    allowed=f"at most {MOST_JOBS} jobs of an app; `tokimori apply FILE` puts others in the store",
-                )
+                message = f"id: the app {self.name!r} declares {MOST_JOBS} jobs, and {job_id!r} is one more"
+                allowed = f"at most {MOST_JOBS} jobs of an app; `tokimori apply FILE` puts others in the store"
+                raise InvalidInput(message, field="id", value=job_id, allowed=allowed)
             handler = self._function_of(job_id)
             terms: dict[str, Any] = _checked_terms(fields)
             made = (AsyncJobFunction if is_awaited(function) else JobFunction)(function, job_id, self, terms)
@@ -349,7 +346,9 @@ class App(AppFunctions):
         try:
             if connection is not None and (await way(_outside_of)).driver == "sqlite":
                 raise Refused("your transaction may have locked the file of the store")
-            for each in self._with_named(job_id).values():
+            wanted = self._with_named(job_id).values()
+            check_circles({each.id: each.fields for each in wanted})
+            for each in wanted:
                 with suppress(AlreadyExists):
                     await way(partial(_declare, each=each, owner=self.name))
         except TokimoriError as fault:

@@ -122,6 +122,17 @@ def test_what_a_job_names_is_declared_before_it(url: str) -> None:
     app.client.close()
 
 
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+def test_a_circle_of_new_jobs_is_named(url: str) -> None:
+    """No order of declaring them is right, so that each would only miss another one."""
+    app = App("shop", url=url)
+    egg = app.job(id="egg", parents=[{"job": "hen"}])(lambda: None)
+    app.job(id="hen", parents=[{"job": "egg"}])(lambda: None)
+    with pytest.raises(NotFound, match=r"parents: (egg → hen → egg|hen → egg → hen) is a cycle"):
+        egg.enqueue()
+    app.client.close()
+
+
 @pytest.mark.parametrize("url", ["sqlite", "postgres"], indirect=True)
 def test_older_code_brings_no_job_back(url: str) -> None:
     """What a newer version of the app has deleted is not declared by a program that still runs the older code."""

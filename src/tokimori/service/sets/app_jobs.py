@@ -10,7 +10,9 @@ from typing import Any, Literal, NamedTuple, cast
 from msgspec import Struct
 
 from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Refused
-from tokimori.model.job import Job, JobState
+from tokimori.model.dependents import check_acyclic
+from tokimori.model.ids import JobId
+from tokimori.model.job import Job, JobState, edges_of
 from tokimori.model.target import Function
 from tokimori.service.definitions.arguments import JobArguments
 from tokimori.service.definitions.definitions import definition_from, fields_of
@@ -94,7 +96,11 @@ async def _declare(at: _At, documents: Documents[DeclaredDigests], declared: Dec
     for job_id in _in_order(declared.jobs):
         terms = {"owner": declared.app, **declared.jobs[job_id]}
         wanted = digest_of(definition_from(without_count(terms), time_zone=at.jobs._caller.time_zone))
-        line = await _put(at, job_id, terms, wanted, known.get(job_id))
+        try:
+            line = await _put(at, job_id, terms, wanted, known.get(job_id))
+        except InvalidInput:
+            check_circles(declared.jobs)
+            raise
         if line is None:
             now_known[job_id] = wanted
         else:
@@ -112,6 +118,12 @@ def named_in(fields: Mapping[str, Any]) -> Sequence[str]:
     """Return the jobs that must exist before one with these fields: those that it follows, and that of its failures."""
     failing = fields.get("on_failure_job")
     return [*(each["job"] for each in fields.get("parents", ())), *([failing] if failing else [])]
+
+
+def check_circles(jobs: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise `InvalidInput` naming jobs that would run after themselves: alone, each would only miss another one."""
+    linked = {JobId(job_id): without_count(fields) for job_id, fields in jobs.items() if named_in(fields)}
+    check_acyclic(edge for job_id, fields in linked.items() for edge in edges_of(job_id, definition_from(fields)))
 
 
 def _in_order(jobs: Mapping[str, Mapping[str, Any]]) -> Sequence[str]:
