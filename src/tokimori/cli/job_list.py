@@ -72,10 +72,15 @@ def stats(job_id: str) -> None:
 @click.command("durations", cls=Command)
 @click.argument("job_ids", metavar="ID…", nargs=-1, required=True, shell_complete=job_ids)
 def durations(job_ids: tuple[str, ...]) -> None:
-    """Print the median and 95th percentile of the durations of these jobs' newest successful runs."""
+    """Print the median and 95th percentile of the durations of these jobs' newest successful runs.
+
+    Beside them stand the runs of the last 7 days that succeeded and failed.
+    """
     found = in_service(lambda service: service.jobs.durations(job_ids))
     print_found(
-        found, ("ID", "P50", "P95", "RUNS"), [(job_id, each.p50, each.p95, each.runs) for job_id, each in found.items()]
+        found,
+        ("ID", "P50", "P95", "RUNS", "SUCCEEDED", "FAILED"),
+        [(job_id, each.p50, each.p95, each.runs, each.succeeded, each.failed) for job_id, each in found.items()],
     )
 
 

@@ -8,7 +8,7 @@ help.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol, Self, runtime_checkable
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 from msgspec import Struct
 
@@ -220,6 +220,18 @@ class RunFilter(Struct, frozen=True, kw_only=True):
     longest: Most = None
 
 
+MOST_TALLIED = 2_000
+"""Of so many of the newest runs of a job ends are counted: those of a week with a run each five minutes."""
+
+
+class Tally(NamedTuple):
+    """Numbers of runs of a job that have succeeded and failed."""
+
+    job_id: JobId
+    succeeded: int
+    failed: int
+
+
 class Runs(Protocol):
     """Runs, for the service."""
 
@@ -253,6 +265,14 @@ class Runs(Protocol):
         `longest`: as in `RunFilter`.
 
         `longest`: as in `RunFilter`.
+        """
+        ...
+
+    async def tallies(self, job_ids: Sequence[JobId], since: RunId) -> list[Tally]:
+        """Return how the ended runs of each of these jobs went, of those whose ids are not below `since`.
+
+        `MOST_TALLIED` runs are looked at, the newest: of each job, or on Redis of all that did not succeed. Older ones
+        are left out then, and so is a job without ended runs.
         """
         ...
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
-from tokimori.clock import DAY, Moment
+from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 from tokimori.model.approval import awaits_approval
 from tokimori.model.dependents import Edge
@@ -24,6 +24,7 @@ from tokimori.schedules.sentence import MONTHS, sentence
 from tokimori.service.definitions.definitions import target_fields
 from tokimori.service.jobs.graph import how
 from tokimori.service.jobs.writer import schedule_for
+from tokimori.service.shown import Durations
 from tokimori.service.validation import MOST_LISTED
 from tokimori.service.why.stops import stopped
 from tokimori.web.pictures import BARS, bars, median_of
@@ -36,8 +37,8 @@ WORST_FIRST: Final = (
     *("paused", "enabled", "finished", "deleted"),
 )
 """The one order of states, for rows, counters and walls."""
-LOW = 98
-"""Percent of success below which it is coloured."""
+LOW = 980
+"""Of 1,000 runs so many succeed at least; else it is coloured."""
 IN_A_STEP = 20
 """Number of rows made in one step of the loop."""
 AT_ONCE = 50
@@ -78,10 +79,11 @@ class Preview(NamedTuple):
 
 async def job_rows(visit: Visit, jobs: Sequence[Job], overdue: Collection[str] = ()) -> Sequence[JobRow]:
     """Return the rows of these jobs, in the same order. Of held runs alone texts are read: if somebody is asked."""
-    last: dict[JobId, Sequence[Run]] = {}
+    last, ends = dict[JobId, Sequence[Run]](), dict[JobId, Durations]()
     for first in range(0, len(jobs), AT_ONCE):
         ids = [job.id for job in jobs[first : first + AT_ONCE]]
         last |= await visit.service.runs.last(ids, BARS, longest=0)
+        ends |= await visit.service.jobs.durations(ids)
     if any(run.state is RunState.HELD for runs in last.values() for run in runs):
         held = {
             each.id: each
@@ -92,7 +94,7 @@ async def job_rows(visit: Visit, jobs: Sequence[Job], overdue: Collection[str] =
     for first in range(0, len(jobs), IN_A_STEP):
         await asyncio.sleep(0)  # others have their turn
         step = jobs[first : first + IN_A_STEP]
-        rows += [job_row(visit, job, last.get(job.id, ()), job.id in overdue) for job in step]
+        rows += [job_row(visit, job, last.get(job.id, ()), job.id in overdue, ends[job.id]) for job in step]
     return rows
 
 
@@ -103,10 +105,9 @@ async def overdue(visit: Visit) -> Mapping[JobId, Alarm]:
     }
 
 
-def job_row(visit: Visit, job: Job, runs: Sequence[Run], is_overdue: bool) -> JobRow:
-    """Return the row of a job with its last runs, newest first."""
-    definition, usual = job.definition, median_of(runs)
-    percent = _success(runs, visit.now)
+def job_row(visit: Visit, job: Job, runs: Sequence[Run], is_overdue: bool, ends: Durations | None = None) -> JobRow:
+    """Return the row of a job with its last runs, newest first, and how those of the last days went."""
+    definition, usual, permille = job.definition, median_of(runs), _success(ends)
     schedule = _schedule(job)
     moments, meaning = _next_of(job, schedule, visit.now), _in_words(job, schedule)
     return JobRow(
@@ -122,8 +123,8 @@ def job_row(visit: Visit, job: Job, runs: Sequence[Run], is_overdue: bool) -> Jo
         bars=bars(runs[::-1]),
         median="" if usual is None else duration(usual),
         usual=usual or 0,
-        success="" if percent is None else f"{percent:.3g} %",
-        is_low=percent is not None and percent < LOW,
+        success="" if permille is None else f"{permille / 10:g} %",
+        is_low=permille is not None and permille < LOW,
         queue=definition.queue,
         owner=definition.owner or "",
     )
@@ -139,11 +140,10 @@ def worst(job: Job, runs: Sequence[Run], is_overdue: bool) -> str:
     return next(word for word in WORST_FIRST if word in true)
 
 
-def _success(runs: Sequence[Run], now: Moment) -> float | None:
-    """Return how many of 100 of the given runs of the last seven days have succeeded."""
-    ends = Counter(run.state for run in runs if run.ended is not None and run.ended > now - 7 * DAY)
-    total = ends[RunState.SUCCEEDED] + ends[RunState.FAILED]
-    return 100 * ends[RunState.SUCCEEDED] / total if total else None
+def _success(ends: Durations | None) -> int | None:
+    """Return how many of 1,000 have succeeded, rounded down: a failure among many is seen."""
+    ended = 0 if ends is None else ends.succeeded + ends.failed
+    return 1_000 * ends.succeeded // ended if ends is not None and ended else None
 
 
 def in_words(job: Job) -> str:

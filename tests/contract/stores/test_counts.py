@@ -5,15 +5,15 @@ import os
 import pytest
 from msgspec.structs import replace
 
-from tests.contract.stores.actors import Worker, a_request, add_job, later
+from tests.contract.stores.actors import Worker, a_request, add_job, add_runs, later
 from tests.unit.examples import NEW_YEAR, a_definition, a_job, a_run
 from tokimori.model.ids import RunId, uuid7
 from tokimori.model.outcome import Failed
-from tokimori.model.retention import MOST_COUNTED, day_of
+from tokimori.model.retention import FIRST_ID, MOST_COUNTED, day_of
 from tokimori.model.run import Skip, SkipReason, manual_origin
 from tokimori.ports.copying import Kind
-from tokimori.ports.store import Store
-from tokimori.stores.reading import COUNTS
+from tokimori.ports.store import MOST_TALLIED, Store, Tally
+from tokimori.stores.reading import COUNTS, TALLY
 
 
 @pytest.mark.parametrize(("max_running", "counted"), [(0, 1001), (1200, 1100)])
@@ -55,3 +55,18 @@ async def test_the_newest_of_many_rows_are_counted(store: Store, monkeypatch: py
     newest = sorted((day_of(day), outcome, count) for day in days[1:] for outcome, count in kinds)
     assert [(each.day, each.outcome, each.count) for each in await store.counts(job.id)] == newest
     assert all(each.more for each in await store.counts(job.id))
+
+
+async def test_a_bounded_number_of_runs_is_tallied(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of more runs than are looked at the newest count."""
+    worker, job = await Worker.join(store), await add_job(store)
+    await add_runs(store, job, 4)
+    for claimed in await worker.claim():
+        await worker.settle(claimed, Failed("no"))
+    assert await store.tallies([job.id], FIRST_ID) == [Tally(job.id, 0, 4)]
+    for place in ("memory.runs", "redis.runs"):
+        monkeypatch.setattr(f"tokimori.stores.{place}.MOST_TALLIED", 2)
+    assert str(MOST_TALLIED) in TALLY
+    for place in ("reading", "postgres.runs"):
+        monkeypatch.setattr(f"tokimori.stores.{place}.TALLY", TALLY.replace(str(MOST_TALLIED), "2"))
+    assert await store.tallies([job.id], FIRST_ID) == [Tally(job.id, 0, 2)]

@@ -8,10 +8,11 @@ from tokimori.errors import NotFound, Refused
 from tokimori.model.attempt_notes import Notes, notes_row
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import JobState
-from tokimori.model.outcome import Hold, RetryAt
+from tokimori.model.outcome import Failed, Hold, RetryAt, Succeeded
+from tokimori.model.retention import FIRST_ID
 from tokimori.model.run import Output
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import RunFilter, Store
+from tokimori.ports.store import RunFilter, Store, Tally
 
 NOBODY = RunId("00000000-0000-7000-8000-000000000000")
 
@@ -110,6 +111,25 @@ async def test_the_last_runs_of_jobs_are_listed_together(store: Store, worker: W
     assert await last(1, "idle") == await last(1) == []
     for claimed in await worker.claim(3):  # the others run now
         assert claimed.run.id in await last(9, "a", "b")
+
+
+async def test_the_ends_of_jobs_are_counted_together(store: Store, worker: Worker) -> None:
+    """Of the runs since an id, how many have succeeded and failed; what is cancelled or lives counts for nothing."""
+    a, b, _ = [await add_job(store, name) for name in ("a", "b", "idle")]
+    of_a = sorted(run.id for run in await add_runs(store, a, 4))
+    asked = [JobId(name) for name in ("b", "idle", "nobody", "a")]
+    assert await store.tallies(asked, FIRST_ID) == []
+    for claimed in await worker.claim():
+        await worker.settle(claimed, Failed("no") if claimed.run.id in (of_a[1], of_a[3]) else Succeeded())
+    first, second = await add_runs(store, b, 2)
+    (claimed,) = await worker.claim(1)
+    await worker.settle(claimed)
+    assert sorted(await store.tallies(asked, FIRST_ID)) == [Tally(a.id, 2, 2), Tally(b.id, 1, 0)]
+    assert await store.tallies([a.id], of_a[1]) == [Tally(a.id, 1, 2)]
+    assert await store.tallies([a.id], of_a[3]) == [Tally(a.id, 0, 1)]
+    await store.cancel_run(second.id if claimed.run.id == first.id else first.id, "no", NOW)
+    assert await store.tallies([b.id], FIRST_ID) == [Tally(b.id, 1, 0)]
+    assert await store.tallies([], FIRST_ID) == await store.tallies([JobId("nobody")] * 25, FIRST_ID) == []
 
 
 async def test_jobs_are_read_together(store: Store) -> None:

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from tests.unit.service.world import World
 from tests.unit.web.conftest import Tab, add
-from tokimori.model.outcome import Failed, Succeeded
+from tokimori.model.outcome import Failed, Outcome, Succeeded
 from tokimori.web.screens import jobs
 
 
@@ -16,7 +16,7 @@ async def test_a_line_of_a_job(world: World, tab: Tab) -> None:
         await world.trigger("hello")
         await world.work(outcome)
     page = await tab.show("/jobs")
-    line = "failing hello daily at 09:00 · Asia/Tokyo in 23 h last 3: 2 succeeded, 1 failed 0 ms 66.7 % default ada"
+    line = "failing hello daily at 09:00 · Asia/Tokyo in 23 h last 3: 2 succeeded, 1 failed 0 ms 66.6 % default ada"
     assert line in page.text
     assert "/jobs/hello" in page.links()
 
@@ -221,3 +221,20 @@ async def test_the_page_tells_what_a_deleted_job_leaves(world: World, tab: Tab) 
     assert page.acts() == []
     assert "Its job was deleted." in (await tab.show(f"/runs/{run.id}")).text
     assert "hello deleted" in (await tab.show("/runs")).text
+
+
+async def test_success_is_that_of_seven_days(world: World, tab: Tab) -> None:
+    """Not of the last runs alone; it is told in colour only below 98 in 100, and one failure of many is seen."""
+    await add(world)
+    outcomes: list[Outcome] = [Failed(error="no luck", exit_code=3), *[Succeeded()] * 60]
+    for outcome in outcomes:
+        await world.trigger("hello")
+        await world.work(outcome)
+    page = (await tab.ask("/jobs")).body.decode()
+    assert '<td class="n w4">98.3 %</td>' in page
+    await world.trigger("hello")
+    await world.work(Failed(error="no luck", exit_code=3))
+    world.pass_seconds(60)
+    assert '<b class="bad t">96.7 %</b>' in (await tab.ask("/jobs")).body.decode()
+    world.pass_seconds(7 * 24 * 3600)
+    assert " %</" not in (await tab.ask("/jobs")).body.decode()

@@ -1,12 +1,16 @@
-"""Durations of the runs of many jobs at once, for doors that show the current runs."""
+"""Durations and success of the runs of many jobs at once, for doors that show lists."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from tokimori.clock import DAY, Moment
 from tokimori.model.access_token import Role
-from tokimori.model.ids import JobId, check_job_id
+from tokimori.model.ids import JobId, RunId, check_job_id
+from tokimori.model.retention import first_id_at
 from tokimori.model.run import Run
 from tokimori.model.statistics import quantiles
 from tokimori.model.transitions import RunState
+from tokimori.ports.store import Tally
 from tokimori.service.access import OPEN, Sight
 from tokimori.service.operation import M, Part, operation
 from tokimori.service.shared import Shared
@@ -30,12 +34,17 @@ class JobDurations(Part[M]):
     async def durations(self, job_ids: Sequence[str]) -> Mapping[JobId, Durations]:
         """Return how long runs of each of these jobs (at most 100) take, from their newest runs, at most 50 of each.
 
-        An answer may be 30 seconds old. An unknown job has no runs. Raises `InvalidInput`.
+        Also how many of the last 7 days succeeded and failed, of the newest 2,000. An answer may be 30 seconds old. An
+        unknown job has no runs. Raises `InvalidInput`.
         """
         ids, now = _checked(job_ids), self._shared.clock.monotonic()
         known = {each: self._shared.durations.of(each, now) for each in ids}
         asked = [each for each, found in known.items() if found is None]
-        fresh = {job_id: _of(runs) for job_id, runs in (await self._newest(asked)).items()}
+        tallies = {each.job_id: each for each in await self._tallies(asked)}
+        fresh = {
+            job_id: _of(runs, tallies.get(job_id, Tally(job_id, 0, 0)))
+            for job_id, runs in (await self._newest(asked)).items()
+        }
         self._shared.durations.put(fresh, now)
         return {each: known[each] or fresh[each] for each in ids}
 
@@ -47,8 +56,18 @@ class JobDurations(Part[M]):
             await sight.check_there(each)
         if not sight.scope.queues:
             return await self.durations(ids)
-        found = await self._newest(ids)
-        return {job_id: _of([run for run in runs if await sight.sees_run(run)]) for job_id, runs in found.items()}
+        since, found = await self._since(), dict[JobId, Durations]()
+        for job_id, newest in (await self._newest(ids)).items():
+            runs = [run for run in newest if await sight.sees_run(run)]
+            ends = Counter(run.state for run in runs if run.id >= since)
+            found[job_id] = _of(runs, Tally(job_id, ends[RunState.SUCCEEDED], ends[RunState.FAILED]))
+        return found
+
+    async def _tallies(self, job_ids: Sequence[JobId]) -> Sequence[Tally]:
+        return await self._shared.store.tallies(job_ids, await self._since()) if job_ids else ()
+
+    async def _since(self) -> RunId:
+        return first_id_at(Moment(await self._shared.now() - 7 * DAY))
 
     async def _newest(self, job_ids: Sequence[JobId]) -> Mapping[JobId, Sequence[Run]]:
         found: dict[JobId, list[Run]] = {each: [] for each in job_ids}
@@ -64,7 +83,13 @@ def _checked(job_ids: Sequence[str]) -> list[JobId]:
     return list(dict.fromkeys(ids))
 
 
-def _of(runs: Sequence[Run]) -> Durations:
+def _of(runs: Sequence[Run], tally: Tally) -> Durations:
     good = [run for run in runs if run.state is RunState.SUCCEEDED and run.started is not None]
     found = quantiles([(run.ended or 0) - (run.started or 0) for run in good])
-    return Durations(p50=None if found is None else found.p50, p95=None if found is None else found.p95, runs=len(good))
+    return Durations(
+        p50=None if found is None else found.p50,
+        p95=None if found is None else found.p95,
+        runs=len(good),
+        succeeded=tally.succeeded,
+        failed=tally.failed,
+    )

@@ -192,12 +192,15 @@ class Quantiles(Outside, frozen=True, kw_only=True):
 class Durations(Outside, frozen=True, kw_only=True):
     """Median and 95th percentile of the newest successful attempts of a job.
 
-    `runs` is their number; without a recent success it is 0, and both are None.
+    `runs` is their number; without a recent success it is 0, and both are None. `succeeded` and `failed` are its
+    runs of the last 7 days that ended so, of the newest 2,000.
     """
 
     p50: Length | None
     p95: Length | None
     runs: int
+    succeeded: int
+    failed: int
 
 
 class DailyRuns(Outside, frozen=True, kw_only=True):

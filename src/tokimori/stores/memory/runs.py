@@ -1,6 +1,7 @@
 """Requests, lists, orders and pruning of runs, in memory."""
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice, takewhile
 
@@ -24,10 +25,10 @@ from tokimori.model.request import (
 )
 from tokimori.model.retention import FIRST_ID, MOST_COUNTED, PASSED, DailyCount, Expiry, daily_counts, day_of
 from tokimori.model.run import Attempt, Details, Output, Run, Skip, brief, may_drop, may_hold, may_resume
-from tokimori.model.transitions import ENDS, RunMove, move, sources
+from tokimori.model.transitions import ENDS, RunMove, RunState, move, sources
 from tokimori.ports.ends import EndPlace, Ends
 from tokimori.ports.nodes import NodeState
-from tokimori.ports.store import Most, RunFilter
+from tokimori.ports.store import MOST_TALLIED, Most, RunFilter, Tally
 from tokimori.stores.memory.lines import cancel, names_of, serve
 from tokimori.stores.memory.tables import RunRow, Tables
 from tokimori.stores.rows import ENDED, ended_of, row_writer
@@ -226,6 +227,15 @@ def _prune_runs(tables: Tables, expiry: Expiry, left: int) -> tuple[Expiry, int]
         if expiry.has_expired(run.origin, Moment(run.ended or 0)):
             _drop_run(tables, run)
     return replace(expiry, after=looked[-1].id if looked else expiry.after), left - len(looked)
+
+
+def tallies(tables: Tables, job_ids: Sequence[JobId], since: RunId) -> list[Tally]:
+    found: list[Tally] = []
+    for job_id in job_ids:
+        states = Counter(run.state for run in _finished(tables, job_id)[-MOST_TALLIED:] if run.id >= since)
+        if states:
+            found.append(Tally(job_id, states[RunState.SUCCEEDED], states[RunState.FAILED]))
+    return found
 
 
 def _finished(tables: Tables, job_id: JobId) -> list[Run]:

@@ -13,13 +13,13 @@ from tokimori.model.request import REMEMBERED, InPlaceOf, Manner, changed_meanwh
 from tokimori.model.retention import Expiry, rest_of
 from tokimori.model.run import Run
 from tokimori.ports.copying import Copied, Kind
-from tokimori.ports.store import Most, RunFilter
+from tokimori.ports.store import Most, RunFilter, Tally
 from tokimori.stores.copying import SOURCES, TARGETS, row_of
 from tokimori.stores.postgres.batches import columns, parameters
 from tokimori.stores.postgres.connections import PostgresConnections
 from tokimori.stores.postgres.jobs import get_job, move_runs
 from tokimori.stores.postgres.schema import LOCK_KEY, types_of, without
-from tokimori.stores.reading import GET_RUN, RUNNING, listed
+from tokimori.stores.reading import GET_RUN, RUNNING, TALLY, listed, tallies_of
 from tokimori.stores.rows import BIRTH, names_of, run_columns, run_of, run_values
 from tokimori.stores.rules.errors import existing, full, no_job, no_run, stopped
 from tokimori.stores.rules.lines import CLAIMABLE
@@ -139,6 +139,12 @@ async def last_runs(db: PostgresConnections, job_ids: Sequence[JobId], limit: in
     statement = f"""SELECT run.* FROM unnest($1::text[]) AS wanted (job)
         CROSS JOIN LATERAL ({_list(wanted, "wanted.job", "", newest)}) AS run ORDER BY run.id DESC"""
     return [run_of(row) for row in await db.rows(statement, list(job_ids), limit)]
+
+
+async def tallies(db: PostgresConnections, job_ids: Sequence[JobId], since: RunId) -> list[Tally]:
+    tally = TALLY.format(job="wanted.job", since="$2", oldest="min(id::text)::uuid")  # an older server has no min(uuid)
+    statement = f"SELECT tally.* FROM unnest($1::text[]) AS wanted (job) CROSS JOIN LATERAL ({tally}) AS tally"
+    return tallies_of([tuple(row) for row in await db.rows(statement, list(job_ids), since)])
 
 
 async def cancel_run(

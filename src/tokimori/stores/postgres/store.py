@@ -98,6 +98,7 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
     add_pause, promote = forwarded(jobs.add_pause), forwarded(jobs.promote)
     add_jobs, add_runs = with_notice(forwarded(jobs.add_jobs)), with_notice(forwarded(runs.add_runs))
     list_runs, last_runs, runs_of = forwarded(runs.list_runs), forwarded(runs.last_runs), forwarded(runs.runs_of)
+    tallies = forwarded(runs.tallies)
     _cancel_run, _hold_run = forwarded(runs.cancel_run), forwarded(runs.hold_run)
     due, _apply, outdated = forwarded(jobs.due), forwarded(jobs.apply), forwarded(jobs.outdated)
 

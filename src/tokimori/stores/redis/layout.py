@@ -16,7 +16,7 @@ job:<inc>               hash    a job: the columns of a row, and of its definiti
                                     outdated, prelude, replace_job, settle
 job_ids                 hash    id -> incarnation
                                 in: add_jobs, counts, delete_job, export_rows, get_due, get_job, list_jobs, new_runs,
-                                    prune, skips
+                                    prune, skips, tallies
 jobs                    zset    ids: by name; in: add_jobs, delete_job, export_rows, list_jobs
 queues                  zset    "queue id" of each job: by name; in: add_jobs, delete_job, list_queues, replace_job
 idle                    zset    ids of enabled jobs that no moment wakes: by name; in: prelude, list_jobs
@@ -52,18 +52,18 @@ run:<id>                hash    a run: the columns of a row; settled_by, settled
                                 in: add_run, apply, cancel_run, claim, count_runs, ended_since, export_rows, hasten_run,
                                     hold_run, import_rows, last_runs, lines, list_runs, list_semaphores, moves,
                                     new_runs, orphans, prelude, promote, prune, replace_job, resume_run, runs.py,
-                                    runs_of, settle, tick, turns
+                                    runs_of, settle, tallies, tick, turns
 runs                    zset    ids of all runs: by name, which is by age
                                 in: export_rows, import_rows, list_runs, prune, turns
 runs:<job id>           zset    the same of all runs of a job
-                                in: count_runs, import_rows, last_runs, list_runs, prune, turns
+                                in: count_runs, import_rows, last_runs, list_runs, prune, tallies, turns
 live                    zset    ids of those that have not ended: by name
                                 in: export_rows, list_runs, prelude, prune, turns
 broken                  zset    ids of those that have ended, but not succeeded: by name
-                                in: import_rows, list_runs, prelude, prune
+                                in: import_rows, list_runs, prelude, prune, tallies
 ends                    stream  of each script that ended runs the ids, for a day; in: ended_since, prelude, prune_nodes
 live:<inc>              set     the same of one job's life
-                                in: deleted_job, moves, prelude, prune, replace_job, turns
+                                in: deleted_job, moves, prelude, prune, replace_job, tallies, turns
 scheduled:<inc>         set     those of them that its schedule made
                                 in: apply, prelude, turns
 origins:<inc>           hash    origin -> run; scheduled ones until their run ends, then fired_through guards them

@@ -24,7 +24,7 @@ from tokimori.model.retention import MOST_COUNTED, DailyCount, Expiry, daily_cou
 from tokimori.model.run import Attempt, Details, Output, Run, encode_details, may_hold, may_resume
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.ends import EndedRun, EndPlace, Ends
-from tokimori.ports.store import Most, RunFilter
+from tokimori.ports.store import MOST_TALLIED, Most, RunFilter, Tally
 from tokimori.stores.redis.connections import RedisConnections, document_key
 from tokimori.stores.redis.hashes import as_brief, listed_run, run_hash, run_of, skips_of
 from tokimori.stores.redis.jobs import move_runs
@@ -164,6 +164,12 @@ def _place(entry: str) -> EndPlace:
 async def last_runs(db: RedisConnections, job_ids: Sequence[JobId], limit: int, longest: Most = None) -> list[Run]:
     found = await db.run("last_runs", jobs=list(job_ids), limit=limit, **as_brief(longest))
     return sorted((listed_run(each, longest) for each in found), key=lambda run: run.id, reverse=True)
+
+
+async def tallies(db: RedisConnections, job_ids: Sequence[JobId], since: RunId) -> list[Tally]:
+    flat = await db.run("tallies", jobs=list(job_ids), since=since, most=MOST_TALLIED)
+    found = zip(job_ids, flat[::2], flat[1::2], strict=True)
+    return [Tally(job_id, int(good), int(bad)) for job_id, good, bad in found if int(good) >= 0]
 
 
 async def runs_of(

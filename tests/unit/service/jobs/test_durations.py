@@ -65,4 +65,24 @@ async def test_durations_are_those_in_scope(jobs: World) -> None:
 async def test_durations_come_over_http(jobs: World) -> None:
     """By job, in seconds."""
     answer = await Asker(an_app(jobs)).get("/api/v2/durations?job_id=a&job_id=b")
-    assert answer.json == {"a": {"p50": 10.0, "p95": 19.0, "runs": 20}, "b": {"p50": None, "p95": None, "runs": 0}}
+    assert answer.json == {
+        "a": {"p50": 10.0, "p95": 19.0, "runs": 20, "succeeded": 20, "failed": 1},
+        "b": {"p50": None, "p95": None, "runs": 0, "succeeded": 0, "failed": 1},
+    }
+
+
+async def test_the_last_seven_days_are_counted(jobs: World) -> None:
+    """More runs than are measured, and no older ones; of a token's queue those in scope alone."""
+    jobs.pass_seconds(7 * 24 * 3600)
+    for _ in range(60):
+        await ran(jobs, "a", 1, Succeeded())
+    await ran(jobs, "a", 1, Failed("no"))
+    found = (await jobs.service.jobs.durations(["a"]))[JobId("a")]
+    assert (found.succeeded, found.failed, found.runs) == (60, 1, 49)
+    mine = authorized(jobs.service, Access(author="t", role=Role.READ, scope=Scope(queues=("web",))))
+    seen = (await mine.jobs.durations(["a"]))[JobId("a")]
+    assert (seen.succeeded, seen.failed) == (49, 1)
+    await jobs.service.jobs.update("a", queue="mail")
+    await jobs.service.jobs.update("b", queue="web")
+    of_b = (await mine.jobs.durations(["b"]))[JobId("b")]
+    assert (of_b.succeeded, of_b.failed, of_b.runs) == (0, 0, 0)
