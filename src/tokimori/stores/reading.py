@@ -48,16 +48,16 @@ SELECT day, outcome, 0, sum(count), 0 FROM tokimori_counts WHERE job_id = %s GRO
 """Rows that `daily_counts` reads. One statement, so that rows pruned meanwhile are counted once."""
 
 
-_TALLIED = "SELECT count(*) FROM tokimori_history /*! FORCE INDEX (tokimori_history_job_ends) */"
-_OTHERS = ", ".join(
-    f"({_TALLIED} WHERE job_id = newest.job AND state = '{state}' AND state <> 'succeeded' AND id >= newest.oldest)"
+_ENDED = " AND id >= newest.oldest), ".join(
+    "(SELECT count(*) FROM tokimori_history /*! FORCE INDEX (tokimori_history_job_ends) */ WHERE job_id = newest.job"
+    f" AND state <> 'succeeded' AND state = '{state}'"
     for state in ("failed", "cancelled", "skipped")
 )
-TALLY = f"""SELECT newest.job, newest.number, {_OTHERS} FROM (
+TALLY = f"""SELECT newest.job, newest.number, {_ENDED} AND id >= newest.oldest) FROM (
     SELECT max(job_id) AS job, count(*) AS number, {{oldest}} AS oldest FROM (
         SELECT job_id, id FROM tokimori_history /*! FORCE INDEX (tokimori_history_job) */
         WHERE job_id = {{job}} AND id >= {{since}} ORDER BY id DESC LIMIT {MOST_TALLIED}) listed) newest"""
-"""A row that `tally_of` reads: indexes alone are read, at most so many entries."""
+"""A row that `tallies_of` reads. At most so many entries of indexes are read, and no row."""
 GET_RUN = " UNION ALL ".join(f"SELECT {rows.RUN} FROM tokimori_{table} WHERE id = %s" for table in ("runs", "history"))
 """One statement: a run that moves to the history meanwhile is in one of both."""
 _FROM_NODES = "SELECT * FROM tokimori_nodes /*! FORCE INDEX (tokimori_nodes_gone) */ WHERE"
@@ -76,16 +76,11 @@ HELD = "SELECT 1 FROM tokimori_documents WHERE kind = %s AND name = %s AND versi
 """Condition that a document has this version."""
 _ENDS = RowSource(rows.ENDED, "tokimori_history /*! FORCE INDEX (tokimori_history_written) */", ("written", "id"))
 _JOBS_AT_ONCE = 50
-_TALLIED_AT_ONCE = 10
 
 
-def tallies_of(rows: Sequence[Row]) -> list[Tally]:
+def tallies_of(found: Sequence[Row]) -> list[Tally]:
     """Return the tallies of jobs that have ended runs."""
-    return [
-        Tally(JobId(job), number - failed - cancelled - skipped, failed)
-        for job, number, failed, cancelled, skipped in rows
-        if number
-    ]
+    return [Tally(JobId(job), number - sum(bad), bad[0]) for job, number, *bad in found if number]
 
 
 class TableReader:
@@ -237,12 +232,9 @@ class TableReader:
         return [run_id for run_id, attempt in found if attempts.get(run_id) == attempt]
 
     async def tallies(self, job_ids: Sequence[JobId], since: RunId) -> list[Tally]:
-        found: list[Row] = []
-        for first in range(0, len(job_ids), _TALLIED_AT_ONCE):
-            part = job_ids[first : first + _TALLIED_AT_ONCE]
-            statement = " UNION ALL ".join([TALLY.format(job="%s", since="%s", oldest="min(id)")] * len(part))
-            found += await self._select(statement, *(value for job_id in part for value in (job_id, since)))
-        return tallies_of(found)
+        statement = " UNION ALL ".join([TALLY.format(job="%s", since="%s", oldest="min(id)")] * len(job_ids))
+        values = [value for job_id in job_ids for value in (job_id, since)]
+        return tallies_of(await self._select(statement, *values)) if job_ids else []
 
     async def counts(self, job_id: JobId) -> list[DailyCount]:
         return daily_counts(await self._select(COUNTS, *4 * (job_id,)))

@@ -24,8 +24,8 @@ from tokimori.schedules.sentence import MONTHS, sentence
 from tokimori.service.definitions.definitions import target_fields
 from tokimori.service.jobs.graph import how
 from tokimori.service.jobs.writer import schedule_for
-from tokimori.service.shown import Durations
 from tokimori.service.validation import MOST_LISTED
+from tokimori.service.view_cache import Durations
 from tokimori.service.why.stops import stopped
 from tokimori.web.pictures import BARS, bars, median_of
 from tokimori.web.run_rows import LONGEST_SAID

@@ -230,12 +230,9 @@ def _prune_runs(tables: Tables, expiry: Expiry, left: int) -> tuple[Expiry, int]
 
 
 def tallies(tables: Tables, job_ids: Sequence[JobId], since: RunId) -> list[Tally]:
-    found: list[Tally] = []
-    for job_id in job_ids:
-        states = Counter(run.state for run in _finished(tables, job_id)[-MOST_TALLIED:] if run.id >= since)
-        if states:
-            found.append(Tally(job_id, states[RunState.SUCCEEDED], states[RunState.FAILED]))
-    return found
+    newest = ((job_id, _finished(tables, job_id)[-MOST_TALLIED:]) for job_id in job_ids)
+    ends = ((job_id, Counter(run.state for run in runs if run.id >= since)) for job_id, runs in newest)
+    return [Tally(job_id, found[RunState.SUCCEEDED], found[RunState.FAILED]) for job_id, found in ends if found]
 
 
 def _finished(tables: Tables, job_id: JobId) -> list[Run]:

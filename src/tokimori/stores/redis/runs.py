@@ -167,9 +167,8 @@ async def last_runs(db: RedisConnections, job_ids: Sequence[JobId], limit: int, 
 
 
 async def tallies(db: RedisConnections, job_ids: Sequence[JobId], since: RunId) -> list[Tally]:
-    flat = await db.run("tallies", jobs=list(job_ids), since=since, most=MOST_TALLIED)
-    found = zip(job_ids, flat[::2], flat[1::2], strict=True)
-    return [Tally(job_id, int(good), int(bad)) for job_id, good, bad in found if int(good) >= 0]
+    flat = iter(await db.run("tallies", jobs=list(job_ids), since=since, most=MOST_TALLIED))
+    return [Tally(JobId(job), succeeded, failed) for job, succeeded, failed in zip(flat, flat, flat, strict=True)]
 
 
 async def runs_of(
