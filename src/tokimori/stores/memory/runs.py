@@ -1,7 +1,6 @@
 """Requests, lists, orders and pruning of runs, in memory."""
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice, takewhile
 
@@ -230,9 +229,15 @@ def _prune_runs(tables: Tables, expiry: Expiry, left: int) -> tuple[Expiry, int]
 
 
 def tallies(tables: Tables, job_ids: Sequence[JobId], since: RunId) -> list[Tally]:
-    newest = ((job_id, _finished(tables, job_id)[-MOST_TALLIED:]) for job_id in job_ids)
-    ends = ((job_id, Counter(run.state for run in runs if run.id >= since)) for job_id, runs in newest)
-    return [Tally(job_id, found[RunState.SUCCEEDED], found[RunState.FAILED]) for job_id, found in ends if found]
+    found: dict[JobId, list[RunState]] = {job_id: [] for job_id in job_ids}
+    for run in takewhile(lambda run: run.id >= since, tables.newest(None)):
+        states = found.get(run.job_id)
+        if states is not None and run.state in ENDS and len(states) < MOST_TALLIED:
+            states.append(run.state)
+    ends = (
+        (job_id, states.count(RunState.SUCCEEDED), states.count(RunState.FAILED)) for job_id, states in found.items()
+    )
+    return [Tally(*each) for each in ends if found[each[0]]]
 
 
 def _finished(tables: Tables, job_id: JobId) -> list[Run]:
