@@ -1,6 +1,7 @@
 """Timers of systemd, from their unit files."""
 
 import os
+import pwd
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -51,15 +52,21 @@ def _source(given: Given) -> FormatSource:
     from tokimori.translators.systemd import Systemd, read_systemd
 
     zone, zone_notes = given.zone()
-    context = Systemd(
-        zone, None if given.options["anywhere"] else socket.gethostname(), given.options["user"], given.now
-    )
+    host, user = None if given.options["anywhere"] else socket.gethostname(), given.options["user"]
+    context = Systemd(zone, host, user, given.now, None if user is None else _home_of(user))
 
     def read() -> "Iterable[Entry]":
         files, aliases = _files(given.sources)
         return [*read_systemd(files, context), *aliases]
 
     return FormatSource(at_once(read), (*zone_notes, *_NOTES))
+
+
+def _home_of(user: str) -> str | None:
+    try:
+        return pwd.getpwnam(user).pw_dir
+    except KeyError:
+        return None
 
 
 def _files(sources: Sequence[str]) -> tuple[Mapping[str, str], "Sequence[Inactive]"]:

@@ -7,7 +7,6 @@ A service that would run in another way is refused. Its surroundings there (a sa
 are left out, with a warning. A service never runs twice at a time, as there.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -19,6 +18,7 @@ from tokimori.service.definitions.imports import Start
 from tokimori.translators.entries import Entry, Inactive, Warnings, entries, fault_text, inactive_if_over, moved
 from tokimori.translators.on_calendar import ALLOWED as ON_CALENDAR
 from tokimori.translators.on_calendar import Calendar, read_calendar
+from tokimori.translators.time_span import ALLOWED, microseconds_of
 from tokimori.translators.unit_file import (
     Assignment,
     Unit,
@@ -30,36 +30,6 @@ from tokimori.translators.unit_file import (
     stem_of,
     words_of,
 )
-
-_UNITS = {
-    1: "us usec µs μs",
-    1_000: "ms msec",
-    1_000_000: "s sec second seconds",
-    60_000_000: "m min minute minutes",
-    3_600_000_000: "h hr hour hours",
-    86_400_000_000: "d day days",
-    604_800_000_000: "w week weeks",
-    2_629_800_000_000: "M month months",
-    31_557_600_000_000: "y year years",
-}
-_MICROSECONDS = {word: length for length, words in _UNITS.items() for word in words.split()}
-_PART = re.compile(r"\s*(\d{1,12})(?:\.(\d{1,6}))?\s*([A-Za-zµμ]*)", re.ASCII)
-ALLOWED = "a length of time such as 90, 15min or 1h 30min"
-
-
-def microseconds_of(text: str) -> int | None:
-    """Return the length of a time span; a number without a unit is seconds. None: the text is none."""
-    total, at = 0, 0
-    text = text.strip()
-    while at < len(text):
-        found = _PART.match(text, at)
-        unit = None if found is None else _MICROSECONDS.get(found[3] or "s")
-        if found is None or unit is None:
-            return None
-        total += int(found[1]) * unit + int((found[2] or "0").ljust(6, "0")) * unit // 1_000_000
-        at = found.end()
-    return total if text else None
-
 
 _SECOND: Final = 1_000_000
 _AFTER_START: Final = ("OnBootSec", "OnStartupSec", "OnActiveSec")
@@ -103,7 +73,8 @@ def timings_of(timer: Unit, time_zone: str) -> Iterator[Timing]:
     jitter = sum(_length(each) for each in timer.all("Timer", "RandomizedDelaySec")[-1:]) / _SECOND
     persistent = any(each.flag() for each in timer.all("Timer", "Persistent")[-1:])
     if len(intervals) > 1 or (intervals and calendars):
-        raise intervals[-1].refused("it is not the only line of its kind", "one of OnCalendar and OnUnitActiveSec")
+        others = f"{calendars[0].key}={calendars[0].value}" if calendars else "another interval"
+        raise intervals[-1].refused(f"it can't be one job together with {others}", "a timer for each")
     if not (calendars or intervals or starts):
         raise InvalidFile(
             "the timer has no time", field=timer.name, allowed="OnCalendar=, OnUnitActiveSec=, OnBootSec="
@@ -209,21 +180,30 @@ _INSTEAD: Final = {
     "OnFailure": "`job update --on-failure-job ID` names the job that follows, `--notify NAME` tells people",
     **dict.fromkeys(("Restart", "RestartSec"), "`job update --attempts N --retry-delay SECONDS` tries again"),
     "MemoryMax": "`job update --max-memory MIB` limits an attempt",
+    **dict.fromkeys(("StandardOutput", "StandardError"), "what a run writes is kept here: `run logs` shows it"),
 }
 """Hints for keys that a job has in other words."""
 _OF_UNIT: Final = frozenset(("Description", "Documentation", "SourcePath", "DefaultDependencies"))
+_ORDER: Final = "what orders units has no equal here"
+_SANDBOX: Final = "a command on a node has no equal, and may do more than there"
+_OFF: Final = frozenset(("no", "false", "off", "0"))
+"""Values that only say what a command on a node has anyway: no sandbox, no restarts."""
 _FOREVER: Final = "infinity"
 _STOP_GRACE: Final = 90.0
 """Seconds from TERM to KILL if a service does not set them."""
 
 
 class Systemd(NamedTuple):
-    """Terms that no file has: the machine's zone, the host of the jobs (None: any), their user, and the time."""
+    """Terms that no file has: the machine's zone, the host of the jobs (None: any), their user, and the time.
+
+    Units of a `user` belong to the user's own systemd, whose folder is `home` (None: not known on this machine).
+    """
 
     time_zone: str
     host: str | None = None
     user: str | None = None
     now: Moment = Moment(0)
+    home: str | None = None
 
 
 def read_systemd(files: Mapping[str, str], systemd: Systemd) -> Iterator[Entry]:
@@ -246,8 +226,9 @@ def _jobs(name: str, files: Mapping[str, str], systemd: Systemd, *, is_wanted: b
     if not files[file_of(name, files) or name].strip():
         yield Inactive(name, "it is masked")
         return
-    timer = read_unit(name, files)
-    service = _service_of(timer, files)
+    known = {key: value for key, value in (("h", systemd.home), ("u", systemd.user)) if value and systemd.user}
+    timer = read_unit(name, files, known)
+    service = _service_of(timer, files, known)
     warnings = Warnings()
     fields = {**_service_fields(service, systemd, warnings), **_unit_fields(timer, service, warnings)}
     start = Start() if is_wanted else Start(paused_because="not enabled in systemd")
@@ -270,7 +251,7 @@ def _timing_fields(timing: Timing) -> Mapping[str, object]:
     }
 
 
-def _service_of(timer: Unit, files: Mapping[str, str]) -> Unit:
+def _service_of(timer: Unit, files: Mapping[str, str], known: Mapping[str, str]) -> Unit:
     """Return the unit that the timer starts, whose own name defines `%i`. Raises `InvalidInput`."""
     unit = timer.last("Timer", "Unit")
     name = f"{stem_of(timer.name)}{_SERVICE}" if unit is None else expanded(unit.value, timer, unit)
@@ -280,15 +261,16 @@ def _service_of(timer: Unit, files: Mapping[str, str]) -> Unit:
     if file_of(name, files) is None:
         place = timer.name if unit is None else unit.place
         raise InvalidFile(f"{name} is not among the files", field=place, value=name, allowed=f"the file {name}, too")
-    return read_unit(name, files)
+    return read_unit(name, files, known)
 
 
 def _unit_fields(timer: Unit, service: Unit, warnings: Warnings) -> Mapping[str, object]:
     """Return the description and owner; add a warning for the order of units."""
     for unit in (timer, service):
-        for key in unit.keys("Unit"):
-            for each in unit.all("Unit", key) if key not in _OF_UNIT else ():
-                _left_out(each, _INSTEAD.get(key, "what orders units has no equal here"), warnings)
+        keys = [key for key in unit.keys("Unit") if key not in _OF_UNIT]
+        for each in [each for key in keys if key in _INSTEAD for each in unit.all("Unit", key)]:
+            _left_out(each, _INSTEAD[each.key], warnings)
+        _left_out_together(unit, [key for key in keys if key not in _INSTEAD], _ORDER, warnings)
     description = service.last("Unit", "Description") or timer.last("Unit", "Description")
     return {
         "description": None if description is None else expanded(description.value, service, description),
@@ -297,6 +279,12 @@ def _unit_fields(timer: Unit, service: Unit, warnings: Warnings) -> Mapping[str,
 
 def _left_out(each: Assignment, why: str, warnings: Warnings) -> None:
     warnings.add(each.key, each.value, f"left out ({each.place}): {why}")
+
+
+def _left_out_together(unit: Unit, keys: Sequence[str], why: str, warnings: Warnings) -> None:
+    """Warn once of all keys of a unit that have no equal: a usual sandbox has twenty."""
+    if keys:
+        warnings.add(", ".join(keys), unit.name, f"left out: {why}")
 
 
 # The service
@@ -311,7 +299,7 @@ def _service_fields(service: Unit, systemd: Systemd, warnings: Warnings) -> Mapp
     return {
         "command": command_of(lines, service),
         "env": _environment(service),
-        "cwd": _folder(service),
+        "cwd": _folder(service, systemd),
         "user": systemd.user if user is None else expanded(user.value, service, user),
         "owner": systemd.user,
         "labels": {} if systemd.host is None else {"host": systemd.host},
@@ -325,14 +313,20 @@ def _check_kind(service: Unit, warnings: Warnings) -> None:
     kind = service.last("Service", "Type")
     if kind is not None and kind.value not in _TYPES:
         raise kind.refused("its command does not end with the work", ", ".join(_TYPES))
+    alone: dict[str, None] = {}
     for key in service.keys("Service"):
         for each in service.all("Service", key):
             if key in _REFUSED:
                 allowed = _INSTEAD.get(key, "to leave it out")
                 raise each.refused("a command on a node can't have this", allowed)
             is_usual = key in _MEANINGLESS and (key not in _OUTPUT or each.value in _USUAL)
-            if key not in _TRANSLATED and not is_usual:
-                _left_out(each, _INSTEAD.get(key, "a command on a node has no equal"), warnings)
+            if key in _TRANSLATED or is_usual or each.value.lower() in _OFF:
+                continue
+            if key in _INSTEAD:
+                _left_out(each, _INSTEAD[key], warnings)
+            else:
+                alone[key] = None
+    _left_out_together(service, list(alone), _SANDBOX, warnings)
     for each in service.all("Service", "SuccessExitStatus"):
         _left_out(each, "only 0 is a success here", warnings)
     for each in service.all("Service", "UnsetEnvironment"):
@@ -350,13 +344,16 @@ def _environment(service: Unit) -> Mapping[str, str]:
     return found
 
 
-def _folder(service: Unit) -> str | None:
+def _folder(service: Unit, systemd: Systemd) -> str | None:
+    """Return the folder, which is the root without a line, but a user's home (None) for what belongs to users."""
     line = service.last("Service", "WorkingDirectory")
     if line is None:
+        return None if systemd.user is not None else "/"
+    if line.value.removeprefix("-") == "~":
         return None
     folder = expanded(line.value.removeprefix("-"), service, line)
     if not folder.startswith("/"):
-        raise line.refused("it is no absolute path", "an absolute path")
+        raise line.refused("it is no absolute path", "an absolute path, or ~")
     return folder
 
 

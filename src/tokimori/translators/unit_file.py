@@ -7,8 +7,9 @@ joined lines are left out. An empty value cancels earlier values of the key.
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import NamedTuple
 
 from tokimori.errors import InvalidFile
@@ -38,10 +39,11 @@ class Assignment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit: its name, and its lines by section and key."""
+    """A unit: its name, its lines by section and key, and what more `%` stands for in it."""
 
     name: str
     sections: Mapping[str, Mapping[str, Sequence[Assignment]]]
+    known: Mapping[str, str] = field(default_factory=dict)
 
     def all(self, section: str, key: str) -> Sequence[Assignment]:
         """Return the values of a key in order; an empty value cancels earlier ones."""
@@ -64,7 +66,7 @@ def file_of(name: str, files: Mapping[str, str]) -> str | None:
     return next((file for file in (name, f"{prefix}{at}{dot}{kind}") if file in files), None)
 
 
-def read_unit(name: str, files: Mapping[str, str]) -> Unit:
+def read_unit(name: str, files: Mapping[str, str], known: Mapping[str, str] = MappingProxyType({})) -> Unit:
     """Return the unit of this name, which has a file, with its drop-ins (`NAME.d/*.conf`). Raises `InvalidFile`."""
     sections: dict[str, dict[str, list[Assignment]]] = {}
     for file in (file_of(name, files) or name, *_drop_ins(name, files)):
@@ -74,7 +76,7 @@ def read_unit(name: str, files: Mapping[str, str]) -> Unit:
                 lines.append(assignment)
             else:
                 lines.clear()
-    return Unit(name, sections)
+    return Unit(name, sections, known)
 
 
 def _drop_ins(name: str, files: Mapping[str, str]) -> Sequence[str]:
@@ -204,11 +206,13 @@ def expanded(text: str, unit: Unit, line: Assignment) -> str:
         "p": prefix,
         "i": instance,
         "j": prefix.rpartition("-")[2],
+        **unit.known,
     }
 
     def meaning(found: re.Match[str]) -> str:
         if found[1] not in known:
-            raise line.refused(f"%{found[1]} is known only to systemd", f"%{', %'.join(known)}")
+            more = "; %h and %u with --user NAME, for units of a user" if found[1] in ("h", "u") else ""
+            raise line.refused(f"%{found[1]} is known only to systemd", f"%{', %'.join(known)}{more}")
         return known[found[1]]
 
     return _SPECIFIER.sub(meaning, text)

@@ -37,6 +37,7 @@ def test_a_timer_becomes_the_command_of_its_service() -> None:
     assert (job.job_id, job.place) == ("backup", "backup.timer")
     assert said(job) == {
         "command": ("/usr/bin/backup", "--all", "a b"),
+        "cwd": "/",
         "user": "ann",
         "description": "Back up",
         "schedule": "0 0 0 * * * *",
@@ -112,7 +113,7 @@ def test_calendar_expressions_are_united() -> None:
         ("OnCalendar=*-*~40", "*-*~40"),
         ("OnCalendar=daily\nOnCalendar=daily UTC", "backup.timer:3: OnCalendar=daily UTC: it has another zone"),
         ("OnCalendar=Mon *-*-1..7\nOnCalendar=daily", "a timer for each"),
-        ("OnCalendar=daily\nOnUnitActiveSec=1h", "backup.timer:3: OnUnitActiveSec=1h: it is not the only line"),
+        ("OnCalendar=daily\nOnUnitActiveSec=1h", "backup.timer:3: OnUnitActiveSec=1h: it can't be one job together"),
         ("OnUnitActiveSec=soon", "OnUnitActiveSec=soon: it is no length of time"),
         ("OnUnitActiveSec=500ms", "OnUnitActiveSec=500ms: it is not a whole number of seconds"),
         ("OnUnitActiveSec=0", "OnUnitActiveSec=0: it is not a whole number"),
@@ -208,17 +209,37 @@ def test_where_and_as_whom_it_runs() -> None:
 
 
 def test_what_a_command_does_without_is_told() -> None:
-    """A sandbox, an order of units and conditions are left out, each with file and line."""
-    job = only(
-        read(
-            "[Unit]\nRequires=db.service\n" + TIMER,
-            SERVICE + "ProtectSystem=strict\nNice=5\nStandardOutput=file:/x\nSuccessExitStatus=3\nRestart=on-failure\n",
-        )
-    )
+    """A sandbox, an order of units and conditions are left out: each key by its name, a usual sandbox in one line."""
+    lines = "ProtectSystem=strict\nNice=5\nPrivateTmp=yes\nStandardOutput=file:/x\nSuccessExitStatus=3\n"
+    off = "NoNewPrivileges=false\nPrivateDevices=no\n"
+    job = only(read("[Unit]\nRequires=db.service\n" + TIMER, f"{SERVICE}{lines}{off}Restart=on-failure\n"))
     told = [warning.partition(":")[0] for warning in job.warnings]
-    assert sorted(told) == ["Nice", "ProtectSystem", "Requires", "Restart", "StandardOutput", "SuccessExitStatus"]
+    assert told == [
+        "StandardOutput",
+        "Restart",
+        "ProtectSystem, Nice, PrivateTmp",
+        "SuccessExitStatus",
+        "Requires",
+    ]
     assert "--attempts N" in next(each for each in job.warnings if each.startswith("Restart"))
-    assert "(backup.service:7)" in next(each for each in job.warnings if each.startswith("ProtectSystem"))
+    assert "'backup.service'" in next(each for each in job.warnings if each.startswith("ProtectSystem"))
+
+
+def test_the_folder_without_a_line_is_that_of_systemd() -> None:
+    """The root for what belongs to the system, and the home for what belongs to a user, which `~` is for both."""
+    plain = "[Service]\nExecStart=/bin/x\n"
+    assert said(only(read(service=plain)))["cwd"] == "/"
+    assert "cwd" not in said(only(read(service=plain, said=Systemd("UTC", "web1", "bob"))))
+    assert "cwd" not in said(only(read(service=plain + "WorkingDirectory=~\n")))
+
+
+def test_the_home_of_a_user_is_what_their_units_mean() -> None:
+    """`%h` is in most units of users; a system's own is root's, which nobody may mean who imports as somebody else."""
+    unit = "[Service]\nExecStart=%h/bin/backup %u\n"
+    bob = Systemd("UTC", None, "bob", home="/home/bob")
+    assert said(only(read(service=unit, said=bob)))["command"] == ("/home/bob/bin/backup", "bob")
+    assert "--user NAME" in why_refused(read(service=unit))
+    assert "%h is known only to systemd" in why_refused(read(service=unit, said=bob._replace(home=None)))
 
 
 @pytest.mark.parametrize(
@@ -228,7 +249,7 @@ def test_what_a_command_does_without_is_told() -> None:
         ("ExecCondition=/bin/test", "ExecCondition=/bin/test: a command on a node can't have this"),
         ("EnvironmentFile=/etc/default/x", "allowed: Environment= for each variable"),
         ("ExecStopPost=/bin/x", "ExecStopPost"),
-        ("WorkingDirectory=~", "WorkingDirectory=~: it is no absolute path"),
+        ("WorkingDirectory=here", "WorkingDirectory=here: it is no absolute path"),
         ("Environment=A", "'A' sets no variable"),
         ("Environment='A=1", "there is no closing '"),
         ("ExecStart=+/bin/x", "the prefix + has no equal here"),

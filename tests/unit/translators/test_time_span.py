@@ -2,7 +2,7 @@
 
 import pytest
 
-from tokimori.translators.systemd import microseconds_of
+from tokimori.translators.time_span import microseconds_of
 
 SECOND = 1_000_000
 
