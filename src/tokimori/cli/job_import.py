@@ -178,8 +178,11 @@ def _warnings(tally: "ImportTally") -> Iterator[str]:
 
 
 def _summary(tally: "ImportTally", request: "ImportRequest") -> str:
+    from tokimori.translators.entries import Unread
+
     names = ("added", "changed", "unchanged", "kept", "refused", "left_out")
     counts = {name: len(getattr(tally, name)) for name in names}
+    counts["refused"] = sum(not isinstance(each, Unread) for each in tally.refused) or len(tally.refused)
     parts = counted(counts, ("added", "changed", "unchanged"), dry_run=request.dry_run)
     nothing = "" if tally.added or tally.changed or request.dry_run else "; nothing was changed"
     return f"{'dry run: ' if request.dry_run else ''}{tally.read} entries read, {parts}{nothing}"

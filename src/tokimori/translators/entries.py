@@ -56,7 +56,7 @@ class Refused(NamedTuple):
 
 
 class Unread(Refused):
-    """Fault of a file without recognisable entries: it is no entry."""
+    """Fault of a file without recognisable entries, or a further one of an entry: it is no entry."""
 
 
 class Inactive(NamedTuple):
@@ -78,6 +78,10 @@ class Warnings:
     def add(self, field: str, value: object, why: str) -> None:
         """Add a warning of a field and its value."""
         self._texts.append(f"{field}: {shown(value)}: {why}")
+
+    def note(self, told: str) -> None:
+        """Add a warning of fields whose values say nothing."""
+        self._texts.append(told)
 
     def all(self) -> tuple[str, ...]:
         """Return all warnings."""

@@ -8,72 +8,22 @@ that matter only to a cluster or to images are left out. An empty value counts a
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import ceil
 
 from tokimori.clock import Moment
-from tokimori.errors import InvalidInput
+from tokimori.errors import InvalidFile, InvalidInput
 from tokimori.model.checks import check_definition
 from tokimori.model.ids import check_job_id
 from tokimori.model.job import Definition, schedule_of
 from tokimori.model.policies import Overlap, Retry
 from tokimori.model.target import Command
 from tokimori.model.words import check_word
-from tokimori.schedules.cron import MACROS
-from tokimori.schedules.cron_fields import DAY, HOUR, MINUTE, MONTH, WEEKDAY, FieldKind
 from tokimori.schedules.schedule import Fold, Gap
 from tokimori.schedules.zones import check_zone
 from tokimori.service.definitions.imports import Start
-from tokimori.translators.entries import AT_ONCE, Entry, Inactive, Moved, Refused, Warnings
+from tokimori.translators.entries import AT_ONCE, Entry, Inactive, Moved, Refused, Unread, Warnings
+from tokimori.translators.kubernetes_schedule import read_schedule
 from tokimori.translators.yaml_tree import Faults, Value, read_documents
-
-_KINDS = (MINUTE, HOUR, DAY, MONTH, WEEKDAY)
-_TERM = re.compile(r"(?:[*?]|([a-z]{3}|\d{1,2})(?:-([a-z]{3}|\d{1,2}))?)(?:/(\d{1,4}))?\Z", re.ASCII | re.IGNORECASE)
-
-
-def read_schedule(text: str) -> str:
-    """Return the schedule in our own rules. Raises `InvalidInput` if Kubernetes would refuse it."""
-    words = text.split()
-    if "TZ" in text:
-        raise InvalidInput(
-            "TZ and CRON_TZ are not allowed in it", field="schedule", value=text, allowed="timeZone beside it"
-        )
-    if text.startswith("@"):
-        if words[0] == "@every" or text in MACROS:
-            return " ".join(words)
-        allowed = f"{', '.join(MACROS)}, @every 1h30m"
-        raise InvalidInput(f"{text!r} is unknown", field="schedule", value=text, allowed=allowed)
-    if len(words) != len(_KINDS):
-        raise InvalidInput(f"{text!r} has {len(words)} fields", field="schedule", value=text, allowed="5 fields")
-    return " ".join(_field(kind, word) for kind, word in zip(_KINDS, words, strict=True))
-
-
-def _field(kind: FieldKind, text: str) -> str:
-    """Return the field in our own rules: a bare `*` among its terms means any value, and `*` with a step is a range."""
-    terms = [_term(kind, term) for term in text.split(",")]
-    return "*" if "*" in terms else ",".join(terms)
-
-
-def _term(kind: FieldKind, text: str) -> str:
-    found = _TERM.match(text)
-    high = 6 if kind is WEEKDAY else kind.high
-    allowed = f"{kind.name}: {kind.low}-{high}, with * ? , - and /"
-    first, last, step = found.groups() if found else (None, None, "0")
-    if step is not None and int(step) == 0:
-        raise InvalidInput(f"{kind.name}: {text!r} is not allowed", field="schedule", value=text, allowed=allowed)
-    if first is None:
-        if step in (None, "1"):
-            return "*"
-        return f"{kind.low}-{high}/{step}" if kind in (DAY, WEEKDAY) else f"*/{step}"
-    numbers = [_number(kind, each) for each in (first, last) if each is not None]
-    if not all(kind.low <= number <= high for number in numbers) or numbers != sorted(numbers):
-        raise InvalidInput(f"{kind.name}: {text!r} is not allowed", field="schedule", value=text, allowed=allowed)
-    return text
-
-
-def _number(kind: FieldKind, text: str) -> int:
-    if text.isdigit():
-        return int(text)
-    return kind.low + kind.names.index(text.lower()) if text.lower() in kind.names else -1
-
 
 API_VERSIONS = ("batch/v1", "batch/v1beta1")
 _BACKOFF_LIMIT, _TERMINATION_GRACE = 6, 30  # the defaults of the API
@@ -81,6 +31,8 @@ _RETRY_DELAY, _RETRY_BACKOFF, _RETRY_CAP = 10, 2, 360  # documented of Jobs: 10 
 _HOST_LABEL = "kubernetes.io/hostname"
 _OF_EVERY_NODE = frozenset({"kubernetes.io/os", "kubernetes.io/arch"})
 
+_MEMORY = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([KMGT]i|[kMGT]|)\Z", re.ASCII)
+_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 
 _HONOURED = {
@@ -90,15 +42,24 @@ _HONOURED = {
     "job": "backoffLimit activeDeadlineSeconds template parallelism completions completionMode",
     "template": "spec",
     "pod": "containers restartPolicy terminationGracePeriodSeconds activeDeadlineSeconds nodeSelector"
-    " serviceAccountName serviceAccount",
-    "container": "name image command args env workingDir",
+    " serviceAccountName serviceAccount securityContext",
+    "container": "name image command args env workingDir resources securityContext",
+    "security": "",
+    "pod_security": "",
 }
+_HARDENING = (
+    "allowPrivilegeEscalation readOnlyRootFilesystem capabilities seccompProfile appArmorProfile seLinuxOptions"
+    " runAsNonRoot"
+)
+"""Parts of a securityContext that only take rights away."""
 _LEFT_OUT = {
     "spec": "successfulJobsHistoryLimit failedJobsHistoryLimit",
     "job": "ttlSecondsAfterFinished",
     "pod": "tolerations priorityClassName priority runtimeClassName",
-    "container": "resources",
+    "security": _HARDENING,
+    "pod_security": _HARDENING,
 }
+_INSTEAD = {"envFrom": "env with the variables, a secret as '{{ secret.NAME }}'"}
 _MEANINGLESS = {
     "metadata": "uid resourceVersion creationTimestamp generation managedFields selfLink ownerReferences finalizers",
     "job_template": "metadata",
@@ -121,7 +82,9 @@ class _Parts:
     job: Value
     template: Value
     pod: Value
+    pod_security: Value
     container: Value
+    security: Value
 
 
 def read_manifest(text: str, *, file: str, zone: str = "UTC") -> Iterator[Entry]:
@@ -129,11 +92,22 @@ def read_manifest(text: str, *, file: str, zone: str = "UTC") -> Iterator[Entry]
 
     An id is `namespace:name`, or just the name without a namespace. Raises `InvalidFile` if it is no YAML.
     """
-    faults = Faults(file)
-    found = [entry for resource, is_sound in _resources(text, faults) for entry in _entries(resource, zone, is_sound)]
+    faults, found, firsts = Faults(file), list[Entry](), set[str]()
+    try:
+        for resource, is_sound in _resources(text, faults):
+            known = len(faults.lines)
+            found += _entries(resource, zone, is_sound)
+            firsts.update(faults.texts_after(known)[:1])
+    except InvalidFile as fault:
+        if "{{" not in text:
+            raise
+        message = f"{fault.message}; a template of Helm is written out by `helm template`"
+        raise InvalidFile(message, field=fault.field, value=fault.value, allowed=fault.allowed) from None
     if not (faults.lines or any(isinstance(each, Moved) for each in found)):
         faults.add(1, "the file has no CronJob")
-    yield from (Refused(*text.split(": ", 1)) for text in faults.texts())
+    for told in faults.texts():
+        kind = Refused if told in firsts or not firsts else Unread
+        yield kind(*told.split(": ", 1))
     yield from found
 
 
@@ -176,8 +150,8 @@ def _cron_job(resource: Value, zone: str, is_sound: bool) -> Iterator[Entry]:
     warnings = Warnings()
     if image := parts.container.scalar("image", str, ""):
         warnings.add("image", image, "images are not run: a node must have its programs")
-    for name in sorted(set(left_out)):
-        warnings.add(name, "", "left out, as it matters only to a cluster")
+    if left_out:
+        warnings.note(f"{', '.join(sorted(set(left_out)))}: left out, as it matters only to a cluster")
     is_suspended = parts.spec.scalar("suspend", bool, default=False)
     yield Moved(
         place=f"{faults.file}:{parts.metadata.line}",
@@ -194,6 +168,7 @@ def _parts(resource: Value) -> _Parts:
     job = job_template.below("spec")
     template = job.below("template")
     pod = template.below("spec")
+    container = _only_container(pod)
     return _Parts(
         metadata=resource.below("metadata"),
         spec=spec,
@@ -201,7 +176,9 @@ def _parts(resource: Value) -> _Parts:
         job=job,
         template=template,
         pod=pod,
-        container=_only_container(pod),
+        pod_security=pod.below("securityContext"),
+        container=container,
+        security=container.below("securityContext"),
     )
 
 
@@ -210,9 +187,9 @@ def _check_fields(level: str, value: Value) -> list[str]:
     left_out = []
     for name, below in value.fields().items():
         if name in _LEFT_OUT.get(level, "").split() and not below.is_empty():
-            left_out.append(name)
+            left_out.append(f"securityContext.{name}" if level.endswith("security") else name)
         elif not (below.is_empty() or name in f"{_HONOURED[level]} {_MEANINGLESS.get(level, '')}".split()):
-            below.refuse("a command on a node can't have this; allowed: to leave it out")
+            below.refuse(f"a command on a node can't have this; allowed: {_INSTEAD.get(name, 'to leave it out')}")
     return left_out
 
 
@@ -275,6 +252,7 @@ def _definition(parts: _Parts, default_zone: str) -> Definition:
         on_overlap=on_overlap,
         retry=_retry(parts.job),
         labels=_labels(pod),
+        max_memory=_memory(parts.container.below("resources").below("limits")),
         timeout=_timeout(parts.job, pod),
         timeout_grace=pod.scalar("terminationGracePeriodSeconds", int, _TERMINATION_GRACE),
         target=_command(parts.container),
@@ -292,6 +270,18 @@ def _timeout(job: Value, pod: Value) -> int | None:
     """Return the time-out of an attempt: the shorter one of the deadlines of job and pod."""
     given = [value for value in (job, pod) if value.get("activeDeadlineSeconds")]
     return min((value.scalar("activeDeadlineSeconds", int, 1) for value in given), default=None)
+
+
+def _memory(limits: Value) -> int | None:
+    """Return the limit of memory in MiB, rounded up: `512Mi`, `1.5Gi`, `500M`, or bytes."""
+    value = limits.get("memory")
+    if value is None or value.is_empty():
+        return None
+    found = _MEMORY.match(str(value.content))
+    if found is None:
+        value.refuse("it is no amount of memory; allowed: such as 512Mi or 1Gi")
+        return None
+    return max(1, ceil(float(found[1]) * _UNITS[found[2]] / 2**20))
 
 
 def _concurrency(spec: Value) -> tuple[int, Overlap]:
@@ -355,7 +345,8 @@ def _command(container: Value) -> Command:
     env = _env(container)
     command = container.get("command")
     if command is None or not command.texts():
-        container.refuse("there is no command; allowed: a command, as what the image itself would run is not known")
+        whose = "its args are for the program of the image, which" if container.get("args") else "what the image runs"
+        container.refuse(f"there is no command; allowed: a command: {whose} is not known here")
     given = [value for name in ("command", "args") if (value := container.get(name)) is not None]
     argv = tuple(_expanded(text, env) for value in given for text in value.texts())
     return Command(argv=argv, env=env, cwd=container.scalar("workingDir", str, "") or None)
@@ -366,7 +357,7 @@ def _env(container: Value) -> dict[str, str]:
     for variable in container.below("env").items() if container.get("env") else []:
         name = variable.scalar("name", str, "")
         if source := variable.get("valueFrom"):
-            source.refuse("a command on a node can't have this; allowed: value")
+            source.refuse("a command on a node can't have this; allowed: value, a secret as '{{ secret.NAME }}'")
         elif name:
             env[name] = _expanded(variable.scalar("value", str, ""), env)
         else:

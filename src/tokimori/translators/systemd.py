@@ -284,7 +284,7 @@ def _left_out(each: Assignment, why: str, warnings: Warnings) -> None:
 def _left_out_together(unit: Unit, keys: Sequence[str], why: str, warnings: Warnings) -> None:
     """Warn once of all keys of a unit that have no equal: a usual sandbox has twenty."""
     if keys:
-        warnings.add(", ".join(keys), unit.name, f"left out: {why}")
+        warnings.note(f"{', '.join(keys)}: left out ({unit.name}): {why}")
 
 
 # The service

@@ -35,7 +35,11 @@ class Faults:
 
     def texts(self) -> list[str]:
         """Return the faults as `file:line: message`, in order of lines."""
-        return [f"{self.file}:{line}: {message}" for line, message in sorted(self.lines)]
+        return self.texts_after(0)
+
+    def texts_after(self, known: int) -> list[str]:
+        """Return the faults that were noted after so many."""
+        return [f"{self.file}:{line}: {message}" for line, message in sorted(list(self.lines)[known:])]
 
 
 @dataclass(frozen=True, slots=True)

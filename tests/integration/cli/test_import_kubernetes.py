@@ -50,7 +50,8 @@ def test_jobs_become_commands(program: Program, report: Path) -> None:
     )
     assert (shown["ping"]["state"], shown["ping"]["time_zone"]) == ("enabled", "Asia/Tokyo")
     assert shown["ping"]["command"] == ["echo", "hello"]
-    for note in ("report:1", "resources", f"{report}:15: Service", "Forbid", "clocks skip"):
+    assert {job.get("max_memory") for job in shown.values()} >= {1024}
+    for note in ("report:1", f"{report}:15: Service", "Forbid", "clocks skip"):
         assert note in notes
 
 

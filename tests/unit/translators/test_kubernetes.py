@@ -13,8 +13,9 @@ from tokimori.model.target import Command
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Fold, Gap, next_moments
 from tokimori.service.definitions.imports import Start
-from tokimori.translators.entries import AT_ONCE, Entry, Inactive, Moved, Refused
-from tokimori.translators.kubernetes import read_manifest, read_schedule
+from tokimori.translators.entries import AT_ONCE, Entry, Inactive, Moved, Refused, Unread
+from tokimori.translators.kubernetes import read_manifest
+from tokimori.translators.kubernetes_schedule import read_schedule
 
 WHOLE = """\
 apiVersion: batch/v1
@@ -110,7 +111,7 @@ def test_a_whole_manifest() -> None:
         start=Start(paused_because="suspended in Kubernetes"),
         warnings=(
             "image: 'registry/report:1.2': images are not run: a node must have its programs",
-            "successfulJobsHistoryLimit: '': left out, as it matters only to a cluster",
+            "successfulJobsHistoryLimit: left out, as it matters only to a cluster",
         ),
         definition=Definition(
             schedule="30 2 * * *",
@@ -212,7 +213,7 @@ REFUSED = {
     manifest(pod="serviceAccountName: admin"): f"{POD}.serviceAccountName: 'admin' is not allowed; allowed: default",
     manifest(pod="volumes: [{name: v}]"): f"{POD}.volumes: a command on a node can't have this",
     manifest(pod="initContainers: [{name: i}]"): f"{POD}.initContainers: a command on a node can't have this",
-    manifest(pod="securityContext: {runAsUser: 1}"): f"{POD}.securityContext: a command on a node can't have this",
+    manifest(pod="securityContext: {runAsUser: 1}"): f"{POD}.securityContext.runAsUser: a command on",
     manifest(pod="affinity: {nodeAffinity: {}}"): f"{POD}.affinity: a command on a node can't have this",
     manifest(pod="nodeSelector: {a/b: c}"): f"{POD}.nodeSelector: label: 'a/b' is not a word",
     manifest(pod="containers: []"): f"{POD}: there are 0 containers; allowed: one",
@@ -326,3 +327,33 @@ def test_what_kubernetes_would_refuse_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         read_schedule(text)
     assert caught.value.allowed
+
+
+@pytest.mark.parametrize(
+    ("memory", "mib"), [("512Mi", 512), ("1Gi", 1024), ("1.5Gi", 1536), ("500M", 477), ("1048577", 2), ("64Ki", 1)]
+)
+def test_a_limit_of_memory_is_that_of_the_job(memory: str, mib: int) -> None:
+    """It was left out as if it mattered only to a cluster; rounded up to a MiB."""
+    limits = f"resources: {{limits: {{memory: '{memory}', cpu: 1}}, requests: {{cpu: 1}}}}"
+    assert job_of(manifest(container=limits)).definition.max_memory == mib
+    assert "it is no amount" in faults_of(manifest(container="resources: {limits: {memory: lots}}"))[0]
+
+
+def test_hardening_is_told_and_does_not_stop_a_job() -> None:
+    """Rights that a pod gives away are as the sandbox of a unit of systemd: the command has them here."""
+    hard = "securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}, runAsNonRoot: true}"
+    told = job_of(manifest(container=hard, pod="securityContext: {seccompProfile: {type: RuntimeDefault}}")).warnings
+    assert "securityContext.capabilities, " in told[-1]
+    assert "securityContext.seccompProfile" in told[-1]
+
+
+def test_a_job_with_several_faults_is_one_entry() -> None:
+    """The count of what was read and refused is one of jobs; each fault is told."""
+    found = read(manifest(pod="volumes: [{name: v}]\naffinity: {a: b}"))
+    assert [type(each) for each in found] == [Refused, Unread]
+    assert "its args are for the program of the image" in faults_of(manifest(pod="containers: [{args: [a]}]"))[0]
+
+
+def test_a_template_of_helm_is_answered_with_its_command() -> None:
+    """It is no YAML yet."""
+    assert "`helm template`" in faults_of("{{- if .Values.on }}\nkind: CronJob\n{{- end }}\n")[0]

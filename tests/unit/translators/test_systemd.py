@@ -222,7 +222,7 @@ def test_what_a_command_does_without_is_told() -> None:
         "Requires",
     ]
     assert "--attempts N" in next(each for each in job.warnings if each.startswith("Restart"))
-    assert "'backup.service'" in next(each for each in job.warnings if each.startswith("ProtectSystem"))
+    assert "(backup.service)" in next(each for each in job.warnings if each.startswith("ProtectSystem"))
 
 
 def test_the_folder_without_a_line_is_that_of_systemd() -> None:
