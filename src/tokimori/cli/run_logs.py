@@ -32,6 +32,8 @@ _LOOKS = 0.05
 
 _LOOKED_AT = 100
 """Number of a job's newest runs looked at for one that has begun."""
+_BEGUN = (RunState.RUNNING, RunState.SUCCEEDED, RunState.FAILED)
+"""States that are looked for beyond these."""
 
 
 class _How(NamedTuple):
@@ -84,8 +86,12 @@ def job_logs(job_id: str, *, follow: bool, timestamps: bool, raw: bool, editor: 
     async def with_newest(service: "Service", act: Act[_T]) -> _T:
         job = (await service.jobs.get(job_id)).id
         newest = (await service.runs.last([job], 1 if follow else _LOOKED_AT, longest=0))[job]
+        begun = [each for each in newest if each.attempt]  # what waits has written nothing
+        if len(newest) == _LOOKED_AT and not begun:
+            found = await service.runs.list(job_id=job, state=_BEGUN, limit=_LOOKED_AT, longest=0)
+            begun = [each for each in found.runs if each.attempt]
         if newest:
-            run = next((each for each in newest if each.attempt), newest[0])  # what waits has written nothing
+            run = (begun or newest)[0]
             print_notice(f"run {run.id} {run.state}")
             return await act(service, run.id)
         raise NotFound(f"the job {job!r} has no runs", field="id", value=job, allowed="a job that has run")

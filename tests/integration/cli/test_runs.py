@@ -6,9 +6,11 @@ import pty
 import signal
 import subprocess
 import time
+from datetime import timedelta
 
 import pytest
 
+import tokimori
 from tests.integration.cli.conftest import Program
 from tests.programs.forked import PROGRAM
 
@@ -18,6 +20,10 @@ def test_the_log_of_a_job_is_that_of_its_newest_begun_run(served: Program) -> No
     served("job", "add", "chain", "--", "echo", "link")
     run = served.json("job", "trigger", "chain", "--wait", "--timeout", "30")
     served("job", "trigger", "chain", "--at", "2h")
+    shown = served.run("job", "logs", "chain")
+    assert (shown.stdout, shown.stderr) == ("link\n", f"run {run['id']} succeeded\n")
+    with tokimori.open(served.environment["TOKIMORI_STORE"]) as client:
+        client.jobs.trigger_many("chain", [{"at": timedelta(hours=2)}] * 100)
     shown = served.run("job", "logs", "chain")
     assert (shown.stdout, shown.stderr) == ("link\n", f"run {run['id']} succeeded\n")
 
