@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from docs.made.markdown import row
-from tokimori.cli.job_options import SPELLINGS
-from tokimori.model.job_fields import SECTIONS
+from tokimori.model.job_fields import SECTIONS, SPELLINGS
 
 PAGE = Path(__file__).parents[1] / "reference/job-fields.md"
 

@@ -204,7 +204,9 @@ def _is_json(value: object) -> bool:
 def parts_of(kind: Any) -> tuple[Any, ...]:
     """Return the types of which a type is made."""
     origin, arguments = get_origin(kind), get_args(kind)
-    return () if origin in (Literal, Callable) else arguments[:1] if origin is Annotated else arguments
+    if origin in (Literal, Callable):
+        return ()
+    return arguments[:1] if origin is Annotated else arguments
 
 
 def _keys_of(kind: Any) -> Mapping[str, Any] | None:

@@ -95,4 +95,6 @@ def _with_one(kind: Any) -> Any:
     parts, origin = tuple(map(_with_one, parts_of(kind))), get_origin(kind)
     if origin in (Union, UnionType):
         return Union[parts]  # noqa: UP007  nobody knows how many there are
-    return kind if not parts else parts[0] if origin is Annotated else origin[parts]
+    if not parts:
+        return kind
+    return parts[0] if origin is Annotated else origin[parts]

@@ -71,7 +71,9 @@ def redacted(name: str, value: object) -> object:
     if name.rpartition(".")[2] in ("password", "secret"):
         return MASK if value is not None else None
     if name in URLS:
-        return _redacted_url(value) if isinstance(value, str) else MASK if value is not None else None
+        if isinstance(value, str):
+            return _redacted_url(value)
+        return MASK if value is not None else None
     return value
 
 

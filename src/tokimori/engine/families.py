@@ -132,7 +132,7 @@ class Families:
                 return now
             if not is_late and (spawned.left or not await self._have_ended(run, spawned)):
                 wait = min(LATEST * SECOND, max(SOONEST * SECOND, now - spawned.at))
-                return Moment(min(now + wait, now + wait if spawned.until is None else spawned.until))
+                return Moment(now + wait if spawned.until is None else min(now + wait, spawned.until))
             await self._end(run, spawned, by, now)
         return None
 

@@ -53,7 +53,9 @@ def text_of(parents: Sequence[ParentRun], *, joined: str) -> str | None:
     counts. A result that is left out is an object with `run` and `read`.
     """
     if not joined:
-        return None if not parents else parents[0].result if parents[0].left_out is None else _json(parents[0])
+        if not parents:
+            return None
+        return parents[0].result if parents[0].left_out is None else _json(parents[0])
     if joined == "runs":
         return f"[{','.join(map(_json, parents))}]"
     return "{" + ",".join(f"{json.dumps(job)}:{_json(each)}" for job, each in by_job(parents).items()) + "}"

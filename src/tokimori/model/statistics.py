@@ -141,7 +141,9 @@ def last_days(statistics: Statistics, now: Moment) -> Sequence[Day]:
 
 def seconds(value: float) -> str:
     """Return seconds in words: `230 ms`, `4.2 s`, `3.5 min`."""
-    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s" if value < 120 else f"{value / 60:.1f} min"
+    if value < 1:
+        return f"{value * 1000:.0f} ms"
+    return f"{value:.1f} s" if value < 120 else f"{value / 60:.1f} min"
 
 
 def size(value: int) -> str:

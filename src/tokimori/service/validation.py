@@ -170,7 +170,9 @@ def _retention(value: timedelta | float) -> object:
     """Return a length in ISO 8601; what is none stays, and is refused."""
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     is_length = not isinstance(value, bool) and 0 <= seconds <= timedelta.max.total_seconds()
-    return iso_text(seconds) if is_length else str(value) if isinstance(value, timedelta) else value
+    if is_length:
+        return iso_text(seconds)
+    return str(value) if isinstance(value, timedelta) else value
 
 
 def _plain(name: str, value: object) -> object:

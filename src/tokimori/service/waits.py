@@ -131,7 +131,9 @@ class Waits:
         """Return the seconds between two looks at those that wait longest for one."""
         if notifies:
             return RARELY / (1 + len(self._bells) // MOST)
-        return LOOKS if self._mark is None else KEENLY if keen else LOOKS_AT_MARK
+        if self._mark is None:
+            return LOOKS
+        return KEENLY if keen else LOOKS_AT_MARK
 
     def _in_turn(self, *, notifies: bool) -> list[RunId]:
         """Return the runs that have waited longest for a look; none if nothing has changed in the store."""

@@ -19,7 +19,7 @@ _DIALECT = SqlDialect(
 
 
 class MysqlSession:
-    """See `Session`."""
+    """See `SourceSession`."""
 
     dialect = _DIALECT
 
@@ -28,7 +28,7 @@ class MysqlSession:
         self._session = session
 
     async def close(self) -> None:
-        """See `Session.close`."""
+        """See `SourceSession.close`."""
         try:
             async with asyncio.timeout(PATIENCE):
                 await self._session.ensure_closed()
@@ -36,7 +36,7 @@ class MysqlSession:
             self._session.close()
 
     async def rows(self, text: str, *values: object) -> Sequence[Row]:
-        """See `Session.rows`."""
+        """See `SourceSession.rows`."""
         try:
             async with asyncio.timeout(PATIENCE):
                 cursor = self._session.cursor(DictCursor)

@@ -21,7 +21,7 @@ _DIALECT = SqlDialect(
 
 
 class PostgresSession:
-    """See `Session`."""
+    """See `SourceSession`."""
 
     dialect = _DIALECT
 
@@ -30,14 +30,14 @@ class PostgresSession:
         self._session = session
 
     async def close(self) -> None:
-        """See `Session.close`."""
+        """See `SourceSession.close`."""
         try:
             await self._session.close(timeout=PATIENCE)
         except FAULTS:
             self._session.terminate()
 
     async def rows(self, text: str, *values: object) -> Sequence[Row]:
-        """See `Session.rows`."""
+        """See `SourceSession.rows`."""
         try:
             async with asyncio.timeout(PATIENCE):
                 return [dict(row) for row in await self._session.fetch(text, *values)]

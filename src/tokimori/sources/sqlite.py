@@ -17,7 +17,7 @@ _DIALECT = SqlDialect('"', lambda _: "?", "SELECT name FROM sqlite_master WHERE 
 
 
 class SqliteSession:
-    """See `Session`. Each question is asked in a thread, one at a time."""
+    """See `SourceSession`. Each question is asked in a thread, one at a time."""
 
     dialect = _DIALECT
 
@@ -26,11 +26,11 @@ class SqliteSession:
         self._connection = connection
 
     async def close(self) -> None:
-        """See `Session.close`."""
+        """See `SourceSession.close`."""
         self._connection.close()
 
     async def rows(self, text: str, *values: object) -> Sequence[Row]:
-        """See `Session.rows`."""
+        """See `SourceSession.rows`."""
         try:
             return await asyncio.to_thread(self._fetch, text, values)
         except (sqlite3.Error, UnicodeEncodeError) as fault:

@@ -37,7 +37,9 @@ def cited(value: object) -> str:
             text = value.isoformat()
         case _:
             text = f"a {type(value).__name__}"
-    return repr(text[:60] + "…") if len(text) > 60 else text if text.isprintable() else repr(text)
+    if len(text) > 60:
+        return repr(text[:60] + "…")
+    return text if text.isprintable() else repr(text)
 
 
 def unknown(key: str, names: Mapping[str, object], system: str, env: str | None = None) -> Became:

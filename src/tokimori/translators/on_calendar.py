@@ -174,7 +174,9 @@ def _whole(values: Sequence[int], field: _Field, whole: str) -> Iterator[int]:
 
 
 def _full_year(year: int) -> int:
-    return year + 2000 if year < 70 else year + 1900 if year < 100 else year
+    if year < 70:
+        return year + 2000
+    return year + 1900 if year < 100 else year
 
 
 def _text(values: Collection[int] | None) -> str:

@@ -65,7 +65,9 @@ def visible(text: str) -> str:
 
 def _named(found: re.Match[str]) -> str:
     code = ord(found[0])
-    return chr(0x2400 + code) if code < 32 else "␡" if code == 127 else f"[U+{code:04X}]"
+    if code < 32:
+        return chr(0x2400 + code)
+    return "␡" if code == 127 else f"[U+{code:04X}]"
 
 
 def _add(pieces: list[Piece], text: str, look: _Look) -> None:

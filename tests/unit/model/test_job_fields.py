@@ -15,13 +15,12 @@ from docs.made import job_fields
 from tests.unit.api.test_docs import ALL
 from tokimori.api.document import document
 from tokimori.cli.job_edit import add
-from tokimori.cli.job_options import SPELLINGS
 from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
 from tokimori.errors import InvalidInput
 from tokimori.executors import email as mail
 from tokimori.executors.http import executor as http
-from tokimori.model.job_fields import FIELDS, LONGEST, JobField
+from tokimori.model.job_fields import FIELDS, LONGEST, SPELLINGS, JobField
 from tokimori.model.notifier import DEFAULT_SUBJECT, Notifier, NotifyOn
 from tokimori.model.policies import Retry
 from tokimori.model.target import METHODS

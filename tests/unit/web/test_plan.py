@@ -196,7 +196,9 @@ async def test_what_has_not_begun_is_not_drawn_as_if_it_ran(world: World, tab: T
     world.pass_seconds(3600)
     page = await tab.show("/plan")
     drawn = [(each["class"], each["width"]) for each in page.named("rect") if each.get("height") == "15"]
-    assert [kind for kind, _ in drawn] == ["f violet", "next"] and all(float(wide[:-1]) > 4 for _, wide in drawn)
+    assert [kind for kind, _ in drawn] == ["f violet", "next"] and all(
+        float((wide or "")[:-1]) > 4 for _, wide in drawn
+    )
     assert "held · 1 h 00 min" in page.text and "ready · 1 h 00 min" in page.text
 
 

@@ -51,7 +51,9 @@ class Stragglers:
             send(pid, signal.SIGKILL)
         for pid in found:
             collect(pid)
-        return LATER if killed else SOON if len(strangers) > _MOST else 0.0
+        if killed:
+            return LATER
+        return SOON if len(strangers) > _MOST else 0.0
 
     def _strays(self, pid: int, leaders: Set[int]) -> bool:
         seen = see(pid)

@@ -84,7 +84,9 @@ class AnyEvent(Struct, frozen=True, kw_only=True):
     @property
     def what(self) -> str:
         """Return the event's type, such as `run.failed` and `job.paused`."""
-        return f"run.{self.run.state}" if self.run is not None else self.change.event if self.change else ""
+        if self.run is not None:
+            return f"run.{self.run.state}"
+        return self.change.event if self.change else ""
 
     @property
     def written(self) -> Moment:

@@ -313,7 +313,7 @@ class JobReads(JobBulk[M], JobDurations[M]):
         return statistics(checked_id, counts, measured, zone)
 
     async def _counted(self, sight: Sight, job_id: JobId) -> tuple[Sequence[DailyCount], Sequence[Run]]:
-        """Return the counts of the runs in scope, and these, the newest first."""
+        """Return the daily counts of the runs in scope, and these runs, newest first."""
         runs, is_all = await self._ended_runs(sight, job_id)
         is_there = await sight.sees_id(job_id)
         if not runs and not is_there:

@@ -66,7 +66,9 @@ def _change(visit: Visit, job: Job, recorded: Recorded) -> JobChange:
 def in_words(entry: AuditEntry) -> str:
     """Return what a change did, in few words: the new state with its reason, or the changed fields."""
     if entry.after is None or (entry.before is None and entry.what != PARK):
-        return "new" if entry.after is not None else "gone" if entry.before is not None else ""
+        if entry.after is not None:
+            return "new"
+        return "gone" if entry.before is not None else ""
     _, after, names = _compared(entry)
     if {"reason", "state"} <= after.keys() and "reason" in names:
         return f"{after['state']}: {after['reason']}"
