@@ -146,9 +146,12 @@ async def _in_families(service: Service, jobs: Sequence[Moved]) -> Sequence[Move
 
     By its number alone a line would change, or run, in the place of its neighbour.
     """
-    placed = {job.job_id: job.job_id for job in jobs}
-    for family in {job.family: None for job in jobs if job.family is not None}:
-        lines, there = [job for job in jobs if job.family == family], dict[str, Definition]()
+    placed, families = {job.job_id: job.job_id for job in jobs}, dict[str, list[Moved]]()
+    for job in jobs:
+        if job.family is not None:
+            families.setdefault(job.family, []).append(job)
+    for family, lines in families.items():
+        there = dict[str, Definition]()
         for number in count(1):
             job_id = family if number == 1 else f"{family}-{number}"
             if (stored := await _stored(service, job_id)) is None and number > len(lines):
@@ -161,19 +164,27 @@ async def _in_families(service: Service, jobs: Sequence[Moved]) -> Sequence[Move
 
 def _place(lines: Sequence[Moved], there: Mapping[str, Definition], placed: dict[str, str]) -> None:
     """Give each line a job that is as it says, else the job of its id if no line has that, else a new number."""
-    free, others = dict(there), []
+    free, others, alike = dict(there), [], dict[str, list[str]]()
+    for job_id, stored in there.items():
+        alike.setdefault(_key(stored), []).append(job_id)
     for line in lines:
-        same = next((job_id for job_id, stored in free.items() if not _changes(line, stored)), None)
+        near = alike.get(_key(line.definition), [])
+        same = next((job_id for job_id in near if not _changes(line, there[job_id])), None)
         if same is None:
             others.append(line)
         else:
             placed[line.job_id] = same
+            near.remove(same)
             del free[same]
-    used = {*there, *(each for each in placed.values())}
+    used, numbers = {*there, *placed.values()}, count(2)
     for line in others:
         if line.job_id in there and free.pop(line.job_id, None) is None:
-            placed[line.job_id] = next(new for n in count(2) if (new := f"{line.family}-{n}") not in used)
-            used.add(placed[line.job_id])
+            placed[line.job_id] = next(new for n in numbers if (new := f"{line.family}-{n}") not in used)
+
+
+def _key(definition: Definition) -> str:
+    """Return what few lines of a file have in common, so that not every line is compared with every job."""
+    return f"{definition.schedule} {definition.target}"
 
 
 if TYPE_CHECKING:
