@@ -77,6 +77,18 @@ async def test_who_is_asked_has_a_counter_of_its_own(world: World, tab: Tab) -> 
     assert " gate, to approve " in job and "Last run to approve" in job
 
 
+async def test_a_refused_run_that_can_t_begin_says_so(world: World, tab: Tab) -> None:
+    """Its page says who has refused it and that it ends when it could begin, beside what keeps it from that."""
+    await add(world, "gate", approval=True)
+    run = await world.service.jobs.trigger("gate")
+    asked = Approval(approver=Approver.OPERATE, asked=world.clock.now())
+    await world.work(Hold("it waits for an approval", asked), started=False)
+    await world.service.jobs.pause("gate")
+    await world.service.runs.refuse(run.id, "not today")
+    text = (await tab.show(f"/runs/{run.id}")).text
+    assert "not today; it ends as failed when it could begin" in text and "Job gate is paused" in text
+
+
 async def test_a_clock_in_doubt_needs_somebody(world: World, tab: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the clocks of the node and of the store disagree the first screen says so."""
     says = "The clocks of this node and of the store disagree"
