@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def adapters_of(kinds: Mapping[str, Any]) -> "Adapters":
     """Return pydantic's adapters of the types that it has to read, by name."""
-    wanted = {name: kind for name, kind in kinds.items() if _is_told_apart(kind)}
+    wanted = {name: kind for name, kind in kinds.items() if _is_distinct(kind)}
     found = {name: _adapter_of(kind) for name, kind in wanted.items()}
     return {name: adapter for name, adapter in found.items() if adapter is not None}
 
@@ -73,7 +73,7 @@ def _unfit(what: str, name: str, value: object, why: str) -> InvalidInput:
     )
 
 
-def _is_told_apart(kind: Any) -> bool:
+def _is_distinct(kind: Any) -> bool:
     """Return whether msgspec would read the type if it had one class with fields where there are several."""
     return not _is_read(kind) and _is_read(_with_one(kind))
 

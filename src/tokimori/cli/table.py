@@ -140,9 +140,9 @@ def drawn(
     spare: Sequence[str],
     now: Moment,
     *,
-    tells: bool = True,
+    warns: bool = True,
 ) -> None:
-    """Draw a line for each row, within the console's width; if it `tells`, also which columns have no room."""
+    """Draw a line for each row, within the console's width; if it `warns`, also which columns have no room."""
     from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
@@ -161,7 +161,7 @@ def drawn(
     for row in zip(*(cells[name] for name in fitted), strict=True):
         table.add_row(*row)
     console.print(table)
-    if tells and (left_out := [name for name in columns if name not in fitted]):
+    if warns and (left_out := [name for name in columns if name not in fitted]):
         console.print(f"[dim]{', '.join(left_out)} and whole texts: --output wide[/dim]")
 
 

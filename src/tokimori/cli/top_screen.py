@@ -196,7 +196,7 @@ def _table(console: "Console", seen: Content, listing: Listing, state: State, ro
     console.print(Text(f"{listing.title}{count}", "bold"), no_wrap=True, overflow="ellipsis", crop=True)
     rows = [(">" if row.subject == here else " ", *row.cells) for row in listing.rows[first : first + room]]
     if rows:
-        drawn(console, ("", *listing.columns), rows, listing.spare, seen.now, tells=False)
+        drawn(console, ("", *listing.columns), rows, listing.spare, seen.now, warns=False)
     else:
         _print(console, f"nothing with {state.filter!r}" if state.filter else "nothing")
 

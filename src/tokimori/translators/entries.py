@@ -79,9 +79,9 @@ class Warnings:
         """Add a warning of a field and its value."""
         self._texts.append(f"{field}: {shown(value)}: {why}")
 
-    def note(self, told: str) -> None:
+    def note(self, text: str) -> None:
         """Add a warning of fields whose values say nothing."""
-        self._texts.append(told)
+        self._texts.append(text)
 
     def all(self) -> tuple[str, ...]:
         """Return all warnings."""

@@ -105,9 +105,9 @@ def read_manifest(text: str, *, file: str, zone: str = "UTC") -> Iterator[Entry]
         raise InvalidFile(message, field=fault.field, value=fault.value, allowed=fault.allowed) from None
     if not (faults.lines or any(isinstance(each, Moved) for each in found)):
         faults.add(1, "the file has no CronJob")
-    for told in faults.texts():
-        kind = Refused if told in firsts or not firsts else Unread
-        yield kind(*told.split(": ", 1))
+    for refusal in faults.texts():
+        kind = Refused if refusal in firsts or not firsts else Unread
+        yield kind(*refusal.split(": ", 1))
     yield from found
 
 
