@@ -52,12 +52,17 @@ _TRANSLATED = frozenset(
         *("killTimeout", "environment", "env_file", "workingDirectory", "user", "onMissed", "startingDeadlineSeconds"),
     }
 )
-_AS_HERE = {("captureStdout", "true"), ("captureStderr", "true"), ("failsWhen.nonzeroReturn", "true")} | {
-    (f"failsWhen.{name}", "false") for name in ("producesStdout", "producesStderr", "always")
-}
+_AS_HERE = {
+    ("clusterPolicy", "leader"),
+    ("clusterPolicy", "preferleader"),
+    ("captureStdout", "true"),
+    ("captureStderr", "true"),
+    ("failsWhen.nonzeroReturn", "true"),
+} | {(f"failsWhen.{name}", "false") for name in ("producesStdout", "producesStderr", "always")}
 _WHY_NOT = {
     "captureStdout": "what a run writes is kept here all the same",
     "captureStderr": "what a run writes is kept here all the same",
+    "clusterPolicy": "there each node runs it, here one of them: a job for each, pinned by its label `host`",
     "saveLimit": "how much is kept is a setting of the node",
     "failsWhen": "here a run fails by its exit code alone",
     "onFailure": "left out: `notifier add` tells of failures here",
@@ -276,10 +281,11 @@ def _warn_untranslated(warnings: Warnings, job: Plain) -> None:
 def _schedule(said: object) -> str:
     """Return the schedule; a day of the month and a weekday that are both restricted must both match."""
     if isinstance(said, Mapping):
-        if unknown := [name for name in said if name not in _FIELDS]:
-            raise refusal(f"schedule.{unknown[0]}", said[unknown[0]], ", ".join(_FIELDS))
+        if unknown := [name for name in said if name not in (*_FIELDS, "second")]:
+            raise refusal(f"schedule.{unknown[0]}", said[unknown[0]], ", ".join((*_FIELDS, "second")))
         words = [_text(said, name) or "*" for name in _FIELDS]
-        words = words[:5] if words[5] == "*" else words
+        second = _text(said, "second") or "0"
+        words = words[:5] if words[5] == "*" and second == "0" else words if second == "0" else [second, *words]
     elif isinstance(said, str) and said.strip():
         words = said.split()
     else:

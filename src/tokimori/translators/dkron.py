@@ -70,7 +70,7 @@ def _job(place: str, job: Row, zone: str) -> Moved:
         "ends_at": _text(job, "expires_at") or None,
         "parents": [{"job": id_of(parent)}] if parent else None,
         "max_running": _most(job),
-        "retry": {"attempts": 1 + _retries(job)},
+        "retry": {"attempts": 1 + retries} if (retries := _retries(job)) else None,
         "labels": _labels(job) or None,
         **_target(job, warnings),
     }

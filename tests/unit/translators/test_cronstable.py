@@ -182,7 +182,7 @@ REFUSED = {
     "schedule: '@daily'": "command: None is not allowed",
     "{command: x, schedule: '* * *'}": "schedule: '* * *' is not allowed",
     "{command: x, schedule: '61 * * * *'}": "minute",
-    "{command: x, schedule: {second: 5}}": "schedule.second",
+    "{command: x, schedule: {fortnight: 5}}": "schedule.fortnight",
     "{command: x, schedule: '0 0 13 * L5'}": "which both must match",
     "{command: x, schedule: '@daily', timezone: Mars}": "Mars",
     "{command: x, schedule: '@daily', concurrencyPolicy: Maybe}": "Allow, Forbid, Replace",
@@ -217,3 +217,24 @@ def test_what_is_no_such_file_is_refused_whole(text: str) -> None:
         assert fault.message
     else:
         assert all(isinstance(each, Refused | Inactive) for each in found)
+
+
+@pytest.mark.parametrize(
+    ("fields", "schedule"),
+    [
+        ("{second: '*/15', minute: '*'}", "*/15 * * * * * *"),
+        ("{second: '0', minute: '5'}", "5 * * * *"),
+        ("{second: '30', minute: '5', year: '2030'}", "30 5 * * * * 2030"),
+    ],
+)
+def test_seconds_of_a_schedule_in_fields(fields: str, schedule: str) -> None:
+    """They are a field of their own there, as they are the first of seven in a text."""
+    assert timed(fields).definition.schedule == schedule
+
+
+def test_a_job_that_ran_on_each_node_is_told() -> None:
+    """Here one node runs it, as with a leader there, which is no news."""
+    (warning,) = only(a_job("command: x", "schedule: '@daily'", "clusterPolicy: EveryNode")).warnings
+    assert "there each node runs it, here one of them" in warning
+    for policy in ("Leader", "PreferLeader"):
+        assert not only(a_job("command: x", "schedule: '@daily'", f"clusterPolicy: {policy}")).warnings
