@@ -84,7 +84,8 @@ def _lines() -> Iterator[str]:
         "Written by `make docs` from `src/tokimori/errors.py`. The code is stable and meant for programs. The message",
         "is meant for people. `field`, `value` and `allowed` say which part is meant, what stood there and what may.",
         "",
-        "* Python raises the error: `except tokimori.NotFound as error: error.code`.",
+        "* Python raises the error: `except tokimori.NotFound as error: error.code`. A web service may answer with its "
+        "`error.status`.",
         "* Commands print it to standard error and end with its exit code. With `--json` it is JSON.",
         "* HTTP answers `application/problem+json` with its status.",
         "",

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated
 
-from fastapi import Depends, FastAPI, HTTPException
+from fastapi import Depends, FastAPI, Request
+from fastapi.responses import JSONResponse
 from jobs import app, deliver
 
 import tokimori
@@ -23,12 +24,15 @@ async def lifespan(_: FastAPI) -> AsyncIterator[None]:
 service = FastAPI(lifespan=lifespan)
 
 
+@service.exception_handler(tokimori.TokimoriError)
+async def refuse(_: Request, error: tokimori.TokimoriError) -> JSONResponse:
+    """Answer with the status that each error has, such as 404 for a run that is not there."""
+    return JSONResponse({"detail": error.message}, error.status)
+
+
 async def known_run(run: str) -> tokimori.Handle[str]:
     """Return a handle of the run in the path: a dependency."""
-    try:
-        return await deliver.handle(run).arefresh()
-    except (tokimori.NotFound, tokimori.InvalidInput) as error:
-        raise HTTPException(404, error.message) from error
+    return await deliver.handle(run).arefresh()
 
 
 @service.post("/orders/{order}")

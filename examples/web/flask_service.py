@@ -6,7 +6,15 @@ gunicorn flask_service:service --workers 2 --threads 4 [--preload]
 from flask import Flask, request
 from jobs import app, deliver
 
+import tokimori
+
 service = Flask(__name__)
+
+
+@service.errorhandler(tokimori.TokimoriError)
+def refuse(error: tokimori.TokimoriError) -> tuple[dict[str, str], int]:
+    """Answer with the status that each error has, such as 404 for a run that is not there."""
+    return {"detail": error.message}, error.status
 
 
 @service.post("/orders/<int:order>")

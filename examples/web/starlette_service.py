@@ -12,6 +12,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+import tokimori
+
 
 @asynccontextmanager
 async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -32,7 +34,14 @@ async def look(request: Request) -> JSONResponse:
     return JSONResponse({"result": await deliver.handle(request.path_params["run"]).aresult(timeout=60)})
 
 
+async def refuse(_: Request, error: Exception) -> JSONResponse:
+    """Answer with the status that each error has, such as 404 for a run that is not there."""
+    assert isinstance(error, tokimori.TokimoriError)
+    return JSONResponse({"detail": error.message}, error.status)
+
+
 service = Starlette(
     lifespan=lifespan,
+    exception_handlers={tokimori.TokimoriError: refuse},
     routes=[Route("/orders/{order:int}", take, methods=["POST"]), Route("/runs/{run}", look)],
 )

@@ -210,3 +210,22 @@ def test_a_stop_waits_no_longer_than_the_grace(name: str, started: Any) -> None:
     service.stop()
     assert time.monotonic() - began < 60
     assert [word for word, *_ in service.noted()] == ["begun"]
+
+
+ASKED = """
+import uuid
+from jobs import app, deliver
+from flask_service import service
+from tokimori.testing import Rehearsal
+asks = service.test_client()
+with Rehearsal(app):
+    run = deliver.enqueue(1).id
+    print([asks.get(f"/runs/{each}").status_code for each in (run, "nobody", uuid.uuid4())])
+"""
+
+
+def test_a_service_answers_with_the_status_of_an_error(tmp_path: Path) -> None:
+    """Whoever asks for a run that is not there gets a 404, and for what is no id a 422: both were a 500."""
+    shutil.copytree(ROOT / "examples" / "web", tmp_path, dirs_exist_ok=True)
+    said = subprocess.run([sys.executable, "-c", ASKED], cwd=tmp_path, env=BARE, check=True, capture_output=True)
+    assert said.stdout.decode() == "[200, 422, 404]\n"
