@@ -120,8 +120,15 @@ async def _parts(company: Company) -> Mapping[str, str]:
     node = (await company.service.nodes.list())[0].id
     states = {state: next(run.id for run in runs if run.state == state) for state in ("running", "blocked")}
     names = {"queue": "etl", "node_id": node, "topic": "orders", "entry_id": entry, "job_id": JOB, "run_id": failed}
-    nouns = {"calendars": "germany", "semaphores": "warehouse", "sets": "shop", "tasks": "invoice-pdf"}
-    return {**names, **nouns, **states, "expectations": "nas-snapshot", "notifiers": "ops"}
+    nouns = {
+        "calendars": "germany",
+        "semaphores": "warehouse",
+        "sets": "shop",
+        "tasks": "invoice-pdf",
+        "tokens": "grafana",
+    }
+    nouns |= {"expectations": "nas-snapshot", "notifiers": "ops", "secrets": "BANK_TOKEN"}
+    return {**names, **nouns, **states}
 
 
 def _filled(path: str, parts: Mapping[str, str]) -> str:

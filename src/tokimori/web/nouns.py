@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, TypeVar
 from markupsafe import Markup
 
 from tokimori.clock import Moment
+from tokimori.errors import NotFound
 from tokimori.logs.controls import visible
 from tokimori.model.job import Job
 from tokimori.service.validation import MOST_LISTED
@@ -134,6 +135,16 @@ def screens_of(
 
     alone = [] if page is None else [drawn(f"/{place}/{one}", page, leads=False)]
     return [drawn(f"/{place}", show, leads=True), *alone]
+
+
+def alone(word: str, name: str, columns: Sequence[Column], row: Row | None) -> Noun:
+    """Return the page of a thing that has no more to say than its row. Raises `NotFound` if it has none."""
+    if row is None:
+        raise NotFound(f"there is no {word} {name!r}", field="name", value=name)
+    cells = [(column, cell) for column, cell in zip(columns, row.cells, strict=True) if column.cls != "pa"]
+    facts = [(column.head, cell) for column, cell in cells if cell.kind != "st"]
+    says = [cell for _, cell in cells if cell.kind == "st"]
+    return Noun(name=plain(name), says=says, acts=row.acts, on=row.on, facts=facts)
 
 
 def plain(text: object, most: int = MOST_TEXT) -> str:

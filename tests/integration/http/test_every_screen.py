@@ -54,9 +54,14 @@ def paths(client: Client) -> Sequence[str]:
     (node, *_), (entry, *_) = client.nodes.list(), client.audit.list(limit=1)
     named = {"{queue}": "mail", "/semaphores/{name}": "/semaphores/three", "/calendars/{name}": "/calendars/holidays"}
     named |= {"/sets/{name:path}": "/sets/web", "{topic}": "orders", "/expectations/{name}": "/expectations/nas"}
-    named |= {"/notifiers/{name}": "/notifiers/ops", "{node_id}": node.id, "{entry_id}": entry.id}
+    named |= {
+        "/tokens/{name}": "/tokens/team",
+        "/notifiers/{name}": "/notifiers/ops",
+        "{node_id}": node.id,
+        "{entry_id}": entry.id,
+    }
     named |= {"{job_id}": "wild", "{run_id}": failed.id, "{act}": "jobs.pause?on=etl-load"}
-    found = [screen.path for screen in SCREENS if not screen.path.startswith(("/tasks/", "/failures/"))]
+    found = [screen.path for screen in SCREENS if not screen.path.startswith(("/tasks/", "/failures/", "/secrets/"))]
     for name, value in named.items():
         found = [path.replace(name, value) for path in found]
     more = [f"/jobs/{job}?tab={tab}" for job in ("invoice", "wild") for tab in TABS]

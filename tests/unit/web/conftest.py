@@ -147,7 +147,7 @@ NAMED = {
         "/notifiers/{name}": "/notifiers/ops",
         "/tasks/{name}": "/tasks/etl",
     },
-    **{"{entry_id}": ENTRY},
+    **{"{entry_id}": ENTRY, "/tokens/{name}": "/tokens/team", "/secrets/{name}": "/secrets/KEY"},
 }
 """The things of `fill_nouns`, by what stands for them in paths."""
 

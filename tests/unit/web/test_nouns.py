@@ -361,3 +361,23 @@ async def test_the_palette_finds_jobs_runs_places_and_verbs(world: World, tab: T
     assert "Edit etl" not in text
     assert f"/runs/{run.id}" not in (await eve.show(f"/find?q={run.id[-8:]}")).links()
     assert "New token" not in (await eve.show("/find?q=token")).text
+
+
+async def test_a_token_and_a_secret_have_a_page(world: World, tab: Tab) -> None:
+    """With what the list says and its verbs; never with a value, and not for a token that does not see it."""
+    await fill_nouns(world)
+    await world.service.secrets.set("OTHER", "hunter3", jobs=["else"])
+    page = await tab.show("/tokens/team")
+    assert "Role read Scope queue mail" in page.text and page.acts() == ["tokens.revoke"]
+    page = await tab.show("/secrets/KEY")
+    assert "Only for jobs hello*" in page.text and "hunter2" not in page.text
+    assert page.acts() == ["secrets.set", "secrets.delete"]
+    for path in ("/tokens/nobody", "/secrets/NONE"):
+        await tab.show(path, 404)
+    assert (
+        "/secrets/KEY" in (await tab.show("/secrets")).links() and "/tokens/team" in (await tab.show("/tokens")).links()
+    )
+    eve = Tab(world, (await world.service.tokens.create("eve", "operate", jobs=["hello"])).text)
+    await eve.show("/secrets/KEY")
+    assert (await eve.ask("/secrets/OTHER")).status == 404
+    assert (await eve.ask("/tokens/team")).status != 200

@@ -7,7 +7,8 @@ from typing import Final
 from tokimori.errors import InvalidInput
 from tokimori.model.secret import Secret
 from tokimori.service.service import Service
-from tokimori.web.nouns import Column, Noun, Row, Table, cut, filters, has, said, screens_of, when
+from tokimori.web.addresses import path
+from tokimori.web.nouns import Column, Noun, Row, Table, alone, cut, filters, has, said, screens_of, when
 from tokimori.web.screen import Act, Field, Given, Receipt
 from tokimori.web.visit import Visit
 
@@ -34,8 +35,15 @@ async def show(visit: Visit) -> Noun:
 
 def _row(visit: Visit, each: Secret) -> Row:
     only = ", ".join(f"{prefix}*" for prefix in each.jobs) or "all jobs"
-    cells = (said(each.name), said(only), when(visit, each.at), said(each.by))
+    cells = (said(each.name, to=path("secrets", each.name)), said(only), when(visit, each.at), said(each.by))
     return Row(f"secret {each.name}", cells, ("secrets.set", "secrets.delete"), each.name)
+
+
+async def page(visit: Visit) -> Noun:
+    """Return the page of a secret, without its value."""
+    name = visit.parts["name"]
+    rows = (_row(visit, each) for each in await visit.service.secrets.list() if each.name == name)
+    return alone("secret", name, _COLUMNS, next(rows, None))
 
 
 def listed(text: str) -> Sequence[str]:
@@ -77,6 +85,7 @@ ACTS: Final = (
         "Delete",
         "deleted",
         sure="Runs of jobs that name it fail from now on. There is no undo.",
+        back="/secrets",
     ),
     Act(
         "secrets.rotate",
@@ -86,4 +95,4 @@ ACTS: Final = (
         sure="All are encrypted anew with the first key of the file; then its other keys may go.",
     ),
 )
-SCREENS: Final = screens_of("secrets", show)
+SCREENS: Final = screens_of("secrets", show, page)

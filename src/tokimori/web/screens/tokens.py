@@ -4,7 +4,8 @@ from typing import Final
 
 from tokimori.model.access_token import AccessToken, Role
 from tokimori.service.service import Service
-from tokimori.web.nouns import Cell, Column, Noun, Row, Table, cut, filters, has, said, screens_of, state, when
+from tokimori.web.addresses import path
+from tokimori.web.nouns import Cell, Column, Noun, Row, Table, alone, cut, filters, has, said, screens_of, state, when
 from tokimori.web.screen import Act, Field, Given, Receipt
 from tokimori.web.screens.secrets import PREFIXES, listed
 from tokimori.web.visit import Visit
@@ -41,7 +42,7 @@ def _row(visit: Visit, each: AccessToken) -> Row:
     only = [*(f"jobs {prefix}*" for prefix in each.scope.jobs), *(f"queue {name}" for name in each.scope.queues)]
     cells = (
         state("finished", "over") if is_over else state("enabled", "good"),
-        said(each.name),
+        said(each.name, to=path("tokens", each.name)),
         said(each.role),
         said(", ".join(only) or "all jobs and queues"),
         when(visit, each.created),
@@ -49,6 +50,13 @@ def _row(visit: Visit, each: AccessToken) -> Row:
         when(visit, each.expires) if each.expires is not None else Cell("never", "q"),
     )
     return Row(f"token {each.name}", cells, ("tokens.revoke",), each.name)
+
+
+async def page(visit: Visit) -> Noun:
+    """Return the page of a token."""
+    name = visit.parts["name"]
+    rows = (_row(visit, each) for each in await visit.service.tokens.list() if each.name == name)
+    return alone("token", name, _COLUMNS, next(rows, None))
 
 
 async def _create(service: Service, name: str, given: Given) -> Receipt:
@@ -87,6 +95,7 @@ ACTS: Final = (
         "Revoke",
         "revoked",
         sure="Within two seconds no node lets in who sends it. There is no undo.",
+        back="/tokens",
     ),
 )
-SCREENS: Final = screens_of("tokens", show, names=_NAMES)
+SCREENS: Final = screens_of("tokens", show, page, names=_NAMES)
