@@ -53,7 +53,9 @@ class _Child:
             self._begin(number)
             while items:
                 items = self._run(items)
-            self._session.config.hook.pytest_sessionfinish(session=self._session, exitstatus=self._session.testsfailed)
+            self._session.config.hook.pytest_sessionfinish(
+                session=self._session, exitstatus=int(self._session.testsfailed > 0)
+            )
             status = 0
         except (BrokenPipeError, ConnectionResetError, EOFError, KeyboardInterrupt):  # nobody listens any more
             self._session.config.hook.pytest_sessionfinish(session=self._session, exitstatus=2)

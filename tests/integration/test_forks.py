@@ -29,6 +29,10 @@ def test_ends_its_process():
     os._exit(7)
 
 
+def test_fails_too():
+    raise OSError
+
+
 def test_after_it(place):
     assert place.is_dir()
     warnings.warn("a warning")
@@ -81,7 +85,7 @@ def test_what_forked_processes_report_is_shown(tmp_path: Path) -> None:
     )
     assert found.returncode == 1, found
     said = found.stdout
-    assert "2 failed, 2 passed, 1 skipped, 1 warning, 1 error" in said
+    assert "3 failed, 2 passed, 1 skipped, 1 warning, 1 error" in said
     assert "test_one.py::test_ends_its_process - Its process has ended with 7." in said
     assert "Captured stderr call" in said and "a warning" in said
 

@@ -142,7 +142,7 @@ def _fault_of(fault: DecodeError, body: bytes, kind: type) -> InvalidInput:
         return InvalidInput(f"the body is not JSON: {json_fault(broken, body)}", field="body", allowed="JSON in UTF-8")
     except UnicodeDecodeError:  # behind the first fault, where the typed reading did not come to
         return _not_utf_8()
-    found = invalid_json(fault, plain if getattr(kind, "is_told", True) else None)
+    found = invalid_json(fault, plain if getattr(kind, "shows_value", True) else None)
     known = getattr(kind, "__struct_encode_fields__", ())
     name = found.field or ""
     if not isinstance(plain, dict) or name not in plain or name in known or not known:

@@ -48,12 +48,11 @@ SELECT day, outcome, 0, sum(count), 0 FROM tokimori_counts WHERE job_id = %s GRO
 """Rows that `daily_counts` reads. One statement, so that rows pruned meanwhile are counted once."""
 
 
-_ENDED = " AND id >= newest.oldest), ".join(
-    "(SELECT count(*) FROM tokimori_history /*! FORCE INDEX (tokimori_history_job_ends) */ WHERE job_id = newest.job"
-    f" AND state <> 'succeeded' AND state = '{state}'"
-    for state in ("failed", "cancelled", "skipped")
-)
-TALLY = f"""SELECT newest.job, newest.number, {_ENDED} AND id >= newest.oldest) FROM (
+_OF_JOB = "FROM tokimori_history /*! FORCE INDEX (tokimori_history_job_ends) */ WHERE job_id = newest.job"
+TALLY = f"""SELECT newest.job, newest.number,
+    (SELECT count(*) {_OF_JOB} AND state <> 'succeeded' AND state = 'failed' AND id >= newest.oldest),
+    (SELECT count(*) {_OF_JOB} AND state <> 'succeeded' AND state = 'cancelled' AND id >= newest.oldest),
+    (SELECT count(*) {_OF_JOB} AND state <> 'succeeded' AND state = 'skipped' AND id >= newest.oldest) FROM (
     SELECT max(job_id) AS job, count(*) AS number, {{oldest}} AS oldest FROM (
         SELECT job_id, id FROM tokimori_history /*! FORCE INDEX (tokimori_history_job) */
         WHERE job_id = {{job}} AND id >= {{since}} ORDER BY id DESC LIMIT {MOST_TALLIED}) listed) newest"""

@@ -63,7 +63,7 @@ async def test_state_comes_along(door: Asker) -> None:
 async def test_units_become_jobs_with_warnings(door: Asker) -> None:
     """What has no equal is told for each job."""
     done = (await door.post("/api/v2/import/systemd", {"files": UNITS, "host": "web1"})).json
-    assert done["jobs"]["a"]["warnings"][0].startswith("Nice: '5': ")
+    assert done["jobs"]["a"]["warnings"][0].startswith("Nice: left out (a.service): ")
     assert done["jobs"]["a"]["fields"]["labels"] == {"host": "web1"}
 
 
