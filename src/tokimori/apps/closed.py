@@ -281,9 +281,11 @@ def read(given: object, kind: Any, *, strict: bool = True) -> Any:
         return msgspec.convert(given, kind, strict=strict, dec_hook=from_json, str_keys=True)
     except TypeError:
         with suppress(ImportError):
-            from pydantic import TypeAdapter  # noqa: PLC0415  no part of ours
+            from pydantic import ConfigDict, TypeAdapter  # noqa: PLC0415  no part of ours
 
-            return TypeAdapter(kind).validate_json(msgspec.json.encode(given))
+            # bytes are as msgspec writes them; a class with fields takes that only as a part of something
+            adapter = TypeAdapter(tuple[kind], config=ConfigDict(val_json_bytes="base64"))  # type: ignore[valid-type]
+            return adapter.validate_json(msgspec.json.encode([given]))[0]
         raise
 
 

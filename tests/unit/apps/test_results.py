@@ -36,6 +36,14 @@ class Dog:
     """The other one."""
 
     legs: int
+    chip: bytes = b""
+
+
+@dataclass
+class Owner:
+    """A result with one of the two."""
+
+    pet: Cat | Dog
 
 
 class Mixed(Enum):
@@ -50,6 +58,8 @@ class Mixed(Enum):
     [
         (Cat | Dog, Dog(4)),
         (list[Cat | Dog], [Dog(4), Cat("Tom", 4.5)]),
+        (Cat | Dog, Dog(4, b"\0\xff")),
+        (Owner, Owner(Dog(4, b"\0\xff"))),
         (datetime | str, datetime(2030, 1, 1, tzinfo=UTC)),
         (Mixed, Mixed.TWO),
         (float, float("inf")),
