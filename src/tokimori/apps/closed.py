@@ -284,7 +284,7 @@ def read(given: object, kind: Any, *, strict: bool = True) -> Any:
             from pydantic import ConfigDict, TypeAdapter  # noqa: PLC0415  no part of ours
 
             # bytes are as msgspec writes them; a class with fields takes that only as a part of something
-            adapter = TypeAdapter(tuple[kind], config=ConfigDict(val_json_bytes="base64"))  # type: ignore[valid-type]
+            adapter = TypeAdapter(tuple[kind], config=ConfigDict(val_json_bytes="base64"))
             return adapter.validate_json(msgspec.json.encode([given]))[0]
         raise
 
