@@ -82,6 +82,7 @@ def explained(text: str, schedule: Schedule, *, zone: str, after: Moment, n: int
             if not of_job and _SPREAD.search(text)
             else []
         ),
+        *_of_numbers(text),
         *_of_future(schedule, moments, after, n),
         *_of_jumps(schedule, moments, after),
     ]
@@ -124,6 +125,14 @@ def _of_leaf(leaf: Schedule, *, of_job: bool) -> Iterator[str]:
 
 
 # The whole
+
+
+def _of_numbers(text: str) -> Iterator[str]:
+    """Yield a warning about a weekday by number beside `?`, as Quartz and AWS have it, who count from Sunday as 1."""
+    for member in re.split(r"[;\n]", text):
+        fields = member.split()
+        if "?" in fields and 5 <= len(fields) <= 7 and (weekday := fields[min(len(fields) - 1, 5)])[0] in "1234567":
+            yield f"weekday {weekday}: Sunday is 0 or 7, in Quartz and AWS, which write ?, 1; names are the same"
 
 
 def _of_future(schedule: Schedule, moments: Sequence[Moment], after: Moment, n: int) -> Iterator[str]:

@@ -37,6 +37,8 @@ def test_an_explanation_has_the_next_moments() -> None:
 
 WARNINGS: dict[str, tuple[str, ...]] = {
     "*/15 9-17 * * 1-5": (),
+    "0 18 ? * 1": ("weekday 1: Sunday is 0 or 7, in Quartz and AWS, which write ?, 1; names are the same",),
+    "0 18 ? * MON": (),
     "0 0 L * *": (),
     "0 0 13 * 5": (EITHER,),
     "0 0 13 * */2": (BOTH.format("*/2"),),
