@@ -145,7 +145,7 @@ def test_timers_of_a_folder(program: Program) -> None:
     first, jobs = twice(program, "systemd", str(folder), "--timezone", "Europe/Berlin", "--anywhere")
     assert jobs == ["a enabled", "b paused"]
     assert program.json("job", "show", "a")["schedule"] == "0 0 9 * * 1 *"
-    assert first["warnings"]["a"][0].startswith("Nice: '5': ")
+    assert first["warnings"]["a"][0].startswith("Nice: left out (a.service): ")
     assert {"place": "alias.timer", "why": "it is another name of a.timer"} in first["left_out"]
 
 
