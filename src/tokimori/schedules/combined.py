@@ -76,8 +76,8 @@ class Difference(Struct, frozen=True):
     """The moments of `base` that are not in `excluded`, compared one by one.
 
     `free` holds the seconds that no excluded wall-clock time covers, as far as the base may name them on a clock whose
-    offset is whole minutes: behind the second excluded moment in a row a search goes on there. `folds`: of what clocks
-    show twice, some exclude the first time only.
+    offset is whole minutes: from a moment that one covers a search goes on there. `folds`: of what clocks show twice,
+    some exclude the first time only.
     """
 
     base: Schedule
@@ -87,26 +87,34 @@ class Difference(Struct, frozen=True):
 
     def next_after(self, moment: Moment, limit: Moment | None = None, looks: int = _ENDLESS) -> Moment | None:
         """Return the first moment strictly after the given one; it is not looked for behind the limit."""
-        for look in range(looks):
+        looked, was_free = 0, True
+        while looked < looks:
             if limit is not None and moment >= limit:
                 return None
             found = self.base.next_after(moment)
             if found is None or not names(self.excluded, found):
                 return found
-            free = self._if_whole(self.free.next_after(found), found) if look and self.free is not None else None
+            is_free = looked == 0 or self.free is None or self.free.names(found)
+            free = None if is_free or self.free is None else self._if_whole(self.free.next_after(found), found)
             moment = found if free is None else Moment(max(found, free - 1))
+            looked += is_free or not was_free  # the first one that wall-clock times exclude leads on to what is free
+            was_free = is_free
         raise self._too_long(moment)
 
     def last_before(self, moment: Moment, limit: Moment | None = None, looks: int = _ENDLESS) -> Moment | None:
         """Return the last moment strictly before the given one; it is not looked for before the limit."""
-        for look in range(looks):
+        looked, was_free = 0, True
+        while looked < looks:
             if limit is not None and moment <= limit:
                 return None
             found = self.base.last_before(moment)
             if found is None or not names(self.excluded, found):
                 return found
-            free = self._if_whole(self.free.last_before(found), found) if look and self.free is not None else None
+            is_free = looked == 0 or self.free is None or self.free.names(found)
+            free = None if is_free or self.free is None else self._if_whole(self.free.last_before(found), found)
             moment = found if free is None else Moment(min(found, free + 1))
+            looked += is_free or not was_free  # the first one that wall-clock times exclude leads on to what is free
+            was_free = is_free
         raise self._too_long(moment)
 
     def check(self) -> None:
