@@ -116,8 +116,10 @@ async def test_a_row_that_exists_stays(store: Store, tmp_path: Path) -> None:
         await copied(source, store)
         for kind in set(Kind) - {Kind.JOBS, Kind.PAUSES}:
             rows = await rows_of(source, kind)
+            listed = await store.list_runs(RunFilter())
             await store.import_rows(kind, rows)
             assert await rows_of(store, kind) == rows
+            assert await store.list_runs(RunFilter()) == listed
 
 
 @pytest.mark.parametrize(

@@ -132,8 +132,9 @@ class Tables:
         return most is None or has_room(self.active(job.incarnation), coming, most)
 
     def add(self, run: Run) -> None:
-        """Keep a new run, unless its origin is known."""
-        if self.origins.setdefault((run.incarnation, run.origin), run.id) == run.id:
+        """Store a new run, unless its origin is known."""
+        if (run.incarnation, run.origin) not in self.origins:
+            self.origins[run.incarnation, run.origin] = run.id
             self.live[run.id] = row = RunRow(run)
             insort(self.ids, run.id)
             self._enter(row)
