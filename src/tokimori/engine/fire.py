@@ -191,7 +191,7 @@ async def fire(
     """Decide due jobs of this share, and make waiting runs ready, up to `limit` of each.
 
     If more are due than one batch, it decides only those in `share_of_many`: other nodes have read the same ones. Jobs
-    of the incarnations `but` wait. An `page_size` limits the jobs that are read. None: nothing was due for this node.
+    of the incarnations `but` wait. A `page_size` limits the jobs that are read. None: nothing was due for this node.
     """
     most = limit if page_size is None else min(limit, page_size.limit)
     found = await store.due(now, most + len(but), share)

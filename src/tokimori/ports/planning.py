@@ -57,7 +57,10 @@ class Planning(Protocol):
         ...
 
     async def hasten_run(self, run: Run, due: Moment, nominal: Moment) -> None:
-        """Let a run that has not begun wait until this moment, not after its own one; a run that has changed stays."""
+        """Let a run that has not begun wait until this moment, not after its own one; a run that has changed stays.
+
+        Its turn in a line goes to the next one.
+        """
         ...
 
 

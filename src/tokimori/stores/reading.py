@@ -67,9 +67,8 @@ ORDER BY n.state <> 'alive', coalesce(n."left", n.started) DESC, n.id DESC LIMIT
 """Living nodes and the last ones that have left; an index finds these."""
 RESUME = """UPDATE tokimori_runs SET state = 'waiting', error = NULL, details = %s
 WHERE id = %s AND state = 'held' AND coalesce(details, '') = coalesce(%s, '')"""
-_HASTEN = """UPDATE tokimori_runs
-SET "rank" = "rank" + %s - due, due = %s, nominal = %s, state = 'waiting', blocked_on = NULL
-WHERE id = %s AND state IN ('waiting', 'ready', 'blocked') AND due = %s"""
+LEAVE_LINE = """UPDATE tokimori_runs SET state = %s, error = coalesce(%s, error), nominal = coalesce(%s, nominal),
+    "rank" = "rank" + coalesce(%s - due, 0), due = coalesce(%s, due), blocked_on = NULL WHERE id = %s"""
 
 HELD = "SELECT 1 FROM tokimori_documents WHERE kind = %s AND name = %s AND version = %s"
 """Condition that a document has this version."""
@@ -109,8 +108,8 @@ class TableReader:
         """End a run that has not started, order a running one to end, and leave all others: see `Runs.cancel_run`."""
 
     @abstractmethod
-    async def _hold_run(self, run_id: RunId, reason: str) -> object:
-        """Hold a run that has not started, and leave all others."""
+    async def _leave_line(self, run_id: RunId, was: Moment | None, state: RunState, *new: object) -> object:
+        """Change a run that has not begun, and is due at `was` (None: at any), by `LEAVE_LINE`; pass its turn on."""
 
     @abstractmethod
     def send_notice(self) -> None:
@@ -192,7 +191,7 @@ class TableReader:
     async def hold_run(self, run_id: RunId, reason: str) -> Run:
         """See `Runs.hold_run`. The rows are checked again under the locks; a loser reads again."""
         while may_hold(run := await self.get_run(run_id)):
-            await self._hold_run(run_id, reason)
+            await self._leave_line(run_id, None, RunState.HELD, reason, None, None, None)
             self.send_notice()
         return run
 
@@ -205,7 +204,7 @@ class TableReader:
         return await self.get_run(run_id)
 
     async def hasten_run(self, run: Run, due: Moment, nominal: Moment) -> None:
-        await self._change(_HASTEN, due, due, nominal, run.id, run.due)
+        await self._leave_line(run.id, run.due, RunState.WAITING, None, nominal, due, due)
         self.send_notice()
 
     async def ended_since(self, place: EndPlace, limit: int) -> Ends:

@@ -6,7 +6,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.contract.stores.actors import NOW, Worker, a_job, a_request, fire, later, random_bytes, state_of
+from tests.contract.stores.actors import (
+    NOW,
+    Worker,
+    a_job,
+    a_request,
+    add_job,
+    fire,
+    later,
+    random_bytes,
+    state_of,
+)
 from tests.contract.stores.ledger import occurrences
 from tokimori.clock import DAY, HOUR, MINUTE, SECOND, Moment
 from tokimori.engine.expire import Expirer, begun_at_once, put_expiries_right
@@ -460,6 +470,34 @@ async def test_what_a_clock_ahead_made_ready_is_in_line_by_the_right_time(store:
     newer = await asked(Moment(now + 1))
     order = [each.run.id for each in await worker.claim(10, Moment(now + 1))]
     assert (order[0], order[-1], len(order)) == (known.id, newer.id, 5)
+
+
+@pytest.mark.parametrize("terms", [{"max_running": 1}, {"max_running": 0}, {"max_running": 0, "semaphores": ("s",)}])
+async def test_a_ready_run_that_waits_again_passes_its_turn_on(
+    store: Store, worker: Worker, terms: dict[str, Any]
+) -> None:
+    """The next in line for the place, the key or the units is ready at once: nothing else would wake it."""
+    job, moment = await add_job(store, **terms), Moment(NOW + HOUR)
+    key = None if terms["max_running"] or "semaphores" in terms else "k"
+    runs = [await store.add_run(a_request(job, due=Moment(NOW - 3 + n), concurrency_key=key), NOW) for n in range(3)]
+    (claimed,) = await worker.claim()
+    await worker.settle(claimed)
+    assert [await state_of(store, each) for each in runs[1:]] == [RunState.READY, RunState.BLOCKED]
+    await store.hasten_run(await store.get_run(runs[1].id), moment, moment)
+    assert [await state_of(store, each) for each in runs[1:]] == [RunState.WAITING, RunState.READY]
+    assert [each.run.id for each in await worker.claim()] == [runs[2].id]
+
+
+async def test_a_blocked_run_that_waits_again_blocks_no_other(store: Store, worker: Worker) -> None:
+    """It was first in the line of a semaphore and wanted many units: who wants fewer than are free is ready at once."""
+    await store.put_semaphore("s", 2, NOW)
+    light, heavy = [await add_job(store, f"of-{n}", max_running=0, semaphores=(f"s:{n}",)) for n in (1, 2)]
+    jobs, moment = (light, heavy, light), Moment(NOW + HOUR)
+    runs = [await store.add_run(a_request(job, due=Moment(NOW - 3 + n)), NOW) for n, job in enumerate(jobs)]
+    assert [each.run.id for each in await worker.claim()] == [runs[0].id]
+    assert [await state_of(store, each) for each in runs[1:]] == [RunState.BLOCKED, RunState.BLOCKED]
+    await store.hasten_run(await store.get_run(runs[1].id), moment, moment)
+    assert [await state_of(store, each) for each in runs[1:]] == [RunState.WAITING, RunState.READY]
 
 
 async def test_a_run_that_changed_meanwhile_is_not_hastened(store: Store, worker: Worker) -> None:

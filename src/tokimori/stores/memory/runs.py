@@ -94,12 +94,9 @@ def _note_expiry(tables: Tables, run: Run) -> None:
 
 
 def _put_off(tables: Tables, row: RunRow, asked: Run, lane: Lane, now: Moment) -> Run:
-    freed = Freed()
-    freed.leave(turn_of(row.run, names_of(tables.job_of(row.run.incarnation))))
-    tables.put(row, put_off(row.run, asked, lane))
+    _leave_line(tables, row, put_off(row.run, asked, lane))
     tables.requests[asked.id] = row.run.id, now
     _note_expiry(tables, row.run)
-    serve(tables, freed)
     return row.run
 
 
@@ -169,10 +166,9 @@ def cancel_run(tables: Tables, run_id: RunId, reason: str, now: Moment, unbegun:
 def hold_run(tables: Tables, run_id: RunId, reason: str) -> Run:
     row = tables.row(run_id)
     if may_hold(row.run):
-        freed = Freed()
-        freed.leave(turn_of(row.run, names_of(tables.job_of(row.run.incarnation))))
-        tables.put(row, replace(row.run, state=move(row.run.state, RunMove.HOLD), error=reason, blocked_on=None))
-        serve(tables, freed)
+        _leave_line(
+            tables, row, replace(row.run, state=move(row.run.state, RunMove.HOLD), error=reason, blocked_on=None)
+        )
     return row.run
 
 
@@ -180,7 +176,15 @@ def hasten_run(tables: Tables, run: Run, due: Moment, nominal: Moment) -> None:
     row = tables.live.get(run.id)
     if row is not None and row.run.state in sources(RunMove.PUT_OFF) and row.run.due == run.due:
         state, rank = move(row.run.state, RunMove.PUT_OFF), row.run.rank + due - run.due
-        tables.put(row, replace(row.run, state=state, rank=rank, due=due, nominal=nominal, blocked_on=None))
+        _leave_line(tables, row, replace(row.run, state=state, rank=rank, due=due, nominal=nominal, blocked_on=None))
+
+
+def _leave_line(tables: Tables, row: RunRow, after: Run) -> None:
+    """Change a run that has not begun, and pass its turns on."""
+    freed = Freed()
+    freed.leave(turn_of(row.run, names_of(tables.job_of(row.run.incarnation))))
+    tables.put(row, after)
+    serve(tables, freed)
 
 
 def resume_run(tables: Tables, run_id: RunId, details: tuple[Details, Details] | None = None) -> Run:
@@ -234,10 +238,8 @@ def tallies(tables: Tables, job_ids: Sequence[JobId], since: RunId) -> list[Tall
         states = found.get(run.job_id)
         if states is not None and run.state in ENDS and len(states) < MOST_TALLIED:
             states.append(run.state)
-    ends = (
-        (job_id, states.count(RunState.SUCCEEDED), states.count(RunState.FAILED)) for job_id, states in found.items()
-    )
-    return [Tally(*each) for each in ends if found[each[0]]]
+    good, bad = RunState.SUCCEEDED, RunState.FAILED
+    return [Tally(job_id, ends.count(good), ends.count(bad)) for job_id, ends in found.items() if ends]
 
 
 def _finished(tables: Tables, job_id: JobId) -> list[Run]:

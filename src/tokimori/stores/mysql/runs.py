@@ -22,8 +22,8 @@ from tokimori.model.request import (
     spans_of_key,
 )
 from tokimori.model.retention import PASSED, Expiry, day_of
-from tokimori.model.run import Run, may_drop, may_hold
-from tokimori.model.transitions import STANDING_STILL, RunMove
+from tokimori.model.run import Run, may_drop
+from tokimori.model.transitions import STANDING_STILL, RunMove, RunState, sources
 from tokimori.ports.copying import Copied, Kind
 from tokimori.ports.store import Most, RunFilter
 from tokimori.stores.copying import TARGETS, row_of
@@ -31,7 +31,7 @@ from tokimori.stores.mysql import family, lines, moves, statements
 from tokimori.stores.mysql.moves import check_moved
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, delete, insert, sql
-from tokimori.stores.reading import FORGET, STATE_LIVE, listed
+from tokimori.stores.reading import FORGET, LEAVE_LINE, STATE_LIVE, listed
 from tokimori.stores.rows import DOCUMENT, RUN, RUN_COLUMNS, document_row, run_columns, run_of, run_row, run_values
 from tokimori.stores.rules.errors import full, no_job, stopped
 
@@ -252,12 +252,15 @@ async def cancel_run(
     await transaction.commit(*await lines.serve(transaction, left, writes, places))
 
 
-async def hold_run(transaction: Transaction, run_id: RunId, reason: str) -> None:
+async def leave_line(
+    transaction: Transaction, run_id: RunId, was: Moment | None, state: RunState, *new: object
+) -> None:
+    """See `TableReader._leave_line`."""
     rows, left, places = await moves.apart(transaction, run_id)
-    for row in rows:
-        if may_hold(run_of(row[:RUN_COLUMNS])):
-            hold = "UPDATE tokimori_runs SET state = 'held', error = %s, blocked_on = NULL WHERE id = %s"
-            await transaction.commit(*await lines.serve(transaction, left, [sql(hold, reason, run_id)], places))
+    for run in (run_of(row[:RUN_COLUMNS]) for row in rows):
+        if run.state in sources(RunMove.PUT_OFF) and was in (None, run.due):
+            change = sql(LEAVE_LINE, state, *new, run_id)
+            await transaction.commit(*await lines.serve(transaction, left, [change], places))
 
 
 async def import_rows(transaction: Transaction, kind: Kind, rows: Sequence[Copied]) -> None:

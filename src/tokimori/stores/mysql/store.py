@@ -114,7 +114,7 @@ class MysqlStore(ServerStore[Sessions], TableReader):
     add_pause, promote = transacted(lines.add_pause), transacted(jobs.promote)
     add_run, add_runs = with_notice(transacted(runs.add_run)), with_notice(transacted(runs.add_runs))
     list_runs, last_runs, runs_of = forwarded(runs.list_runs), forwarded(runs.last_runs), forwarded(runs.runs_of)
-    _cancel_run, _hold_run = transacted(runs.cancel_run), transacted(runs.hold_run)
+    _cancel_run, _leave_line = transacted(runs.cancel_run), transacted(runs.leave_line)
     due, apply, outdated = forwarded(jobs.due), transacted(jobs.apply), forwarded(jobs.outdated)
     now, register = forwarded(nodes.now), transacted(nodes.register)
 

@@ -12,6 +12,7 @@ from tokimori.model.job import most_active
 from tokimori.model.request import REMEMBERED, InPlaceOf, Manner, changed_meanwhile, shared_prefix, spans_of_key
 from tokimori.model.retention import Expiry, rest_of
 from tokimori.model.run import Run
+from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Copied, Kind
 from tokimori.ports.store import Most, RunFilter, Tally
 from tokimori.stores.copying import SOURCES, TARGETS, row_of
@@ -153,8 +154,9 @@ async def cancel_run(
     await db.rows("SELECT tokimori_cancel_run($1, $2, $3, $4)", run_id, reason, now, unbegun)
 
 
-async def hold_run(db: PostgresConnections, run_id: RunId, reason: str) -> None:
-    await db.rows("SELECT tokimori_hold_run($1, $2)", run_id, reason)
+async def leave_line(db: PostgresConnections, run_id: RunId, was: Moment | None, state: RunState, *new: object) -> None:
+    """See `TableReader._leave_line`."""
+    await db.rows("SELECT tokimori_leave_line($1, $2, $3, $4, $5, $6)", run_id, was, state, *new[:3])
 
 
 # Outcomes are in the order of the database's own language, unless asked otherwise.

@@ -99,7 +99,7 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
     add_jobs, add_runs = with_notice(forwarded(jobs.add_jobs)), with_notice(forwarded(runs.add_runs))
     list_runs, last_runs, runs_of = forwarded(runs.list_runs), forwarded(runs.last_runs), forwarded(runs.runs_of)
     tallies = forwarded(runs.tallies)
-    _cancel_run, _hold_run = forwarded(runs.cancel_run), forwarded(runs.hold_run)
+    _cancel_run, _leave_line = forwarded(runs.cancel_run), forwarded(runs.leave_line)
     due, _apply, outdated = forwarded(jobs.due), forwarded(jobs.apply), forwarded(jobs.outdated)
 
     async def get_job(self, job_id: JobId) -> Job:
@@ -126,10 +126,8 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
     _claim, _settle, save_outputs = forwarded(working.claim), forwarded(working.settle), forwarded(working.save_outputs)
     list_semaphores, get_semaphore = forwarded(semaphores.list_semaphores), forwarded(semaphores.get_semaphore)
     delete_semaphore, acquire = forwarded(semaphores.delete_semaphore), forwarded(semaphores.acquire)
-    put_semaphore, release = (
-        with_notice(forwarded(semaphores.put_semaphore)),
-        with_notice(forwarded(semaphores.release)),
-    )
+    put_semaphore = with_notice(forwarded(semaphores.put_semaphore))
+    release = with_notice(forwarded(semaphores.release))
     import_rows = forwarded(runs.import_rows)
     prune, prune_nodes = forwarded(runs.prune), forwarded(runs.prune_nodes)
 

@@ -21,9 +21,7 @@ class RedisStore(NotifyingStore[RedisConnections]):
     def __init__(self, address: RedisAddress, clock: Clock) -> None:
         self._clock = clock
         name = urandom(8).hex()
-        notices = Notices(
-            lambda words: notify(self.db, name, words), lambda on_notice: listen(address, name, on_notice)
-        )
+        notices = Notices(lambda words: notify(self.db, name, words), partial(listen, address, name))
         super().__init__(address.name, partial(RedisConnections, address), notices)
 
     async def _greet(self, db: RedisConnections) -> Sequence[str]:

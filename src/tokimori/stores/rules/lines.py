@@ -107,11 +107,7 @@ def room(running: int, limit: int, waiters: int) -> int:
 
 
 def has_room(active: int, coming: int, most: int | None) -> bool:
-    """Return whether the job may have so many more active runs (`most` None: any number). No more runs always fit, for
-    an edit may have lowered the number.
-
-    It is always true for none: an edit may have lowered the number.
-    """
+    """Return whether the job may have `coming` more active runs. None always fit: an edit may have lowered `most`."""
     return most is None or not coming or active + coming <= most
 
 

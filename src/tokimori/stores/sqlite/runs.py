@@ -30,7 +30,7 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Copied, Kind
 from tokimori.ports.store import Most, RunFilter
 from tokimori.stores.copying import TARGETS, row_of
-from tokimori.stores.reading import FORGET, GET_RUN, NOT_RUNNING, OF_JOB_LIVE, RUNNING, listed
+from tokimori.stores.reading import FORGET, GET_RUN, LEAVE_LINE, NOT_RUNNING, OF_JOB_LIVE, RUNNING, listed
 from tokimori.stores.rows import DOCUMENT, RUN, document_row, marks, run_columns, run_of, run_row, run_values
 from tokimori.stores.rules.errors import full, no_job, stopped
 from tokimori.stores.rules.lines import Freed, has_room
@@ -170,13 +170,13 @@ def cancel_run(db: Connection, run_id: RunId, reason: str, now: Moment, unbegun:
         cancel(db, which, (run_id, unbegun), reason, now, state=RunState.SKIPPED)
 
 
-def hold_run(db: Connection, run_id: RunId, reason: str) -> None:
-    which = "id = ? AND state IN ('waiting', 'ready', 'blocked')"
-    for turn in db.execute(f"SELECT {lines.TURN} FROM tokimori_runs WHERE {which}", (run_id,)).fetchall():
+def leave_line(db: Connection, run_id: RunId, was: Moment | None, state: RunState, *new: object) -> None:
+    """See `TableReader._leave_line`."""
+    which = "id = ? AND state IN ('waiting', 'ready', 'blocked') AND due = coalesce(?, due)"
+    for turn in db.execute(f"SELECT {lines.TURN} FROM tokimori_runs WHERE {which}", (run_id, was)).fetchall():
         freed = Freed()
         freed.leave(lines.turn_in(turn))
-        held = "UPDATE tokimori_runs SET state = 'held', error = ?, blocked_on = NULL WHERE id = ?"
-        db.execute(held, (reason, run_id))
+        db.execute(LEAVE_LINE.replace("%s", "?"), (state, *new, run_id))
         lines.serve(db, freed)
 
 

@@ -222,7 +222,7 @@ class SqliteStore(Guarded, TableReader):
     add_pause, promote, add_run = writing(lines.add_pause), writing(jobs.promote), with_notice(writing(runs.add_run))
     add_runs = with_notice(writing(runs.add_runs))
     list_runs, last_runs, runs_of = reading(runs.list_runs), reading(runs.last_runs), reading(runs.runs_of)
-    _cancel_run, _hold_run = writing(runs.cancel_run), writing(runs.hold_run)
+    _cancel_run, _leave_line = writing(runs.cancel_run), writing(runs.leave_line)
     due, apply, outdated = reading(jobs.due), writing(jobs.apply), reading(jobs.outdated)
     register = writing(nodes.register)
 

@@ -127,7 +127,7 @@ def wait_in_lines(db: sqlite3.Connection) -> None:
     worker = Worker(None, node.id)  # type: ignore[arg-type]
     working.settle(db, [worker.change(each) for each in claimed], node.id, NOW)
     assert semaphores.acquire(db, wish, NOW) == Grant(token=1)
-    runs.hold_run(db, requests[-1].id, "wait")
+    runs.leave_line(db, requests[-1].id, None, RunState.HELD, "wait", None, None, None)
     semaphores.put_semaphore(db, "b", 3, NOW)
     semaphores.list_semaphores(db, limit=10)
     assert semaphores.release(db, wish.id, program.id, NOW)

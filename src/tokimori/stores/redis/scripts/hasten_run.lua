@@ -8,5 +8,7 @@ if (state == 'waiting' or state == 'ready' or state == 'blocked') and tonumber(d
         'rank', string.format('%.0f', tonumber(rank) + ask.due - ask.was))
     call('HDEL', key, 'blocked_on')
     enter(ask.id, inc, 'waiting', nil, ask.due)
+    make_way(inc, state, constraint, concurrency_key)
+    serve()
 end
 return true
