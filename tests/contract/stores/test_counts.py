@@ -8,11 +8,11 @@ from msgspec.structs import replace
 from tests.contract.stores.actors import Worker, a_request, add_job, add_runs, later
 from tests.unit.examples import NEW_YEAR, a_definition, a_job, a_run
 from tokimori.model.ids import RunId, uuid7
-from tokimori.model.outcome import Failed
+from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.retention import FIRST_ID, MOST_COUNTED, day_of
 from tokimori.model.run import Skip, SkipReason, manual_origin
 from tokimori.ports.copying import Kind
-from tokimori.ports.store import MOST_TALLIED, Store, Tally
+from tokimori.ports.store import MOST_TALLIED, RunFilter, Store, Tally
 from tokimori.stores.reading import COUNTS, TALLY
 
 
@@ -70,3 +70,17 @@ async def test_a_bounded_number_of_runs_is_tallied(store: Store, monkeypatch: py
     for place in ("reading", "postgres.runs"):
         monkeypatch.setattr(f"tokimori.stores.{place}.TALLY", TALLY.replace(str(MOST_TALLIED), "2"))
     assert await store.tallies([job.id], FIRST_ID) == [Tally(job.id, 0, 2)]
+
+
+async def test_runs_that_live_are_no_ends(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are, and whenever they were made: the ends of the job are counted as without them."""
+    worker, job = await Worker.join(store), await add_job(store, max_running=0)
+    await add_runs(store, job, 4)
+    for claimed in await worker.claim():
+        await worker.settle(claimed, Succeeded() if claimed.run.due % 2 else Failed("no"))
+    since = min(run.id for run in await store.list_runs(RunFilter()))
+    for second in (-7, -6, -5, 5, 6):
+        run_id = RunId(uuid7(later(second), os.urandom))
+        await store.add_run(a_request(job, id=run_id, due=later(second)), NEW_YEAR)
+    monkeypatch.setattr("tokimori.stores.redis.runs.MOST_TALLIED", 4)
+    assert await store.tallies([job.id], since) == [Tally(job.id, 2, 2)]

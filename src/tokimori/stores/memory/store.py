@@ -98,11 +98,10 @@ class MemoryStore(Guarded):
     delete_pause, add_run = with_notice(forwarded(lines.delete_pause)), with_notice(forwarded(runs.add_run))
     get_run, list_runs, last_runs = forwarded(runs.get_run), forwarded(runs.list_runs), forwarded(runs.last_runs)
     ended_since, runs_of, attempts = forwarded(runs.ended_since), forwarded(runs.runs_of), forwarded(runs.attempts)
-    tallies = forwarded(runs.tallies)
+    tallies, ended_among = forwarded(runs.tallies), forwarded(runs.ended_among)
     outputs_with, output, promote = forwarded(runs.outputs_with), forwarded(runs.output), forwarded(jobs.promote)
     cancel_run, hold_run = with_notice(forwarded(runs.cancel_run)), with_notice(forwarded(runs.hold_run))
     hasten_run, resume_run = with_notice(forwarded(runs.hasten_run)), with_notice(forwarded(runs.resume_run))
-    ended_among = forwarded(runs.ended_among)
     due, apply, outdated = forwarded(jobs.due), forwarded(jobs.apply), forwarded(jobs.outdated)
 
     async def now(self) -> Moment:

@@ -58,7 +58,7 @@ runs                    zset    ids of all runs: by name, which is by age
 runs:<job id>           zset    the same of all runs of a job
                                 in: count_runs, import_rows, last_runs, list_runs, prune, tallies, turns
 live                    zset    ids of those that have not ended: by name
-                                in: export_rows, list_runs, prelude, prune, turns
+                                in: export_rows, list_runs, prelude, prune, tallies, turns
 broken                  zset    ids of those that have ended, but not succeeded: by name
                                 in: import_rows, list_runs, prelude, prune, tallies
 ends                    stream  of each script that ended runs the ids, for a day; in: ended_since, prelude, prune_nodes

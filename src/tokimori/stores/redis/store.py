@@ -45,11 +45,10 @@ class RedisStore(NotifyingStore[RedisConnections]):
     delete_pause, add_run = with_notice(forwarded(planning.delete_pause)), with_notice(forwarded(runs.add_run))
     get_run, list_runs, last_runs = forwarded(runs.get_run), forwarded(runs.list_runs), forwarded(runs.last_runs)
     ended_since, runs_of, attempts = forwarded(runs.ended_since), forwarded(runs.runs_of), forwarded(runs.attempts)
-    tallies = forwarded(runs.tallies)
+    tallies, ended_among = forwarded(runs.tallies), forwarded(runs.ended_among)
     output, promote, outputs_with = forwarded(runs.output), forwarded(planning.promote), forwarded(runs.outputs_with)
     _cancelled, hold_run = forwarded(runs.cancel_run), with_notice(forwarded(runs.hold_run))
     hasten_run, resume_run = with_notice(forwarded(runs.hasten_run)), with_notice(forwarded(runs.resume_run))
-    ended_among = forwarded(runs.ended_among)
     due, _apply, outdated = forwarded(planning.due), forwarded(planning.apply), forwarded(planning.outdated)
     now, register = forwarded(nodes.now), forwarded(nodes.register)
 
