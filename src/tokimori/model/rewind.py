@@ -13,7 +13,7 @@ from tokimori.clock import MINUTE, Moment
 from tokimori.model.decide import decidable, has_ended, next_look
 from tokimori.model.job import Job, JobState, moments_in, schedule_of
 from tokimori.model.policies import AnchoredOn
-from tokimori.model.run import NEVER, Run, Skip
+from tokimori.model.run import NEVER, OF_PARENT, Run, Skip, asked_by
 from tokimori.model.transitions import RunState
 from tokimori.schedules.counting import count_until
 from tokimori.schedules.schedule import Schedule
@@ -92,7 +92,7 @@ def brought_forward(run: Run, now: Moment, ended: Moment | None = None) -> tuple
     delay = run.details.delay
     if delay is not None and run.due - delay > now + MARGIN:
         return Moment(now + delay), Moment(now + delay)
-    is_early = run.state is not RunState.WAITING and run.origin.startswith("m:") and run.due > now + MARGIN
+    is_early = run.state is not RunState.WAITING and asked_by(run.origin) == "request" and run.due > now + MARGIN
     return at_once(run, now) or ((run.due, run.nominal) if is_early else None)
 
 
@@ -103,9 +103,10 @@ def at_once(run: Run, now: Moment) -> tuple[Moment, Moment] | None:
     """
     if run.origin.startswith(("s:", "b:")) or run.details.delay is not None:
         return None
-    if run.due > run.created or run.due <= now + MARGIN:
+    is_child = run.origin.startswith(OF_PARENT)  # its moment lies microseconds behind its making, for the order alone
+    if (run.due > run.created and not is_child) or run.due <= now + MARGIN:
         return None
-    return now, run.nominal if run.origin.startswith("c:") else now
+    return now, run.nominal if is_child else now
 
 
 def lasting_from(run: Run, until: int, now: Moment) -> Moment | None:

@@ -472,6 +472,25 @@ async def test_what_a_clock_ahead_made_ready_is_in_line_by_the_right_time(store:
     assert (order[0], order[-1], len(order)) == (known.id, newer.id, 5)
 
 
+async def test_a_request_with_a_key_and_a_second_child_are_in_line_by_the_right_time(store: Store) -> None:
+    """As others: a key changes nothing, nor the microseconds that order the children of a parent."""
+    job = await add_job(store, max_running=0)
+    ahead, now, moment = Moment(NOW + TWO_DAYS), Moment(NOW + MINUTE), Moment(NOW + HOUR)
+    known, second = (RunId(uuid7(at, random_bytes)) for at in (NOW, ahead))
+    keyed = a_request(job, id=known, origin=shared_origin("k", known), due=moment, state=RunState.READY)
+    child: dict[str, Any] = {
+        "origin": child_origin("x"),
+        "due": Moment(ahead + 1),
+        "created": ahead,
+        "state": RunState.READY,
+    }
+    for run, at in ((keyed, NOW), (a_request(job, id=second, **child), ahead)):
+        await store.add_run(run, at)
+    await hasten(store, now)
+    runs = [await store.get_run(each) for each in (known, second)]
+    assert [(each.state, each.due) for each in runs] == [(RunState.WAITING, moment), (RunState.WAITING, now)]
+
+
 @pytest.mark.parametrize("terms", [{"max_running": 1}, {"max_running": 0}, {"max_running": 0, "semaphores": ("s",)}])
 async def test_a_ready_run_that_waits_again_passes_its_turn_on(
     store: Store, worker: Worker, terms: dict[str, Any]
