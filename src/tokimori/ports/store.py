@@ -221,7 +221,7 @@ class RunFilter(Struct, frozen=True, kw_only=True):
 
 
 MOST_TALLIED = 2_000
-"""Of so many of the newest runs of a job ends are counted: those of a week with a run each five minutes."""
+"""Number of the newest runs of a job whose ends are counted: those of a week with a run each five minutes."""
 
 
 class Tally(NamedTuple):
@@ -269,10 +269,10 @@ class Runs(Protocol):
         ...
 
     async def tallies(self, job_ids: Sequence[JobId], since: RunId) -> list[Tally]:
-        """Return how the ended runs of each of these jobs went, of those whose ids are not below `since`.
+        """Return the number of successes and failures of each of these jobs, among runs whose ids are `since` or above.
 
-        `MOST_TALLIED` runs are looked at, the newest: of each job, or on Redis of all that did not succeed. Older ones
-        are left out then, and so is a job without ended runs.
+        The newest `MOST_TALLIED` runs of each job count. On Redis no run counts that is older than the newest
+        `MOST_TALLIED` of all jobs that did not succeed. A job without ended runs is left out.
         """
         ...
 

@@ -56,7 +56,7 @@ TALLY = f"""SELECT newest.job, newest.number,
     SELECT max(job_id) AS job, count(*) AS number, {{oldest}} AS oldest FROM (
         SELECT job_id, id FROM tokimori_history /*! FORCE INDEX (tokimori_history_job) */
         WHERE job_id = {{job}} AND id >= {{since}} ORDER BY id DESC LIMIT {MOST_TALLIED}) listed) newest"""
-"""A row that `tallies_of` reads. At most so many entries of indexes are read, and no row."""
+"""A row that `tallies_of` reads. At most twice `MOST_TALLIED` entries of indexes are read, and no row."""
 GET_RUN = " UNION ALL ".join(f"SELECT {rows.RUN} FROM tokimori_{table} WHERE id = %s" for table in ("runs", "history"))
 """One statement: a run that moves to the history meanwhile is in one of both."""
 _FROM_NODES = "SELECT * FROM tokimori_nodes /*! FORCE INDEX (tokimori_nodes_gone) */ WHERE"

@@ -34,8 +34,8 @@ class JobDurations(Part[M]):
     async def durations(self, job_ids: Sequence[str]) -> Mapping[JobId, Durations]:
         """Return how long runs of each of these jobs (at most 100) take, from their newest runs, at most 50 of each.
 
-        Also how many of the last 7 days succeeded and failed, of the newest 2,000. An answer may be 30 seconds old. An
-        unknown job has no runs. Raises `InvalidInput`.
+        Also how many of the last 7 days succeeded and failed, of the newest 2,000; for a token of queues, of those 50.
+        An answer may be 30 seconds old. An unknown job has no runs. Raises `InvalidInput`.
         """
         ids, now = _checked(job_ids), self._shared.clock.monotonic()
         known = {each: self._shared.durations.of(each, now) for each in ids}

@@ -172,7 +172,7 @@ class RunRequests:
         return RequestedRun(run=found, became=became(request, run.id, found))
 
     async def store_again(self, request: Request, run: Run, old: Run) -> RequestedRun:
-        """Keep a run that repeats another one. If a third one holds their key both go on, and that is noted."""
+        """Store a run that repeats another one. If a third one holds their key both go on, and that is noted."""
         if old.details.unique is None or request.key is not None:
             return await self.store(request, run)
         repetition = replace(request, unique=Unique(old.details.unique))
@@ -183,7 +183,7 @@ class RunRequests:
         return await self.store(request, replace(run, details=replace(run.details, beside=asked.run.id)))
 
     async def store_many(self, job_id: str, requests: Sequence[PlainRequest], parent: str | None) -> Sequence[Run]:
-        """Keep many runs of a job, some hundred at a time; the runs that answer."""
+        """Store many runs of a job, some hundred at a time, and return the runs that answer."""
         checked_id, by = check_job_id(job_id), self._caller.parent() if parent is None else parent
         wanted = read_many(requests, by, self._caller.traceparent())
         answers: list[Run] = []

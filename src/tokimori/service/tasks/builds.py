@@ -87,7 +87,7 @@ class Builds:
         self._documents = Documents(store, BUILDS, random)
 
     async def store(self, task: str, digest: str, pieces: Sequence[str]) -> None:
-        """Keep a build that is whole, and what its digest names: nothing else is written under that name."""
+        """Store a build that is whole, and what its digest names: nothing else is written under that name."""
         for number, piece in enumerate(pieces):
             await self._documents.put(piece_name(task, digest, number), piece)
 
