@@ -363,6 +363,20 @@ STORE_GUARDS: tuple[Guard, ...] = (
     ),
     *_everywhere(
         LIMIT,
+        "a run that waits again passes its turn in a line on",
+        "test_rewind.py::test_a_ready_run_that_waits_again_passes_its_turn_on",
+        _memory("runs.py", "    tables.put(row, after)\n    serve(tables, freed)", "    tables.put(row, after)"),
+        _sqlite("runs.py", "        lines.serve(db, freed)\n", ""),
+        _postgres(
+            "functions/*.sql",
+            "PERFORM tokimori_pass_on(_run.incarnation, _run.state, _run.concurrency_key, _run.blocked_on, _names);",
+            "",
+        ),
+        _mariadb("runs.py", "*await lines.serve(transaction, left, [change], places)", "change"),
+        _redis("hasten_run.lua", "    make_way(inc, state, constraint, concurrency_key)\n", ""),
+    ),
+    *_everywhere(
+        LIMIT,
         "nobody passes who is before him in his lane's line: a heavy head does not starve",
         "test_semaphores.py::test_a_heavy_head_is_not_starved",
         _postgres(
