@@ -7,13 +7,20 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tokimori.api.answers import answer
+from tokimori.api.answers import answer, page_of
 from tokimori.api.operation import Operation, Routes
 from tokimori.model.stream import LARGEST_NUMBER
-from tokimori.service.channels import LONGEST_WAIT, MOST_READ
+from tokimori.service.channels import LONGEST_WAIT, MOST_READ, MOST_TOPICS, Channel
 from tokimori.service.views.channels import FoundMessages, Message, Subscriber
 
 Number = Annotated[int, Meta(ge=0, le=LARGEST_NUMBER)]
+
+
+class ChannelQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Topics by name, from the first one behind `after`."""
+
+    after: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=MOST_TOPICS)] = MOST_TOPICS
 
 
 class MessageQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -58,7 +65,8 @@ class ChannelRoutes(Routes):
         subscriber = "/api/v2/topics/{topic}/subscribers/{name}"
         published = {"data": {"order": 17, "state": "paid"}}
         return [
-            Operation("channel_read", "GET", messages, self.list, FoundMessages, asked={"name": "billing", "wait": 20}),
+            Operation("channel_list", "GET", "/api/v2/topics", self.list, list[Channel]),
+            Operation("channel_read", "GET", messages, self.read, FoundMessages, asked={"name": "billing", "wait": 20}),
             Operation("channel_publish", "POST", messages, self.publish, Message, status=201, example=published),
             Operation(
                 "channel_acknowledge",
@@ -71,7 +79,12 @@ class ChannelRoutes(Routes):
             Operation("channel_unsubscribe", "DELETE", subscriber, self.unsubscribe, SubscriberForgotten),
         ]
 
-    async def list(self, request: Request, topic: str, query: MessageQuery) -> Response:
+    async def list(self, request: Request, query: ChannelQuery) -> Response:
+        """List the topics that have messages, by name, a page at a time."""
+        found = await self._service(request).channels.list(query.after, query.limit)
+        return page_of(request, found, more=len(found) == query.limit, after=found[-1].topic if found else None)
+
+    async def read(self, request: Request, topic: str, query: MessageQuery) -> Response:
         """Return the messages of a topic in order, at most 50; `after` in the answer is where the next ones begin."""
         channels = self._service(request).channels
         found = await channels.read(topic, query.after, query.name, query.wait, query.limit)

@@ -1,18 +1,33 @@
-"""`tokimori publish` and `tokimori subscribe`."""
+"""`tokimori publish`, `tokimori subscribe`, `tokimori unsubscribe` and `tokimori channel list`."""
 
 import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from tokimori.cli.command import Command, options
+from tokimori.cli.command import Command, Group, options
 from tokimori.cli.output import local, print_answer, print_lines, print_notice
 from tokimori.cli.session import in_service
+from tokimori.cli.table import listing, print_list
 
 if TYPE_CHECKING:
     from tokimori.model.message import Message
     from tokimori.service.channels import FoundMessages
     from tokimori.service.service import Service
+
+
+channel = Group("channel", help="Channels: list. `publish` and `subscribe` use one.")
+
+_COLUMNS = ("TOPIC",)
+
+
+@channel.command("list", cls=Command)
+@click.option("--after", metavar="TOPIC", help="Only those behind this topic.")
+@listing(_COLUMNS)
+def list_channels(after: str | None) -> None:
+    """List the topics that have messages, by name, at most 200."""
+    found = in_service(lambda service: service.channels.list(after))
+    print_list(_COLUMNS, [(each, [(each.topic,)]) for each in found], lambda each: each)
 
 
 @click.command(

@@ -13,6 +13,7 @@ from tokimori.model.stream import (
     OPENING,
     Entry,
     Numbered,
+    behind_topic,
     decode_entry,
     encode_entry,
     entry_name,
@@ -68,6 +69,14 @@ class Streams:
             if (readable := [*_readable(found)]) or len(found) < limit:
                 return readable
             name = found[-1].name
+
+    async def topics(self, after: str, limit: int) -> Sequence[str]:
+        """Return the first topics behind that one, by name: each costs a read of one entry, however many it has."""
+        found, behind = list[str](), behind_topic(after) if after else ""
+        while len(found) < limit and (first := await self._store.list_documents(self._kind, after=behind, limit=1)):
+            found.append(split_name(first[0].name)[0])
+            behind = behind_topic(found[-1])
+        return found
 
     async def newest(self, topic: str, known: int = OPENING) -> int:
         """Return the number of the newest entry, or `known`, that of an older one, if there is none behind it.

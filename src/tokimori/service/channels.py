@@ -83,6 +83,8 @@ LONGEST_WAIT = 60.0
 """Seconds for which one call waits at most."""
 MOST_READ = 50
 """Messages of one answer."""
+MOST_TOPICS = 200
+"""Topics of one answer: each costs a read."""
 MOST_BYTES = 512 * 1024
 """Of their bodies, unless the first alone has more: a node makes an answer in one step of its loop."""
 FOLLOW_WAIT = 20.0
@@ -95,6 +97,12 @@ class FoundMessages(Struct, frozen=True, kw_only=True):
     messages: Sequence[Message]
     after: int
     gap: bool = False
+
+
+class Channel(Struct, frozen=True, kw_only=True):
+    """A topic to which something was published that is still stored."""
+
+    topic: str
 
 
 class Channels(Part[M]):
@@ -123,6 +131,13 @@ class Channels(Part[M]):
         entry = Entry(at=now, by=self._author, key=named, body=msgspec.Raw(body))
         number = await self._topics.streams.append(checked_topic, entry)
         return message_of(checked_topic, Numbered(number=number, entry=entry))
+
+    @operation(Role.READ, WHOLE)
+    async def list(self, after: str | None = None, limit: int = MOST_TOPICS) -> Sequence[Channel]:
+        """List the topics that have messages, by name, from the first one behind `after`. Raises `InvalidInput`."""
+        behind = "" if after is None else check_topic("after", after)
+        most = checked("limit", limit, MOST_TOPICS)
+        return [Channel(topic=each) for each in await self._topics.streams.topics(behind, most)]
 
     @operation(Role.READ, WHOLE, gives=MessagesView.made)
     async def read(

@@ -35,6 +35,19 @@ async def test_a_message_is_read_as_it_was_published(service: Service) -> None:
     assert len({message.key for message in found}) == len(values)
 
 
+async def test_topics_are_listed_by_pages(service: Service) -> None:
+    """Each topic once, however many messages it has; one whose name begins another's hides none."""
+    names = ["a", "a-b", "a.b", "a:b", "ab", "b"]
+    for name in (*names, *names):
+        await service.channels.publish(name, 1)
+    found = list[str]()
+    while page := await service.channels.list(found[-1] if found else None, 4):
+        found += [each.topic for each in page]
+    assert (sorted(found), len(found)) == (names, len(names))
+    with pytest.raises(InvalidInput, match="after"):
+        await service.channels.list("a/b")
+
+
 @pytest.mark.parametrize(
     ("topic", "message", "key", "field"),
     [

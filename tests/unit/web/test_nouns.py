@@ -280,6 +280,7 @@ async def test_messages_are_published_and_read(world: World, tab: Tab) -> None:
     (older,) = (link for link in page.links() if "after=" in link)
     assert '{"order":0}' in (await tab.show(older)).text
     await world.service.channels.publish("news", 1)
+    assert (await tab.show("/channels")).keys("channel") == ["news", "orders"]
     news = await tab.show("/channels/news")
     assert "No older message is kept" in news.text
     assert not any("after=" in link for link in news.links())

@@ -8,7 +8,7 @@ from msgspec.json import encode
 from tokimori.errors import InvalidInput
 from tokimori.service.service import Service
 from tokimori.web.addresses import path
-from tokimori.web.nouns import Column, Noun, Row, Table, Turning, filters, plain, said, screens_of, when
+from tokimori.web.nouns import SHOWN, Column, Noun, Row, Table, Turning, filters, plain, said, screens_of, turning, when
 from tokimori.web.screen import Act, Field, Given, Moved, Receipt
 from tokimori.web.visit import Visit
 
@@ -21,15 +21,20 @@ _COMMAND: Final = "tokimori publish orders '{\"order\": 17}'"
 
 
 async def show(visit: Visit) -> Noun | Moved:
-    """Return where a topic is looked for, and a message published."""
+    """Return the list of topics; the page of one if its name is typed."""
     topic = visit.one("q")
     if topic is not None:
         return Moved(path("channels", topic))
-    empty = "A topic is named by whoever publishes to it. Type one above to see its messages; this publishes one:"
+    found = await visit.service.channels.list(visit.one("after"), SHOWN + 1)
+    rows = [
+        Row(f"channel {each.topic}", (said(each.topic, to=path("channels", each.topic)),)) for each in found[:SHOWN]
+    ]
+    empty = "There are no messages. A topic is named by whoever publishes to it; this publishes one:"
     return Noun(
-        [Table("Channels", _COLUMNS, (), empty, _COMMAND)],
+        [Table("Channels", (Column("Topic", "wide pa"),), rows, empty, _COMMAND)],
         makes=("channels.publish",),
         filter=filters(visit, "Open a topic: type its name"),
+        page=turning(visit, found[SHOWN - 1].topic if len(found) > SHOWN else None),
     )
 
 
