@@ -19,12 +19,11 @@ from tokimori.apps.closed import (
     check_closed,
     from_json,
     has_closed,
-    read,
     unfolded,
     unknown_in,
 )
 from tokimori.apps.json_text import WORDS, clean, repr_of, text_of, value_of
-from tokimori.apps.models import adapters_of, check_same, models_of, written
+from tokimori.apps.models import adapters_of, check_same, models_of, read
 from tokimori.apps.task import Task
 from tokimori.errors import InvalidInput
 from tokimori.service.definitions.arguments import Payload
@@ -246,9 +245,8 @@ class Arguments:
         more = {} if self._others is None else by_name.pop(self._others, {})
         if not by_name | more:
             return None
-        plain = written(self._adapters, by_name, what)
-        self._check_kept(plain, more, what, "arguments")
-        payload = text_of(plain | more, what)
+        self._check_kept(by_name, more, what, "arguments")
+        payload = text_of(by_name | more, what)
         check_same(self._adapters, by_name, self.decode(payload), what)
         return payload
 
@@ -283,6 +281,7 @@ class Arguments:
             ) from None
 
     def _check_kept(self, said: Mapping[str, Any], more: Mapping[str, Any], what: str, field: str) -> None:
+        said = {name: value for name, value in said.items() if name not in self._adapters}
         for kinds, values in ((self._kinds, said), ({self._others: self._kind_of_others}, {self._others: more})):
             try:
                 changed = changed_by_json(kinds, values)

@@ -65,8 +65,9 @@ def unfolded(kind: Any, around: Collection[Any] = ()) -> Any:
         return Any
     if type(named).__name__ == "TypeAliasType":  # of `typing`, or of `typing_extensions`
         value, names = named.__value__, named.__type_params__
-        found = dict(zip(names, arguments, strict=False)).get(value) or (value[arguments] if arguments else value)
-        return unfolded(found, (*around, named))
+        given = dict(zip(names, arguments, strict=False))
+        wanted = tuple(given.get(each, each) for each in getattr(value, "__parameters__", ()))  # in its own order
+        return unfolded(given.get(value) or (value[wanted] if given and wanted else value), (*around, named))
     parts = parts_of(kind)
     new = tuple(unfolded(each, around) for each in parts)
     if new == parts:
@@ -273,20 +274,6 @@ def _parts(kind: Any, value: object, path: str) -> Iterator[Found]:
 def _is_a(kind: Any, general: type) -> bool:
     origin = get_origin(kind)
     return isinstance(origin, type) and issubclass(origin, general)
-
-
-def read(given: object, kind: Any, *, strict: bool = True) -> Any:
-    """Return a value of this type. Pydantic, if it is there, reads what msgspec can't: a union of two dataclasses."""
-    try:
-        return msgspec.convert(given, kind, strict=strict, dec_hook=from_json, str_keys=True)
-    except TypeError:
-        with suppress(ImportError):
-            from pydantic import ConfigDict, TypeAdapter  # noqa: PLC0415  no part of ours
-
-            # bytes are as msgspec writes them; a class with fields takes that only as a part of something
-            adapter = TypeAdapter(tuple[kind], config=ConfigDict(val_json_bytes="base64"))
-            return adapter.validate_json(msgspec.json.encode([given]))[0]
-        raise
 
 
 def from_json(kind: Any, value: Any) -> Any:

@@ -2,34 +2,38 @@
 
 from collections.abc import Mapping
 from dataclasses import is_dataclass
-from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_origin, is_typeddict
+from types import GenericAlias, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_origin, is_typeddict
 
 import msgspec
 
-from tokimori.apps.closed import parts_of
+from tokimori.apps.closed import from_json, parts_of
 from tokimori.apps.json_text import repr_of
 from tokimori.errors import InvalidInput
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-    Adapters = Mapping[str, TypeAdapter[Any]]
+    Adapters = Mapping[str, TypeAdapter[dict[str, Any]]]
 
 
 def adapters_of(kinds: Mapping[str, Any]) -> "Adapters":
     """Return pydantic's adapters of the types that it has to read, by name."""
     wanted = {name: kind for name, kind in kinds.items() if _is_distinct(kind)}
-    found = {name: _adapter_of(kind) for name, kind in wanted.items()}
+    found = {name: _adapter_of(kind, extra="forbid") for name, kind in wanted.items()}
     return {name: adapter for name, adapter in found.items() if adapter is not None}
 
 
-def _adapter_of(kind: Any) -> "TypeAdapter[Any] | None":
-    """Return pydantic's adapter of a type; None without pydantic, or if it does not know the type."""
-    try:
-        from pydantic import TypeAdapter  # noqa: PLC0415  no part of ours
+def _adapter_of(kind: Any, *, extra: Literal["forbid", "ignore"]) -> "TypeAdapter[dict[str, Any]] | None":
+    """Return pydantic's adapter of a value of this type by name; None without pydantic, or if it does not know it.
 
-        return TypeAdapter(kind)
+    `extra` is for unknown keys of dataclasses: a model has its own word. Bytes are as msgspec writes them.
+    """
+    try:
+        from pydantic import ConfigDict, TypeAdapter  # noqa: PLC0415  no part of ours
+
+        # a class with fields takes a configuration only as a part of something
+        return TypeAdapter(GenericAlias(dict, (str, kind)), config=ConfigDict(val_json_bytes="base64", extra=extra))
     except (ImportError, NameError, RuntimeError, TypeError):  # its own errors are such
         return None
 
@@ -39,21 +43,20 @@ def models_of(adapters: "Adapters", given: Mapping[str, object]) -> dict[str, An
     found = dict[str, Any]()
     for name in adapters.keys() & given.keys():
         try:
-            found[name] = adapters[name].validate_json(msgspec.json.encode(given[name]))
+            found |= adapters[name].validate_json(msgspec.json.encode({name: given[name]}))
         except ValueError as fault:
-            raise msgspec.ValidationError(f"it does not fit - at `$.{name}`") from fault
+            raise msgspec.ValidationError("it does not fit - at `$`") from fault
     return found
 
 
-def written(adapters: "Adapters", values: Mapping[str, object], what: str) -> dict[str, Any]:
-    """Return the values, with the JSON of those that these adapters write. Raises `InvalidInput`."""
-    found = dict(values)
-    for name in adapters.keys() & values.keys():
-        try:
-            found[name] = adapters[name].dump_python(values[name], mode="json", by_alias=True, warnings="error")
-        except ValueError:
-            raise _unfit(what, name, values[name], "is of none of its types, or can't be written as JSON") from None
-    return found
+def read(given: object, kind: Any, *, strict: bool = True) -> Any:
+    """Return a value of this type. Pydantic, if it is there, reads what msgspec can't: a union of two dataclasses."""
+    try:
+        return msgspec.convert(given, kind, strict=strict, dec_hook=from_json, str_keys=True)
+    except TypeError:
+        if (adapter := _adapter_of(kind, extra="ignore")) is None:
+            raise
+        return adapter.validate_json(msgspec.json.encode({"": given}))[""]
 
 
 def check_same(adapters: "Adapters", values: Mapping[str, object], again: Mapping[str, object], what: str) -> None:

@@ -383,11 +383,14 @@ def test_the_payload_of_a_declared_job_is_typed_as_its_arguments() -> None:
             App("a").job(payload=bad)(bare)
 
 
+R = Named("R")
 S = Named("S")
 Sku = TypeAliasType("Sku", str)
 Skus = TypeAliasType("Skus", list[Sku])
 Both = TypeAliasType("Both", tuple[S, S], type_params=(S,))
 Same = TypeAliasType("Same", S, type_params=(S,))
+Lots = TypeAliasType("Lots", dict[str, S], type_params=(R, S))
+Turned = TypeAliasType("Turned", dict[S, R], type_params=(R, S))
 
 
 def stock(
@@ -408,6 +411,14 @@ def test_types_that_have_names_are_read_as_what_they_name() -> None:
     with pytest.raises(InvalidInput, match="sku is b'x', which JSON would change"):
         arguments.encode([b"x"], {"pairs": []})
     assert arguments.result_of('"a"') == "a"
+
+
+def test_a_generic_name_gives_its_types_to_the_places_that_it_names() -> None:
+    """In the order of its own parameters, also of those that it does not use or that are not given."""
+    assert unfolded(Turned[int, str]) == dict[str, int]
+    assert unfolded(Lots[int, bytes]) == dict[str, bytes]
+    assert unfolded(Both[int]) == tuple[int, int]
+    assert unfolded(Turned) == GenericAlias(dict, (S, R))
 
 
 def test_a_name_within_what_it_names_is_any_value() -> None:

@@ -69,6 +69,7 @@ def takes(kind: Any) -> Arguments:
         (Annotated[Card | Transfer, Field(discriminator="kind")], TRANSFER),
         *((Cat | Dog | None, each) for each in (Cat("Tom"), DOG, None)),
         (Card | Cat, Cat("Tom", b"text")),
+        (Cat | Dog, Cat("Tom", b"\0\xff")),
         *((Card | int, each) for each in (CARD, 3)),
         (list[Card | Dog], [DOG, CARD]),
         (dict[str, Cat | Dog], {"a": DOG}),
@@ -82,11 +83,20 @@ def test_one_of_several_models_arrives_as_what_it_was(kind: Any, value: Any) -> 
     assert (found, type(found)) == (value, type(value))
 
 
+def test_an_object_in_a_payload_is_read_by_the_same_types() -> None:
+    """A payload is given with values, too, and bytes in it arrive as they were."""
+    arguments = takes(Cat | Dog)
+    cat = Cat("Tom", b"\0\xff")
+    assert arguments.decode(arguments.text_of({"value": cat})) == {"value": cat}
+
+
 @pytest.mark.parametrize(
     ("kind", "value", "why"),
     [
-        (Card | Transfer, "seven", "value is 'seven', which is of none of its types"),
-        (Cat | Dog, Cat("Tom", b"\xff"), "can't be written as JSON"),
+        (Card | Transfer, "seven", r"payload: it does not fit .* - at `\$.value.Card`: \"seven\""),
+        (Cat | Dog, object(), "a value of the type object can't be written as JSON"),
+        (Cat | Dog, {"name": "Tom", "raw": "AP8="}, "which JSON would change"),
+        (Cat | Dog, {"name": "Tom", "row": ""}, r"Unexpected keyword argument - at `\$.value.Cat.row`"),
     ],
 )
 def test_what_does_not_fit_is_refused_where_it_is_asked_for(kind: Any, value: Any, why: str) -> None:
