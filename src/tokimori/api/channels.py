@@ -10,8 +10,8 @@ from starlette.responses import Response
 from tokimori.api.answers import answer, page_of
 from tokimori.api.operation import Operation, Routes
 from tokimori.model.stream import LARGEST_NUMBER
-from tokimori.service.channels import LONGEST_WAIT, MOST_READ, MOST_TOPICS, Channel
-from tokimori.service.views.channels import FoundMessages, Message, Subscriber
+from tokimori.service.channels import LONGEST_WAIT, MOST_READ, MOST_TOPICS
+from tokimori.service.views.channels import Channel, FoundMessages, Message, Subscriber
 
 Number = Annotated[int, Meta(ge=0, le=LARGEST_NUMBER)]
 

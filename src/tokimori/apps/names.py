@@ -77,7 +77,7 @@ from tokimori.service.reasons import Why
 from tokimori.service.sets.resource_kinds import Resources
 from tokimori.service.sets.work import Applied
 from tokimori.service.views.alarms import Alarm, Expectation
-from tokimori.service.views.channels import FoundMessages, Message
+from tokimori.service.views.channels import Channel, FoundMessages, Message
 from tokimori.service.views.claims import ClaimedRun, HeartbeatAnswer
 from tokimori.service.views.jobs import (
     DailyCount,
@@ -128,6 +128,7 @@ __all__ = [
     "Calendar",
     "CalendarArguments",
     "CancelledRuns",
+    "Channel",
     "ClaimLost",
     "ClaimedRun",
     "Client",

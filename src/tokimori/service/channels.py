@@ -34,6 +34,7 @@ from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.operation import M, Part, operation, stream
 from tokimori.service.store_calls import Now
 from tokimori.service.validation import Span, checked, json_of, seconds_of
+from tokimori.service.views.channels import Channel
 from tokimori.service.views.channels import FoundMessages as MessagesView
 from tokimori.service.views.channels import Message as MessageView
 
@@ -97,12 +98,6 @@ class FoundMessages(Struct, frozen=True, kw_only=True):
     messages: Sequence[Message]
     after: int
     gap: bool = False
-
-
-class Channel(Struct, frozen=True, kw_only=True):
-    """A topic to which something was published that is still stored."""
-
-    topic: str
 
 
 class Channels(Part[M]):

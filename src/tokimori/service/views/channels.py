@@ -30,6 +30,12 @@ class FoundMessages(Outside, frozen=True, kw_only=True):
     gap: bool
 
 
+class Channel(Struct, frozen=True, kw_only=True):
+    """A topic to which something was published that is still stored."""
+
+    topic: str
+
+
 class Subscriber(Struct, frozen=True, kw_only=True):
     """Up to which number a subscriber has acknowledged the messages of a topic."""
 
