@@ -1,4 +1,4 @@
-"""Suggestions for a word that nobody knows. Pure."""
+"""Suggestions for a word that nobody knows, and nouns with their numbers. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -32,6 +32,11 @@ def hint(given: str, known: Iterable[str]) -> str:
     """Return `; did you mean WORD?` for the end of a message; nothing if no known word is near."""
     meant = nearest(given, known)
     return "" if meant is None else f"; did you mean {meant}?"
+
+
+def amount(number: int, noun: str) -> str:
+    """Return the number with its noun, in the plural unless there is one: `1 run`, `2,000 runs`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _plain(word: str) -> str:

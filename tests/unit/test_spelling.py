@@ -1,9 +1,9 @@
-"""What was probably meant by a word that nobody knows."""
+"""What was probably meant by a word that nobody knows, and nouns with their numbers."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokimori.spelling import hint, nearest
+from tokimori.spelling import amount, hint, nearest
 
 WORDS = st.text("abcdefghijklmnopqrstuvwxyz", min_size=4, max_size=12)
 
@@ -33,3 +33,8 @@ def test_one_fault_is_always_seen_through(word: str, data: st.DataObject) -> Non
 def test_a_word_of_other_letters_is_never_meant(one: str, other: str) -> None:
     """Whatever their lengths."""
     assert nearest(one, [other.upper().translate(str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "0" * 26))]) is None
+
+
+def test_a_noun_is_singular_for_one_alone() -> None:
+    """Large numbers have commas."""
+    assert [amount(each, "run") for each in (0, 1, 2, 2_000)] == ["0 runs", "1 run", "2 runs", "2,000 runs"]

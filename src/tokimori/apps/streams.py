@@ -178,7 +178,7 @@ class Outputs:
             lines, end, rest = (getattr(self._rests, "text", "") + text).rpartition("\n")
             self._rests.text = rest
             names = ", ".join(f"{each.begin.job_id} {each.begin.run_id}" for each in found[:_MOST_NAMED])
-            more = "" if len(found) <= _MOST_NAMED else f" or {len(found) - _MOST_NAMED} others"
+            more = "" if len(found) <= _MOST_NAMED else f" or {len(found) - _MOST_NAMED} more"
             text = "".join(f"(of one of the runs {names}{more}) {line}\n" for line in lines.split("\n")) if end else ""
         if is_sure:
             found[0].write(text)

@@ -15,6 +15,7 @@ from tokimori.cli.progress import counting
 from tokimori.cli.session import in_service
 from tokimori.errors import InvalidInput, NotFound, Refused, TokimoriError
 from tokimori.model.attempt_notes import check_json
+from tokimori.spelling import amount
 
 if TYPE_CHECKING:
     from tokimori.service.bulk import Bulk
@@ -60,7 +61,7 @@ def for_each_matching(pattern: str, verb: str, done: str, act: Act, *, yes: bool
 
 def confirm(found: Sequence[str], verb: str, *, field: str, yes: bool) -> None:
     """Show the jobs and ask. Raises `Declined`, and `Refused` if the user can't be asked."""
-    jobs = "1 job" if len(found) == 1 else f"{len(found)} jobs"
+    jobs = amount(len(found), "job")
     if not yes and not sys.stdin.isatty():
         message = f"{field}: this would {verb} {jobs}, and nobody can be asked here: say --yes"
         raise Refused(message, field=field, allowed="--yes, or a terminal")
@@ -247,4 +248,4 @@ def _confirm(preview: "Bulk", verb: str, noun: str, *, yes: bool) -> None:
 
 def _count_text(preview: "Bulk", noun: str) -> str:
     more = "at least " if preview.more else ""
-    return f"{more}{preview.count:,} {noun}{'' if preview.count == 1 else 's'}"
+    return f"{more}{amount(preview.count, noun)}"

@@ -16,6 +16,7 @@ from tokimori.cli.session import in_service
 from tokimori.cli.table import print_table
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
+from tokimori.spelling import amount
 
 if TYPE_CHECKING:
     from tokimori.model.backfill import Backfill
@@ -113,7 +114,7 @@ def _print(done: "Backfill", *, dry_run: bool) -> None:
         return
     if dry_run:
         print_table(("TIME", "BACKFILL"), _rows(done))
-        print_lines(f"would make {len(done.missing)} runs; {_progress(done)}; {len(done.left_out)} left out")
+        print_lines(f"would make {amount(len(done.missing), 'run')}; {_progress(done)}; {len(done.left_out)} left out")
         return
     print_lines(f"{_progress(done)}; {len(done.left_out)} left out")
 

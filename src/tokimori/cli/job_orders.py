@@ -17,6 +17,7 @@ from tokimori.cli.progress import counting
 from tokimori.cli.session import in_service
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput, NotFound
+from tokimori.spelling import amount
 
 if TYPE_CHECKING:
     from tokimori.service.service import Service
@@ -112,11 +113,11 @@ def _print(ids: Sequence[str], kept: Mapping[str, str], found: Sequence[str] | N
         print_json({"deleted": ids, "kept": kept} if found is None else {"would_delete": found})
         return
     if found is not None:
-        print_lines(*found, f"would delete {len(found)} jobs")
+        print_lines(*found, f"would delete {amount(len(found), 'job')}")
         return
     for job_id, why in kept.items():
         print_notice(f"job {job_id} was not deleted: {why}")
-    print_lines(f"deleted {len(ids)} jobs")
+    print_lines(f"deleted {amount(len(ids), 'job')}")
 
 
 _job_or_pattern = click.argument("job_id", metavar="ID|PATTERN", shell_complete=job_ids)
@@ -198,7 +199,7 @@ def cancel_job(job_id: str, reason: str) -> None:
     cancelled = in_service(lambda service: service.jobs.cancel(job_id, reason))
     print_answer(
         {"job_id": job_id, "cancelled": cancelled},
-        f"{cancelled} run{'' if cancelled == 1 else 's'} of {job_id} cancelled",
+        f"{amount(cancelled, 'run')} of {job_id} cancelled",
     )
 
 
@@ -213,4 +214,4 @@ def restart_job(job_id: str) -> None:
         print_json([Run.made(run) for run in runs])
     else:
         print_lines(*(f"run {run.id}: its node begins it anew" for run in runs))
-        print_lines(f"{len(runs)} run{'' if len(runs) == 1 else 's'} of {job_id} restarted")
+        print_lines(f"{amount(len(runs), 'run')} of {job_id} restarted")

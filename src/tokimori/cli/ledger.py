@@ -17,6 +17,7 @@ from tokimori.cli.session import in_service
 from tokimori.cli.table import Short, print_table
 from tokimori.clock import Moment
 from tokimori.errors import NotFound
+from tokimori.spelling import amount
 
 if TYPE_CHECKING:
     from tokimori.model.job import Job
@@ -137,5 +138,5 @@ def _print_verified(found: "list[Verified]", wrong: int) -> None:
             print_lines(f"{each.job_id}: {local(line.first, 'UTC')} {line.fate.value} {line.run_id or ''}".rstrip())
     jobs = len({each.job_id for each in found})
     counts_text = ", ".join(f"{count:,} {fate}" for fate, count in sorted(total.items())) or "none"
-    print_lines(f"occurrences of {jobs} jobs: {counts_text}")
+    print_lines(f"occurrences of {amount(jobs, 'job')}: {counts_text}")
     print_lines(f"{wrong:,} do not fit" if wrong else "all of them fit")

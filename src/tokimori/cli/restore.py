@@ -15,6 +15,7 @@ from tokimori.cli.output import print_answer, print_json, print_lines
 from tokimori.cli.progress import copying_bar
 from tokimori.cli.session import load
 from tokimori.errors import Refused, StoreError
+from tokimori.spelling import amount
 
 
 class WrittenBackup(Struct, frozen=True, kw_only=True):
@@ -159,8 +160,8 @@ def restore(file: Path, *, replace: bool, without_tokens: bool) -> None:
     if options().as_json:
         print_json(restored)
     else:
-        more = "or more " if restored.jobs == _MOST else ""
-        print_lines(f"restored: {restored.jobs} {more}jobs, schema {restored.schema}; `tokimori doctor` looks at it")
+        many = amount(restored.jobs, "or more job" if restored.jobs == _MOST else "job")
+        print_lines(f"restored: {many}, schema {restored.schema}; `tokimori doctor` looks at it")
         if restored.tokens:
             tokens = ", ".join(restored.tokens)
             print_lines(f"tokens that let somebody in again: {tokens}; `tokimori token revoke NAME` ends one")

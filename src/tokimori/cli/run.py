@@ -13,6 +13,7 @@ from tokimori.cli.session import with_run
 from tokimori.cli.table import At, Id, State, lasted, print_found, print_table
 from tokimori.errors import InvalidInput
 from tokimori.model.transitions import ENDS, RunState
+from tokimori.spelling import amount
 
 if TYPE_CHECKING:
     from tokimori.model.run import Run
@@ -258,7 +259,7 @@ def _print_details(details: "RunDetails", reasons: "Sequence[Reason]") -> None:
             *_asked(found, zone),
             *([("parent run", found.parent_id)] if found.parent_id else []),
             *(("then", f"{step.job}{' if it fails' if step.on_failure else ''}") for step in found.details.then),
-            *([("spawned", f"{spawned.count} runs")] if (spawned := found.details.spawned) is not None else []),
+            *([("spawned", amount(spawned.count, "run"))] if (spawned := found.details.spawned) is not None else []),
             *([("concurrency key", found.concurrency_key)] if found.concurrency_key is not None else []),
             *(("why", reason_text(reason)) for reason in reasons),
             *([("cancel asked for", found.cancel)] if found.cancel else []),

@@ -11,6 +11,7 @@ from tokimori.cli.output import print_answer
 from tokimori.cli.session import Absent, in_service, load, with_zone
 from tokimori.cli.table import At, listing, print_list
 from tokimori.errors import InvalidInput
+from tokimori.spelling import amount
 
 secret = Group("secret", help="Secrets: values that jobs name as {{ secret.NAME }}, and that nobody is shown again.")
 
@@ -63,7 +64,7 @@ def delete(name: str) -> None:
 def rotate() -> None:
     """Encrypt all secrets anew with the first key. Then the other keys may be taken out of the file."""
     count = in_service(lambda service: service.secrets.rotate())
-    print_answer({"rotated": count}, f"encrypted {count} secrets with the first key")
+    print_answer({"rotated": count}, f"encrypted {amount(count, 'secret')} with the first key")
 
 
 @secret.command(cls=Command)

@@ -16,6 +16,7 @@ from tokimori.cli.errors import DONE
 from tokimori.cli.output import announce, print_answer, print_notice
 from tokimori.errors import Conflict, Refused, TokimoriError
 from tokimori.ownership import PRIVATE
+from tokimori.spelling import amount
 
 if TYPE_CHECKING:
     from tokimori.config.settings import Loaded
@@ -279,4 +280,4 @@ async def _in_hand(service: "Service", note: "Note") -> str:
         return ""
     others = len(names) - _NAMED
     more = f" and {others} more" if others > 0 else ""
-    return f"{len(names)} run{'s' if len(names) > 1 else ''}: {', '.join(names[:_NAMED])}{more}"
+    return f"{amount(len(names), 'run')}: {', '.join(names[:_NAMED])}{more}"

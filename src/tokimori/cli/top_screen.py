@@ -10,6 +10,7 @@ from tokimori.cli.table import At, drawn
 from tokimori.cli.top_keys import VIEWS, State, Subject, View, chosen, matches
 from tokimori.clock import Moment
 from tokimori.logs.controls import visible
+from tokimori.spelling import amount
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -216,7 +217,7 @@ def _log(console: "Console", seen: Content, state: State, room: int) -> None:
 
 def _log_title(seen: Content, state: State) -> str:
     run = state.followed and state.followed.run
-    count = f"{len(seen.log)} line{'' if len(seen.log) == 1 else 's'}"
+    count = amount(len(seen.log), "line")
     where = "at its end" if state.top is None else f"from line {state.top + 1}"
     wanted = f", {'only ' if state.only else ''}{state.needle!r}" if state.needle else ""
     return f"log of run {run}: {count}, {where}{wanted}"

@@ -12,6 +12,7 @@ from tokimori.cli.table import State as StateCell
 from tokimori.cli.top_keys import State, Subject, View, matches
 from tokimori.cli.top_screen import Content, Listing, Measure, Row
 from tokimori.clock import DAY, HOUR, SECOND, Moment
+from tokimori.spelling import amount
 
 if TYPE_CHECKING:
     from tokimori.model.ids import NodeId
@@ -46,7 +47,7 @@ async def look(service: "Service", state: State) -> Content:
         case View.NOW:
             nodes = [node for node in await service.nodes.list() if node.state == "alive" and node.runs_jobs]
             hosts = {node.id: node.host for node in nodes}
-            named = f"{len(nodes)} node{'' if len(nodes) == 1 else 's'}"
+            named = amount(len(nodes), "node")
             tables = [
                 await _needs(service, open_runs["held"]),
                 await _running(service, open_runs["running"][:_RUNNING], hosts, now),
@@ -180,7 +181,7 @@ async def _jobs(service: "Service", wanted: str) -> Listing:
     more = len(jobs) > MOST or page.next is not None
     last = await service.runs.last([job.id for job in jobs[:MOST]], _LAST, longest=0) if jobs else {}
     rows = [_job(job, last.get(job.id, ())) for job in jobs[:MOST]]
-    which = f"the first {MOST} jobs" if more else f"{len(rows)} job{'' if len(rows) == 1 else 's'}"
+    which = f"the first {MOST} jobs" if more else amount(len(rows), "job")
     columns = ("JOB", "STATE", "SCHEDULE", "NEXT", "LAST RUNS", "P50", "OK")
     return Listing(which, columns, rows, ("SCHEDULE", "P50", "LAST RUNS", "OK"))
 
@@ -217,7 +218,7 @@ async def _failures(service: "Service") -> Listing:
         jobs = ", ".join(each.jobs) + (f" and {each.more_jobs} more" if each.more_jobs else "")
         cells = (each.count, each.cause, jobs, At(each.first, ""), At(each.last, ""), Short(each.sample))
         rows.append(Row(Subject(each.sample, each.jobs[0] if len(each.jobs) == 1 else None, runs=False), cells))
-    count = f"{found.count} failure{'' if found.count == 1 else 's'}"
+    count = amount(found.count, "failure")
     title = f"{count} of 24 hours by cause, of {found.looked} that were looked at"
     return Listing(title, ("COUNT", "CAUSE", "JOBS", "FIRST", "LAST", "RUN"), rows, ("FIRST", "RUN", "JOBS"))
 
@@ -244,9 +245,9 @@ async def _plan(service: "Service", now: Moment) -> Listing:
         )
         for job_id in sorted(first, key=lambda each: first[each][1])
     ]
-    reach = (
-        f"the next {MOST_MOMENTS} firings, within {lasted(span)}" if is_cut else f"{len(coming)} firings in 24 hours"
-    )
+    reach = f"{amount(len(coming), 'firing')} in 24 hours"
+    if is_cut:
+        reach = f"the next {MOST_MOMENTS} firings, within {lasted(span)}"
     busiest = f"; most at once {max(total.values())} in {lasted(span // _HOURS)}" if total else ""
     return Listing(f"{reach}{busiest}", ("JOB", "NEXT", "TIMES", "FROM NOW ON"), rows, ("TIMES",))
 

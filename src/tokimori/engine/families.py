@@ -32,6 +32,7 @@ from tokimori.model.run import NEVER, Run, Spawned
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import Runs
 from tokimori.ports.working import Change, Claimed, Verdict
+from tokimori.spelling import amount
 
 log = logging.getLogger(__name__)
 
@@ -272,7 +273,8 @@ def _outcome(found: Sequence[Run | None], spawned: Spawned, now: Moment) -> Outc
     """Return success with the list of all results, or a failure that names the runs without success."""
     there = [run for run in found if run is not None]
     failed = [run for run in there if run.state is not RunState.SUCCEEDED]
-    many = f"{len(failed) + spawned.left} of the {spawned.count} runs that it has spawned"
+    every = f"of the {amount(spawned.count, 'run')} that it has spawned"
+    many = f"{len(failed) + spawned.left} {every}"
     if spawned.left or any(run.state not in ENDS for run in there):
         took = (now if spawned.until is None else spawned.until) - spawned.at
         return Failed(
@@ -283,7 +285,7 @@ def _outcome(found: Sequence[Run | None], spawned: Spawned, now: Moment) -> Outc
     if len(there) < len(found):
         missing = len(found) - len(there)
         why = "their jobs were paused, parked, full or deleted"
-        return Failed(f"{missing} of the {spawned.count} runs that it has spawned were not made: {why}", final=True)
+        return Failed(f"{missing} {every} were not made: {why}", final=True)
     if not failed:
         return Succeeded(result=text_of(parents_in(there), joined="runs"))
     named = "; ".join(_named(run) for run in failed[:MOST_NAMED]) + (" …" if len(failed) > MOST_NAMED else "")

@@ -11,6 +11,7 @@ from tokimori.errors import InvalidInput, Refused
 from tokimori.model.document import texts_of
 from tokimori.model.templates import SECRETS_NAME
 from tokimori.model.words import check_text
+from tokimori.spelling import amount
 
 SHORTEST: Final = 6
 """Characters. A shorter value is in any output by chance, and the hidden places would reveal it."""
@@ -76,7 +77,7 @@ def check_value(value: object) -> str:
         raise _unfit("it is no text that a process can be given") from None
     text = str(value)
     if len(text) < SHORTEST:
-        raise _unfit(f"it has {len(text)} characters, and could not be hidden in the output of a run")
+        raise _unfit(f"it has {amount(len(text), 'character')}, and could not be hidden in the output of a run")
     if (size := len(text.encode())) > LARGEST:
         raise _unfit(f"it has {size} bytes")
     if (lines := len(text.splitlines())) > MOST_LINES:

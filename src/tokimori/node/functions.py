@@ -74,7 +74,7 @@ async def _watch(folders: Sequence[Path], changed: Callable[[], None]) -> None:
         await asyncio.sleep(EVERY)
         after = await asyncio.to_thread(stamps_of, folders)
         if files := changed_of(before, after):
-            others = f" and {len(files) - 1} others" if len(files) > 1 else ""
+            others = f" and {len(files) - 1} more" if len(files) > 1 else ""
             log.warning("%s%s changed: new worker processes with the new code take over", files[0], others)
             changed()
         before = after

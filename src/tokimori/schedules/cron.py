@@ -25,6 +25,7 @@ from tokimori.schedules.cron_fields import (
 from tokimori.schedules.days import ALL_MONTHS, WEEKS, Days
 from tokimori.schedules.wallclock import WallClock, minutes_of_day
 from tokimori.schedules.zoned import ZonedSchedule, ZoneRules
+from tokimori.spelling import amount
 
 MACROS = {
     "@minutely": "* * * * *",
@@ -102,7 +103,7 @@ def parse_cron(text: str, rules: ZoneRules, spread: str) -> Cron:
     if not 5 <= len(texts) <= 7:
         allowed = "5 fields; 6 with seconds first; 7 with a year last"
         raise InvalidSchedule(
-            f"schedule: {text!r} has {len(texts)} fields", field="schedule", value=text, allowed=allowed
+            f"schedule: {text!r} has {amount(len(texts), 'field')}", field="schedule", value=text, allowed=allowed
         )
     _check_order(text, texts)
     fields = _fields(texts, spread)

@@ -19,6 +19,7 @@ from tokimori.schedules.grid import (
 from tokimori.schedules.stamp import Stamp, parse_stamp
 from tokimori.schedules.zoned import Zoned, ZonedSchedule, ZoneRules
 from tokimori.schedules.zones import stretch_at
+from tokimori.spelling import amount
 
 Bounds = tuple[int | None, int | None]
 """The first and the last index of a grid; None: no bound."""
@@ -51,7 +52,7 @@ def parse_repeating(text: str, rules: ZoneRules) -> Repeating:
     """Read a repeating interval. Raises `InvalidSchedule`, which names the part."""
     parts = text.split("/")
     if len(parts) != 3:
-        message = f"schedule: {text!r} has {len(parts)} parts instead of 3"
+        message = f"schedule: {text!r} has {amount(len(parts), 'part')} instead of 3"
         raise InvalidSchedule(message, field="schedule", value=text, allowed=_FORMS)
     repeats = _repeats(parts[0])
     if parts[1].startswith("P"):

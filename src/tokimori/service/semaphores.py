@@ -28,6 +28,7 @@ from tokimori.service.validation import MOST_LISTED, checked
 from tokimori.service.views.outside import list_of
 from tokimori.service.views.resources import SemaphoreDetails as SemaphoreView
 from tokimori.service.why import stops
+from tokimori.spelling import amount
 
 LONGEST_LANE = 2048
 """The most characters of a lane that every store can keep."""
@@ -254,7 +255,7 @@ class Weights:
 
 def _never_fits(name: str, weight: int, limit: int) -> InvalidInput:
     return InvalidInput(
-        f"semaphores: {name!r} has a limit of {limit}, so that {weight} units never fit: raise it with "
+        f"semaphores: {name!r} has a limit of {limit}, so that {amount(weight, 'unit')} never fit: raise it with "
         f"`tokimori lock set {name} --limit {weight}`",
         field="semaphores",
         value=f"{name}:{weight}",

@@ -5,6 +5,7 @@ import re
 from tokimori.errors import InvalidInput
 from tokimori.schedules.cron import MACROS
 from tokimori.schedules.cron_fields import DAY, HOUR, MINUTE, MONTH, WEEKDAY, FieldKind
+from tokimori.spelling import amount
 
 _KINDS = (MINUTE, HOUR, DAY, MONTH, WEEKDAY)
 _TERM = re.compile(r"(?:[*?]|([a-z]{3}|\d{1,2})(?:-([a-z]{3}|\d{1,2}))?)(?:/(\d{1,4}))?\Z", re.ASCII | re.IGNORECASE)
@@ -23,7 +24,8 @@ def read_schedule(text: str) -> str:
         allowed = f"{', '.join(MACROS)}, @every 1h30m"
         raise InvalidInput(f"{text!r} is unknown", field="schedule", value=text, allowed=allowed)
     if len(words) != len(_KINDS):
-        raise InvalidInput(f"{text!r} has {len(words)} fields", field="schedule", value=text, allowed="5 fields")
+        message = f"{text!r} has {amount(len(words), 'field')}"
+        raise InvalidInput(message, field="schedule", value=text, allowed="5 fields")
     return " ".join(_field(kind, word) for kind, word in zip(_KINDS, words, strict=True))
 
 

@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId
+from tokimori.spelling import amount
 from tokimori.web.words import written
 
 HIGH, ROW = 42, 56
@@ -160,7 +161,7 @@ def picture(edges: Sequence[Edge], node_of: Callable[[JobId], Node], root: str, 
     drawn = [*_edges(edges, spots, node_of, way)]
     jobs = [job for column in columns for job in column if "\n" not in job]
     drawn += [_node(node_of(job), spots[job], root, way) for job in jobs]
-    label = f"{len(jobs)} jobs, from {node_of(columns[0][0]).id}"
+    label = f"{amount(len(jobs), 'job')}, from {node_of(columns[0][0]).id}"
     wide, high = right + way.wide + 4, below + ROW - 5
     sizes = f'width="{wide}" height="{high}" viewBox="0 0 {wide} {high}"'
     return Markup(  # noqa: S704  numbers, and texts that are escaped

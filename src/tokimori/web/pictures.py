@@ -10,6 +10,7 @@ from markupsafe import Markup
 from tokimori.clock import HOUR, MINUTE, Moment
 from tokimori.model.run import Run, first_begin
 from tokimori.model.transitions import RunState
+from tokimori.spelling import amount
 from tokimori.web.words import duration, whole_length, written
 
 BARS: Final = 20
@@ -126,7 +127,7 @@ def strip(minutes: Sequence[Minute], now: Moment, marks: Sequence[Minute]) -> Ma
     for each in minutes:
         x, high = _percent(each.at, since), round(each.runs * scale, 1)
         kind = "f ok" if each.at <= now else "next"
-        label = f"{each.clock} · {each.runs} {'firing' if each.runs == 1 else 'firings'}"
+        label = f"{each.clock} · {amount(each.runs, 'firing')}"
         label += f", {each.failed} failed" if each.failed else ""
         drawn.append(_bar(kind, x, base - high, high, f"<title>{written(label)}</title>"))
         if each.failed:

@@ -14,6 +14,7 @@ from tokimori.schedules.counting import count_until
 from tokimori.schedules.days_off import DaysOff
 from tokimori.schedules.schedule import Schedule, each_moment
 from tokimori.schedules.zones import on_clocks, stretches_between, zone_info
+from tokimori.spelling import amount
 from tokimori.web.words import whole_length, written
 
 MOST_TICKS: Final = 120
@@ -189,7 +190,7 @@ def picture(lanes: Sequence[Lane], window: Window) -> Markup:
         clock = f"{on_clocks(window.zone, window.now):%H:%M}"
         drawn.append(f'<text{place} x="{x}%" dx="{-4 if x > 90 else 4}" y="26">now {clock}</text>')
     period = f"from {said(window.first, window)} to {said(window.last, window)}"
-    label = f"Firings of {len(lanes)} lanes {period}; those to come are listed below"
+    label = f"Firings of {amount(len(lanes), 'lane')} {period}; those to come are listed below"
     return Markup(  # noqa: S704  numbers, and texts that are escaped
         f'<svg width="100%" height="{high}" role="img" aria-label="{written(label)}">{"".join(drawn)}</svg>'
     )

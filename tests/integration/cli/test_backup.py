@@ -183,7 +183,7 @@ def test_installations_that_share_a_file(program: Program) -> None:
     assert "also the store of the installations ?namespace=two" in refused
     assert "and the store is ?namespace=two" in program.error("restore", "b.db", "--replace", "--store", two)["message"]
     fresh = f"sqlite://{program.home}/fresh.db?namespace=one"
-    assert "restored: 1 jobs" in program("restore", "b.db", "--store", fresh)
+    assert "restored: 1 job," in program("restore", "b.db", "--store", fresh)
     assert [each["id"] for each in program.json("job", "list", "--store", fresh)] == ["j"]
 
 
@@ -197,7 +197,7 @@ def test_an_installation_with_a_namespace_goes_into_another_kind_of_store(progra
     program("backup", "both.db", "--store", one)
     try:
         assert "?namespace=one, ?namespace=two" in program.error("restore", "both.db", "--store", url)["message"]
-        assert "restored: 1 jobs" in program("restore", "b.db", "--store", url)
+        assert "restored: 1 job," in program("restore", "b.db", "--store", url)
     finally:
         redis.loans.give_back(tmp_path)
 
@@ -225,7 +225,7 @@ def test_a_backup_beside_a_node_goes_into_another_kind_of_store(program: Program
     with a_node(program):
         program("backup", "b.db")
     try:
-        assert "restored: 1 jobs" in program("restore", "b.db", "--store", redis.loans.url_of(tmp_path))
+        assert "restored: 1 job," in program("restore", "b.db", "--store", redis.loans.url_of(tmp_path))
     finally:
         redis.loans.give_back(tmp_path)
 
@@ -241,7 +241,7 @@ def test_other_stores_are_copied(program: Program, tmp_path: Path) -> None:
         assert [each["id"] for each in program.json("job", "list")] == ["j"]
         assert "only an SQLite store" in program.error("restore", "b.db", "--replace", "--store", url)["message"]
         empty = redis.loans.url_of(tmp_path / "empty")
-        assert "restored: 1 jobs" in program("restore", "b.db", "--store", empty)
+        assert "restored: 1 job," in program("restore", "b.db", "--store", empty)
         redis.loans.give_back(tmp_path / "empty")
     finally:
         redis.loans.give_back(tmp_path)

@@ -131,7 +131,7 @@ async def test_a_secret_keeps_its_lines_and_is_never_shown(world: World, tab: Ta
     assert [each.jobs for each in await world.service.secrets.list()] == [("mail", "web")]
     assert "BEGIN" not in told.text
     assert "BEGIN" not in (await tab.ask("/do/secrets.set?on=KEY")).body.decode()
-    assert "1 secrets encrypted" in (await tab.press("secrets.rotate", "all")).text
+    assert "1 secret encrypted" in (await tab.press("secrets.rotate", "all")).text
     await tab.press("secrets.delete", "KEY")
     assert await world.service.secrets.list() == []
 

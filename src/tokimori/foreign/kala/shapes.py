@@ -16,6 +16,7 @@ from tokimori.errors import InvalidSchedule
 from tokimori.schedules.duration import Duration, parse_duration
 from tokimori.schedules.stamp import parse_stamp
 from tokimori.service.definitions.definitions import MOST_RUNS
+from tokimori.spelling import amount
 
 PREFIX = "/api/v1/"
 """Where the API is."""
@@ -194,7 +195,7 @@ def read_schedule(text: str) -> Repeats:
     """Read a schedule. The number after `R` is how often it is repeated: n + 1 runs. Raises `InvalidSchedule`."""
     parts = text.split("/")
     if len(parts) != 3:
-        raise _invalid("schedule", text, f"has {len(parts)} parts instead of 3", _FORM)
+        raise _invalid("schedule", text, f"has {amount(len(parts), 'part')} instead of 3", _FORM)
     runs, start = _runs(parts[0]), _start(parts[1])
     if runs == 1:
         return Repeats(1, start, f"R0/{_written(parts[1])}/{_ONCE}")

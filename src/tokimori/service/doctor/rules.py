@@ -11,6 +11,7 @@ from tokimori.service.doctor.finding import Finding, failure, fine, warning
 from tokimori.service.doctor.reading import MOST_SEMAPHORES, NAMED, DoctorReading, Few
 from tokimori.service.queues import sentence
 from tokimori.service.why.stops import nobody_takes, queue_paused, silent_in
+from tokimori.spelling import amount
 
 LATE = MINUTE
 """Seconds after which a due job should have been fired, unless ticks are aligned."""
@@ -37,7 +38,7 @@ def findings(reading: DoctorReading) -> list[Finding]:
 
 def _looked_at(reading: DoctorReading) -> Mapping[str, str]:
     """Say by check how much was looked at, if all is well."""
-    jobs = f" ({reading.jobs.count:,} jobs looked at{', and there are more' if reading.jobs.more else ''})"
+    jobs = f" ({amount(reading.jobs.count, 'job')} looked at{', and there are more' if reading.jobs.more else ''})"
     by_check = dict.fromkeys(("ahead", "lanes", "jobs", "notifiers"), jobs)
     for check, runs in (("running", reading.running), ("wakes", reading.blocked), ("held", reading.held)):
         if len(runs) >= reading.most_runs:

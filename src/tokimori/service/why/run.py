@@ -18,6 +18,7 @@ from tokimori.schedules.zones import clock_text
 from tokimori.service.reasons import Cause, HeldBy, Reason, Why, waits_for
 from tokimori.service.why.reading import Units, WhyReading
 from tokimori.service.why.stops import nobody_takes, silent_in, stopped, stops_of_people, takers, too_heavy, unreadable
+from tokimori.spelling import amount
 
 SOON = 10.0
 """Seconds within which what is due starts, if nothing holds it."""
@@ -52,7 +53,7 @@ def why_run(reading: WhyReading, run: Run) -> Why:
 
 
 def _for_spawned(reading: WhyReading, run: Run, count: int) -> Reason:
-    text = f"it waits for {reading.live} of the {count} runs that it has spawned"
+    text = f"it waits for {reading.live} of the {amount(count, 'run')} that it has spawned"
     holders = tuple(HeldBy(run_id=each.id, job_id=each.job_id) for each in reading.spawned)
     mend = f"`tokimori run cancel {run.id} --family` ends it and them"
     return Reason(cause=Cause.SPAWNED, text=text, mend=mend, holders=holders, others=reading.live - len(holders))

@@ -22,6 +22,7 @@ from tokimori.model.target import Unreadable, how_to_allow, is_handled
 from tokimori.ports.nodes import NodeRecord
 from tokimori.service.queues import binding, sentence
 from tokimori.service.reasons import Cause, Reason
+from tokimori.spelling import amount
 
 
 def stopped(job: Job) -> Reason | None:
@@ -46,7 +47,7 @@ def queue_paused(pause: Pause) -> Reason:
 
 def too_heavy(name: str, weight: int, limit: int) -> Reason:
     """Return the reason of a run that needs more units of a semaphore than it has."""
-    text = f"{weight} units of the semaphore {name} never fit its limit of {limit}"
+    text = f"{amount(weight, 'unit')} of the semaphore {name} never fit its limit of {limit}"
     return Reason(cause=Cause.TOO_HEAVY, text=text, mend=f"`tokimori lock set {name} --limit {weight}` raises it")
 
 

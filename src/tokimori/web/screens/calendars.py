@@ -7,6 +7,7 @@ from tokimori.model.calendar import Calendar, days_off_of
 from tokimori.schedules.days import date_of, day_of
 from tokimori.schedules.zones import on_clocks
 from tokimori.service.service import Service
+from tokimori.spelling import amount
 from tokimori.web.addresses import path
 from tokimori.web.nouns import Column, Noun, Row, Table, cut, filters, has, job_table, plain, said, screens_of
 from tokimori.web.screen import Act, Field, Given, Receipt
@@ -71,7 +72,7 @@ async def page(visit: Visit) -> Noun:
         name=name,
         says=(
             said(each.description),
-            said(f"{len(each.dates)} date{'s' if len(each.dates) > 1 else ''} off" if each.dates else "", "q"),
+            said(f"{amount(len(each.dates), 'date')} off" if each.dates else "", "q"),
         ),
         acts=("calendars.update", "calendars.delete"),
         on=each.name,

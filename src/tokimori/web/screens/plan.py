@@ -17,6 +17,7 @@ from tokimori.model.run import Run
 from tokimori.model.transitions import BEFORE_START, RunState
 from tokimori.schedules.schedule import each_moment
 from tokimori.service.jobs.writer import schedule_for
+from tokimori.spelling import amount
 from tokimori.web import plan
 from tokimori.web.addresses import address, path
 from tokimori.web.filters import chips, typed, words
@@ -152,7 +153,7 @@ def _merged(name: str, lanes: Sequence[Lane], kind: str) -> Lane:
     return Lane(
         name=name,
         to=address("/jobs", [("queue" if kind == "queue" else "q", name)]),
-        says=f"{len(lanes)} job{'s' if len(lanes) != 1 else ''}",
+        says=amount(len(lanes), "job"),
         ticks=[tick for lane in lanes for tick in lane.ticks if tick.tone or not lane.note or len(lanes) == 1],
         number=count,
         is_dense=count > MOST_TICKS or any(lane.is_dense for lane in lanes),

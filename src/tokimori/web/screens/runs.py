@@ -7,6 +7,7 @@ from typing import Any, Final
 from tokimori.model.transitions import RunState
 from tokimori.service.runs.family import BY_HAND, all_cancelled
 from tokimori.service.service import Service
+from tokimori.spelling import amount
 from tokimori.web.addresses import path
 from tokimori.web.filters import chips, typed
 from tokimori.web.run_rows import LONGEST_SAID, run_rows
@@ -85,7 +86,7 @@ async def _resume(service: Service, run_id: str, given: Given) -> Receipt:
 
 async def _cancel_family(service: Service, run_id: str, given: Given) -> Receipt:
     runs = await all_cancelled(service.runs.cancel_family, run_id, given.get("reason") or BY_HAND)
-    return Receipt(f"{len(runs)} runs of the family cancelled", path("runs", run_id))
+    return Receipt(f"{amount(len(runs), 'run')} of the family cancelled", path("runs", run_id))
 
 
 async def _retry_family(service: Service, run_id: str, given: Given) -> Receipt:

@@ -7,6 +7,7 @@ from typing import Final
 from tokimori.errors import InvalidInput
 from tokimori.model.secret import Secret
 from tokimori.service.service import Service
+from tokimori.spelling import amount
 from tokimori.web.addresses import path
 from tokimori.web.nouns import Column, Noun, Row, Table, alone, cut, filters, has, said, screens_of, when
 from tokimori.web.screen import Act, Field, Given, Receipt
@@ -64,7 +65,7 @@ async def _jobs(service: Service, name: str) -> Given:
 
 
 async def _rotate(service: Service, name: str, given: Given) -> Receipt:
-    return Receipt(f"{await service.secrets.rotate()} secrets encrypted with the first key")
+    return Receipt(f"{amount(await service.secrets.rotate(), 'secret')} encrypted with the first key")
 
 
 ACTS: Final = (

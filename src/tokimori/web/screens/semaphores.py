@@ -10,6 +10,7 @@ from tokimori.model.semaphores import MOST_UNITS, semaphore_of
 from tokimori.model.transitions import RunState
 from tokimori.service.semaphores import Holder, SemaphoreDetails
 from tokimori.service.service import Service
+from tokimori.spelling import amount
 from tokimori.web.addresses import path
 from tokimori.web.nouns import (
     SHOWN,
@@ -144,7 +145,7 @@ async def _current_values(service: Service, name: str) -> Given:
 
 
 def _units(each: SemaphoreDetails) -> str:
-    count = "any number of units" if each.limit == MOST_UNITS else f"{each.limit} unit{'s' if each.limit != 1 else ''}"
+    count = "any number of units" if each.limit == MOST_UNITS else f"{amount(each.limit, 'unit')}"
     return f"{count}, {each.rate}" if each.rate else count
 
 

@@ -11,6 +11,7 @@ from tokimori.model.job import Job, JobState
 from tokimori.model.run import NEVER, Run, Skip, first_begin
 from tokimori.model.transitions import RunState
 from tokimori.service.validation import MOST_LISTED
+from tokimori.spelling import amount
 from tokimori.web.pictures import took, usual_of
 from tokimori.web.run_rows import LONGEST_SAID, run_rows
 from tokimori.web.visit import Visit
@@ -147,7 +148,7 @@ def _sums(runs: Sequence[Run], skips: Sequence[Skip]) -> str:
     counts["skipped"] += sum(skip.count for skip in skips)
     parts = [f"{count} {name}" for name, count in counts.items() if count]
     more = "the newest " if len(runs) == MOST_LISTED else ""
-    return f"{more}{len(runs)} run{'s' if len(runs) != 1 else ''}{': ' if parts else ''}{', '.join(parts)}"
+    return f"{more}{amount(len(runs), 'run')}{': ' if parts else ''}{', '.join(parts)}"
 
 
 def _chart(visit: Visit, job: Job, runs: Sequence[Run], skips: Sequence[Skip], first: Moment) -> object:
