@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 from urllib.parse import quote, urlencode
 
-from msgspec import DecodeError, json
+from msgspec import DecodeError, Struct, json
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
@@ -114,6 +114,10 @@ def first_said(scope: Scope, header: bytes) -> str | None:
     return None if value is None else value.decode("latin-1")
 
 
+class Concealed(Struct, frozen=True):
+    """A body with a secret: a fault in it does not say what was sent."""
+
+
 async def read_body(request: Request, kind: type[_T]) -> _T:
     """Return the JSON body as a value, an empty one as an empty object. Raises `InvalidInput` naming the field."""
     body = await request.body() or b"{}"
@@ -142,7 +146,7 @@ def _fault_of(fault: DecodeError, body: bytes, kind: type) -> InvalidInput:
         return InvalidInput(f"the body is not JSON: {json_fault(broken, body)}", field="body", allowed="JSON in UTF-8")
     except UnicodeDecodeError:  # behind the first fault, where the typed reading did not come to
         return _not_utf_8()
-    found = invalid_json(fault, plain if getattr(kind, "shows_value", True) else None)
+    found = invalid_json(fault, None if issubclass(kind, Concealed) else plain)
     known = getattr(kind, "__struct_encode_fields__", ())
     name = found.field or ""
     if not isinstance(plain, dict) or name not in plain or name in known or not known:

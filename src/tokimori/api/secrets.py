@@ -1,23 +1,20 @@
 """The paths under `/api/v2/secrets`: secrets of jobs. (The node's own is in `secret.py`.)"""
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tokimori.api.answers import answer
+from tokimori.api.answers import Concealed, answer
 from tokimori.api.operation import Operation, Routes
 from tokimori.api.requests import NamedDeleted, NoRequest
 from tokimori.service.views.access import Secret
 
 
-class SecretValue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SecretValue(Concealed, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A value to store. `jobs`: only jobs whose ids begin so may use it; null: unchanged, for a new one all."""
 
-    shows_value: ClassVar[bool] = False
-    """A fault does not say what was sent."""
     value: str
     jobs: tuple[str, ...] | None = None
 
