@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from tokimori.clock import SECOND, Moment
 from tokimori.engine.prune import walk
 from tokimori.errors import Refused
 from tokimori.model.claim_rate import parse_claim_rate
+from tokimori.model.job import JobState
 from tokimori.model.outcome import Failed, Released, RetryAt
 from tokimori.model.run import Run
 from tokimori.model.semaphores import MOST_UNITS
@@ -218,6 +219,39 @@ async def test_a_heavy_head_keeps_its_turn(timed: Timed, worker: Worker) -> None
     assert (await store.survey(NOW)).next_due is not None
     await timed.go_on()
     assert sorted(each.run.job_id for each in await worker.claim()) == ["later", "later", "latest"]
+
+
+LEAVE: dict[str, Callable[[Store, Run], Awaitable[object]]] = {
+    "cancel": lambda store, run: store.cancel_run(run.id, "no more", NOW),
+    "expire": lambda store, run: store.cancel_run(run.id, "too late", NOW, 0),
+    "hold": lambda store, run: store.hold_run(run.id, "wait"),
+    "postpone": lambda store, run: store.hasten_run(run, later(60), later(60)),
+    "delete": lambda store, run: store.delete_job(run.job_id, NOW),
+    "pause": lambda store, run: _edit(store, run, state=JobState.PAUSED),
+    "edit": lambda store, run: _edit(store, run, semaphores=()),
+    "lower the limit": lambda store, run: store.put_semaphore("api", 4, NOW, parse_claim_rate("3/1h", field="rate")),
+}
+
+
+async def _edit(store: Store, run: Run, state: JobState = JobState.ENABLED, **terms: object) -> None:
+    job = await store.get_job(run.job_id)
+    changed = replace(job.definition, **terms)
+    await store.replace_job(job, replace(job, definition=changed, version=job.version + 1, state=state))
+
+
+@pytest.mark.parametrize("how", LEAVE)
+async def test_units_are_kept_for_nobody_who_has_gone(timed: Timed, worker: Worker, how: str) -> None:
+    """A heavy head for which units are kept leaves its line: those behind it take what is free at once."""
+    store = timed.store
+    await rated(store, "3/1h", limit=10)
+    await one(store, "light", 0, "api:2", queue="b")
+    heavy = await one(store, "heavy", 1, "api:3", queue="a")
+    behind = await wanting(store, "later", "api", queue="b", runs=2)
+    assert [each.run.job_id for each in await worker.claim()] == ["light"]
+    assert await in_state(store, [heavy, *behind], RunState.BLOCKED) == [0, 1, 2]
+    await LEAVE[how](store, await store.get_run(heavy.id))
+    assert await in_state(store, behind, RunState.READY) == [0]
+    assert [each.run.job_id for each in await worker.claim(1)] == ["later" if how != "edit" else "heavy"]
 
 
 async def test_a_smooth_rate_keeps_units_apart(timed: Timed, worker: Worker) -> None:

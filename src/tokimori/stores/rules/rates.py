@@ -85,7 +85,7 @@ def serve_in_turn(line: Line, rated: Rated, opens: Opens) -> Served:
     """Choose one run of each lane after the other, as many as there are units.
 
     It begins with the lane whose turn it is, and stops at a head that wants more: that one is next. If nobody else was
-    woken, what is free is kept for it.
+    woken, what is free is kept for it until it is claimed or leaves the line.
     """
     served = _served(line, rated, opens)
     if not line.passed:
@@ -96,15 +96,15 @@ def serve_in_turn(line: Line, rated: Rated, opens: Opens) -> Served:
 
 def _served(line: Line, rated: Rated, opens: Opens) -> Served:
     now, kept_for, most = rated.now, rated.kept_for, min(line.unheld, rated.rate.units)
-    lanes = [lane for lane in _from(rated.turns.turn, line.lanes) if kept_for in {None, lane}]
-    runs = {lane: _before(line.program, line.lanes[lane]) for lane in lanes}
-    heads = deque((lane, head) for lane in lanes if (head := next(runs[lane], None)) is not None)
+    runs = {lane: _before(line.program, line.lanes[lane]) for lane in _from(rated.turns.turn, line.lanes)}
     units = rated.turns.woken if now < rated.turns.until else 0
+    heads = deque(_heads({lane: runs[lane] for lane in runs if kept_for in {None, lane}}, most))
+    if kept_for is not None and not (heads or units or line.passed):  # its head has gone
+        runs.pop(kept_for, None)
+        kept_for, heads = None, deque(_heads(runs, most))
     free, woken = min(line.unheld, rated.free), list[str]()
     while heads and len(woken) < MOST_SERVED:
         lane, head = heads.popleft()
-        if head.weight > most:  # units that are given back serve it, or a larger limit
-            continue
         if head.weight > free - units or (rated.rate.smooth and units):
             turns = Turns(None, lane, False, units, Moment(now + PATIENCE) if woken else rated.turns.until)
             return Served(woken, _stopped(free, head.weight, turns, rated, opens))
@@ -113,7 +113,7 @@ def _served(line: Line, rated: Rated, opens: Opens) -> Served:
         if kept_for is not None:
             until = Moment(now + PATIENCE)
             return Served(woken, rated.turns._replace(wakes=until, woken=units, until=until))
-        heads += [(lane, following) for following in [next(runs[lane], None)] if following is not None]
+        heads += _heads({lane: runs[lane]}, most)
     if kept_for is not None:
         return Served(woken, rated.turns._replace(wakes=rated.turns.until))
     program = line.program
@@ -122,6 +122,14 @@ def _served(line: Line, rated: Rated, opens: Opens) -> Served:
         wakes = opens(program.weight, units)
     until = Moment(now + PATIENCE) if woken else rated.turns.until
     return Served(woken, Turns(wakes, heads[0][0] if heads else None, False, units, until))
+
+
+def _heads(runs: Mapping[Lane, Iterator[LinePlace]], most: int) -> Iterator[tuple[Lane, LinePlace]]:
+    """Yield the next run of each lane. One that wants more than `most` waits: units that are given back serve it."""
+    for lane, line in runs.items():
+        head = next(line, None)
+        if head is not None and head.weight <= most:
+            yield lane, head
 
 
 def _from(turn: Lane | None, lanes: Iterable[Lane]) -> list[Lane]:

@@ -64,6 +64,17 @@ def test_units_are_kept_for_a_head_that_wants_more() -> None:
     assert rated.after(3, by=None).kept
 
 
+def test_units_are_kept_for_no_head_that_has_gone() -> None:
+    """If its lane has no run any more, or one that can never fit, the others take what was kept."""
+    rate, taken = ClaimRate(3, SECOND), [Taken(NOW, 2)]
+    kept = Turns(turn=A, kept=True, until=Moment(NOW + SECOND))
+    for gone in ([], [5]):
+        woken, turns = served({A: gone, B: [1]}, rate=rate, taken=taken, turns=kept)
+        assert (woken, turns.kept, turns.wakes) == (["b0"], False, None)
+    claiming = kept._replace(woken=1)
+    assert served({A: [], B: [1]}, rate=rate, taken=taken, turns=claiming) == ([], claiming._replace(wakes=kept.until))
+
+
 def test_a_head_that_can_never_fit_keeps_nobody_waiting() -> None:
     """Its limit or its rate was lowered: the other lanes go on."""
     woken, turns = served({A: [5, 1], B: [1]}, rate=ClaimRate(3, SECOND), taken=[], turns=Turns())

@@ -39,6 +39,13 @@ BEGIN
         SELECT h.lane, EXISTS (
             SELECT FROM tokimori_runs WHERE state = 'ready' AND lane = h.lane AND "rank" <= h."rank") AS older
         FROM tokimori_heads(_name) h) l;
+    IF _kept IS NOT NULL AND _units = 0 AND NOT _passed AND NOT EXISTS (
+        SELECT FROM tokimori_heads(_name) h LEFT JOIN tokimori_jobs j ON j.incarnation = h.incarnation
+        WHERE h.lane = _kept AND h."rank" < coalesce(_before, 9223372036854775807)
+            AND coalesce(tokimori_weight(j.semaphores, _name), 1) <= _whole)
+    THEN  -- its head has gone
+        _kept := NULL;
+    END IF;
     FOR _run IN
         SELECT l.lane, w.id, coalesce(tokimori_weight(j.semaphores, _name), 1) AS weight
         FROM unnest(_lanes) AS l (lane) CROSS JOIN LATERAL (

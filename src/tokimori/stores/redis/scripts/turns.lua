@@ -64,8 +64,19 @@ end
 
 local PATIENCE = 1000000
 
+-- The next run of a lane; nil: there is none before the first program.
+local function next_in_line(line, walk)
+    walk.at = walk.at + 2
+    if walk.at > #walk.page and walk.read < MOST_WOKEN then
+        walk.page, walk.at = call('ZRANGE', walk.key, walk.read, walk.read + 99, 'WITHSCORES'), 1
+        walk.read = walk.read + 100
+    end
+    local id, rank = walk.page[walk.at], tonumber(walk.page[walk.at + 1] or 0)
+    return id and rank < (line.program or math.huge) and {id = id, rank = rank, weight = units_wanted(line.name, id)}
+end
+
 -- The lanes of a line in their order, from the one whose turn it is. Those of which ready runs come before the ones in line
--- are left out, as units would wait for these; whether there are some.
+-- are left out, as units would wait for these; whether there are some. Only the lane for which units are kept counts.
 local function lanes_in_turn(line)
     local lanes, passed = {}, false
     for _, head in ipairs(line.heads) do
@@ -79,18 +90,10 @@ local function lanes_in_turn(line)
         local behind_a, behind_b = a.lane < line.rate.turn, b.lane < line.rate.turn
         return (behind_a == behind_b and a.lane < b.lane) or (behind_b and not behind_a)
     end)
-    return lanes, passed
-end
-
--- The next run of a lane; nil: there is none before the first program.
-local function next_in_line(line, walk)
-    walk.at = walk.at + 2
-    if walk.at > #walk.page and walk.read < MOST_WOKEN then
-        walk.page, walk.at = call('ZRANGE', walk.key, walk.read, walk.read + 99, 'WITHSCORES'), 1
-        walk.read = walk.read + 100
+    for _, walk in ipairs(lanes) do
+        walk.head = next_in_line(line, walk)
     end
-    local id, rank = walk.page[walk.at], tonumber(walk.page[walk.at + 1] or 0)
-    return id and rank < (line.program or math.huge) and {id = id, rank = rank, weight = units_wanted(line.name, id)}
+    return lanes, passed
 end
 
 local function write_turns(line, wakes, turn, kept, woken, til)
@@ -116,11 +119,13 @@ end
 local function wake_in_turn(line)
     local rate = line.rate
     cut(rate)
-    local lanes, passed = lanes_in_turn(line)
     local whole, count, stopped = math.min(line.unheld, rate.units), 0, nil
     local units = rate.now < rate.til and rate.woken or 0
-    for _, walk in ipairs(lanes) do
-        walk.head = next_in_line(line, walk)
+    local lanes, passed = lanes_in_turn(line)
+    local first = lanes[1] and lanes[1].head
+    if rate.kept and not (passed or units > 0 or (first and first.weight <= whole)) then -- its head has gone
+        rate.kept = nil
+        lanes, passed = lanes_in_turn(line)
     end
     local n = 1
     while #lanes > 0 and not stopped do
