@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import consumes, initialize, multiple, rule, run_state_machine_as_test
 from msgspec.structs import replace
 
-from tests.contract.stores.actors import a_request
+from tests.contract.stores.actors import a_request, later
 from tests.contract.stores.conftest import STORES
 from tests.contract.stores.machine import ALL, NAMES, Call, Machine
 from tests.unit.examples import at_once
 from tokimori.clock import SECOND, Moment
 from tokimori.engine.settle import change_of
 from tokimori.model.ids import JobId, NodeId, PermitId
-from tokimori.model.outcome import Failed, Hold, Lost, Outcome, Released, Succeeded
+from tokimori.model.outcome import Failed, Hold, Lost, Outcome, Released, RetryAt, Succeeded
 from tokimori.model.policies import OnExhausted, Retry
-from tokimori.model.transitions import RunState
+from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import Beat
 from tokimori.ports.semaphores import UnitRequest
 from tokimori.ports.store import RunFilter
@@ -28,7 +28,7 @@ from tokimori.service.definitions.edits import Edit, edited, paused, resumed
 names = st.sampled_from(NAMES)
 semaphores = st.sampled_from("st")
 outcomes: st.SearchStrategy[Outcome] = st.sampled_from(
-    [Succeeded(0), Succeeded(0), Released("later"), Failed("no"), Hold("look")]
+    [Succeeded(0), Succeeded(0), Released("later"), Failed("no"), Hold("look"), RetryAt(later(2))]
 )
 terms: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {
@@ -40,6 +40,7 @@ terms: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "retry": st.just(Retry(attempts=1, lost_attempts=1)),
     }
 )
+LIVE = frozenset(RunState) - ENDS
 rarely = st.sampled_from([False, False, False, True])
 MOST_OPEN, MOST_PROGRAMS = 12, 2
 """More runs and programs than these stand only in the way."""
@@ -101,18 +102,24 @@ class SameLines(Machine):
         self.ask(lambda store: store.promote(now, ALL))  # of those due at one moment each may take any first
         self.end(self.take(node, limit), Succeeded(0), node)
 
-    @rule(how=st.sampled_from(["cancel", "hold", "resume"]), which=st.integers(0, 20))
-    def order(self, how: str, which: int) -> None:
-        """Cancel, hold or resume some run that has not ended."""
-        states = frozenset({RunState.READY, RunState.BLOCKED, RunState.HELD, RunState.RUNNING})
-        runs = self.ask(lambda store: store.list_runs(RunFilter(states=states)))
+    @rule(
+        how=st.sampled_from(["cancel", "expire", "hold", "resume", "move"]),
+        which=st.integers(0, 20),
+        seconds=st.integers(-1, 1),
+    )
+    def order(self, how: str, which: int, seconds: int) -> None:
+        """Cancel, hold or resume some run that has not ended, or give it another moment."""
+        runs = self.ask(lambda store: store.list_runs(RunFilter(states=LIVE)))
         if not runs:
             return
-        run_id = runs[which % len(runs)].id
+        run = runs[which % len(runs)]
+        moment = Moment(self.now + seconds * SECOND)
         calls: dict[str, Call] = {
-            "cancel": lambda store: store.cancel_run(run_id, "enough", self.now),
-            "hold": lambda store: store.hold_run(run_id, "wait"),
-            "resume": lambda store: store.resume_run(run_id),
+            "cancel": lambda store: store.cancel_run(run.id, "enough", self.now),
+            "expire": lambda store: store.cancel_run(run.id, "too late", self.now, run.attempt),
+            "hold": lambda store: store.hold_run(run.id, "wait"),
+            "resume": lambda store: store.resume_run(run.id),
+            "move": lambda store: store.hasten_run(run, moment, moment),
         }
         self.ask(calls[how])
 
