@@ -373,7 +373,7 @@ STORE_GUARDS: tuple[Guard, ...] = (
             "",
         ),
         _mariadb("runs.py", "*await lines.serve(transaction, left, [change], places)", "change"),
-        _redis("hasten_run.lua", "    make_way(inc, state, constraint, concurrency_key)\n", ""),
+        _redis("leave_line.lua", "    make_way(inc, state, constraint, key)\n", ""),
     ),
     *_everywhere(
         LIMIT,

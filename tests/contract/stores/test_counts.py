@@ -79,8 +79,22 @@ async def test_runs_that_live_are_no_ends(store: Store, monkeypatch: pytest.Monk
     for claimed in await worker.claim():
         await worker.settle(claimed, Succeeded() if claimed.run.due % 2 else Failed("no"))
     since = min(run.id for run in await store.list_runs(RunFilter()))
-    for second in (-7, -6, -5, 5, 6):
+    for second in (-9, -8, -7, -6, -5, 5, 6):
         run_id = RunId(uuid7(later(second), os.urandom))
         await store.add_run(a_request(job, id=run_id, due=later(second)), NEW_YEAR)
     monkeypatch.setattr("tokimori.stores.redis.runs.MOST_TALLIED", 4)
     assert await store.tallies([job.id], since) == [Tally(job.id, 2, 2)]
+
+
+async def test_runs_of_a_deleted_job_that_live_are_no_ends(store: Store) -> None:
+    """A run that goes on when its job is deleted counts once it has ended, also if a new job has the id."""
+    worker, job = await Worker.join(store), await add_job(store)
+    await add_runs(store, job, 1)
+    (claimed,) = await worker.claim()
+    for _ in range(2):
+        await store.delete_job(job.id, NEW_YEAR)
+        assert await store.tallies([job.id], FIRST_ID) == []
+        await add_job(store)
+        assert await store.tallies([job.id], FIRST_ID) == []
+    await worker.settle(claimed)
+    assert await store.tallies([job.id], FIRST_ID) == [Tally(job.id, 1, 0)]

@@ -32,7 +32,7 @@ deleted                 zset    jobs that are gone, whose rows are still to be p
                                 as in due; in: counts, delete_job, export_rows, import_rows, prune, runs.py
 deleted:<inc>           hash    version, definition, created, deleted of a job of which something ran when it was
                                 deleted; in: delete_job, deleted_job, prune
-tombstones:<job id>     zset    incarnations of these, by when they were deleted; in: delete_job, deleted_job, prune
+tombstones:<job id>     zset    incarnations of these, by when they were deleted; in: delete_job, deleted_job, prune, tallies
 counts:<job id>         hash    "incarnation day outcome" -> how many rows were pruned; the day is midnight UTC, of a
                                 run's end or of a skip's last moment, the outcome the last state of runs or the reason
                                 of skips; in: copying.py, counts, import_rows, prune
@@ -49,8 +49,8 @@ arrivals:<inc>          zset    the roots of these, by when the latest parent en
 
 run:<id>                hash    a run: the columns of a row; settled_by, settled_token: who settled it last; holds,
                                 while it runs: "name weight" for each semaphore
-                                in: add_run, apply, cancel_run, claim, count_runs, ended_since, export_rows, hasten_run,
-                                    hold_run, import_rows, last_runs, lines, list_runs, list_semaphores, moves,
+                                in: add_run, apply, cancel_run, claim, count_runs, ended_since, export_rows,
+                                    import_rows, last_runs, leave_line, lines, list_runs, list_semaphores, moves,
                                     new_runs, orphans, prelude, promote, prune, replace_job, resume_run, runs.py,
                                     runs_of, settle, tallies, tick, turns
 runs                    zset    ids of all runs: by name, which is by age
@@ -62,7 +62,7 @@ live                    zset    ids of those that have not ended: by name
 broken                  zset    ids of those that have ended, but not succeeded: by name
                                 in: import_rows, list_runs, prelude, prune, tallies
 ends                    stream  of each script that ended runs the ids, for a day; in: ended_since, prelude, prune_nodes
-live:<inc>              set     the same of one job's life
+live:<inc>              zset    the same of one job's life
                                 in: deleted_job, moves, prelude, prune, replace_job, tallies, turns
 scheduled:<inc>         set     those of them that its schedule made
                                 in: apply, prelude, turns

@@ -202,13 +202,13 @@ async def cancel_run(db: RedisConnections, run_id: RunId, reason: str, now: Mome
 
 
 async def hold_run(db: RedisConnections, run_id: RunId, reason: str) -> Run:
-    run = _run_in(await db.run("hold_run", id=run_id, reason=reason), run_id)
+    run = _run_in(await db.run("leave_line", id=run_id, reason=reason), run_id)
     may_hold(run)
     return run
 
 
 async def hasten_run(db: RedisConnections, run: Run, due: Moment, nominal: Moment) -> None:
-    await db.run("hasten_run", id=run.id, was=run.due, due=due, nominal=nominal)
+    await db.run("leave_line", id=run.id, was=run.due, due=due, nominal=nominal)
 
 
 async def resume_run(db: RedisConnections, run_id: RunId, details: tuple[Details, Details] | None = None) -> Run:

@@ -53,8 +53,8 @@ end
 
 local function move_some(inc, move)
     flush()
-    local cursor, ids = unpack(call('SSCAN', P .. 'live:' .. inc, move.cursor, 'COUNT', MOST_MOVED))
-    move.cursor = cursor ~= '0' and cursor or nil
+    local ids = call('ZRANGEBYLEX', P .. 'live:' .. inc, move.from, '+', 'LIMIT', 0, MOST_MOVED)
+    move.from = ids[MOST_MOVED] and '(' .. ids[MOST_MOVED]
     if move.reason then
         known_terms[inc] = {lane = false, limit = -1, per_key = 1, semaphores = move.semaphores}
         cancel_idle(ids, move)
@@ -69,14 +69,10 @@ end
 -- rest to the ticks, and until then no claim takes a run that has another lane than its job. Whether all have; their
 -- lines are to be served then.
 local function move_runs(inc, move)
-    local server = string.match(call('INFO', 'server'), 'run_id:(%w+)')
-    if move.cursor and move.server ~= server then
-        move.cursor, move.server = '0', server -- a cursor means nothing to a server that was started anew
-    end
-    if move.cursor then
+    if move.from then
         move_some(inc, move)
     end
-    local done = not move.cursor and (not move.wakes or wake_all(inc, move))
+    local done = not move.from and (not move.wakes or wake_all(inc, move))
     if not done then
         call('HSET', P .. 'moves', inc, cmsgpack.pack(move))
         return false
@@ -92,7 +88,7 @@ end
 -- runs end. What it wanted until now serves its line, as some of its ready runs may have been woken for that.
 local function begin_move(inc, wakes, reason, now, forced_lane, priority_was)
     local move = {
-        cursor = '0', woken = call('SCARD', P .. 'running:' .. inc), semaphores = terms_of(inc).semaphores,
+        from = '-', woken = call('SCARD', P .. 'running:' .. inc), semaphores = terms_of(inc).semaphores,
         wakes = wakes, reason = reason, now = now, forced_lane = forced_lane}
     local unfinished = call('HGET', P .. 'moves', inc)
     local before = unfinished and cmsgpack.unpack(unfinished) or {semaphores = {}}

@@ -69,7 +69,7 @@ local function forget(id, inc, origin, state)
         later('ZADD', P .. 'broken', 0, id)
     end
     later('ZREM', P .. 'live', id)
-    later('SREM', P .. 'live:' .. inc, id)
+    later('ZREM', P .. 'live:' .. inc, id)
     if string.sub(origin, 1, 2) == 's:' then
         later('HDEL', P .. 'origins:' .. inc, origin)
         later('SREM', P .. 'scheduled:' .. inc, id)
@@ -113,7 +113,7 @@ local function has_room(inc, coming)
         return true
     end
     flush()
-    return call('SCARD', P .. 'live:' .. inc) - call('SCARD', P .. 'held:' .. inc) + coming <= tonumber(most)
+    return call('ZCARD', P .. 'live:' .. inc) - call('SCARD', P .. 'held:' .. inc) + coming <= tonumber(most)
 end
 
 -- Where a job stands while it is enabled: with the moments, or with those that no moment wakes. `was`: the tzdata by
@@ -169,7 +169,7 @@ end
 
 -- A job, how many of its runs are active, and the newest skip of its ledger.
 local function due_of(inc)
-    local active = call('SCARD', P .. 'live:' .. inc) - call('SCARD', P .. 'held:' .. inc)
+    local active = call('ZCARD', P .. 'live:' .. inc) - call('SCARD', P .. 'held:' .. inc)
     return {row(P .. 'job:' .. inc), active, call('ZREVRANGE', P .. 'skips:' .. inc, 0, 0)[1] or false}
 end
 

@@ -24,7 +24,7 @@ call('HSET', key, unpack(ask.row))
 index(ask.id, ask.inc, tzdata, ask.state, ask.next_due, ask.tzdata)
 if ask.put_off then
     call('ZREMRANGEBYSCORE', P .. 'skips:' .. ask.inc, string.format('(%.0f', ask.fired_through), '+inf')
-    for _, id in ipairs(call('SMEMBERS', P .. 'live:' .. ask.inc)) do
+    for _, id in ipairs(call('ZRANGE', P .. 'live:' .. ask.inc, 0, -1)) do
         local run = P .. 'run:' .. id
         local state, due, origin, lane, created = unpack(call('HMGET', run, 'state', 'due', 'origin', 'lane', 'created'))
         local kind = string.sub(origin, 1, 2)

@@ -133,10 +133,7 @@ local function wake_in_turn(line)
         local walk = lanes[n]
         local head = walk.head
         if not head or head.weight > whole then -- units that are given back serve a heavy one, or a larger limit
-            walk.done = true
-            if #walk.served > 0 then
-                wake(walk.key, walk.served, 'semaphore:' .. line.name)
-            end
+            wake(walk.key, walk.served, 'semaphore:' .. line.name)
             table.remove(lanes, n)
         elseif head.weight > line.free - units or (rate.every > 0 and units > 0) or count == MOST_WOKEN then
             stopped = {lane = walk.lane, weight = head.weight}
@@ -150,9 +147,7 @@ local function wake_in_turn(line)
         end
     end
     for _, walk in ipairs(lanes) do
-        if #walk.served > 0 then
-            wake(walk.key, walk.served, 'semaphore:' .. line.name)
-        end
+        wake(walk.key, walk.served, 'semaphore:' .. line.name)
     end
     local til = count > 0 and rate.now + PATIENCE or rate.til
     local wakes, turn, kept = nil, nil, false
@@ -254,7 +249,7 @@ local function add(born)
     later('ZADD', P .. 'runs', 0, born.id)
     later('ZADD', P .. 'runs:' .. born.job, 0, born.id)
     later('ZADD', P .. 'live', 0, born.id)
-    later('SADD', P .. 'live:' .. born.inc, born.id)
+    later('ZADD', P .. 'live:' .. born.inc, 0, born.id)
     if string.sub(born.origin, 1, 2) == 's:' then
         later('SADD', P .. 'scheduled:' .. born.inc, born.id)
     end
