@@ -32,7 +32,8 @@ deleted                 zset    jobs that are gone, whose rows are still to be p
                                 as in due; in: counts, delete_job, export_rows, import_rows, prune, runs.py
 deleted:<inc>           hash    version, definition, created, deleted of a job of which something ran when it was
                                 deleted; in: delete_job, deleted_job, prune
-tombstones:<job id>     zset    incarnations of these, by when they were deleted; in: delete_job, deleted_job, prune, tallies
+tombstones:<job id>     zset    incarnations of these, by when they were deleted
+                                in: delete_job, deleted_job, prune, tallies
 counts:<job id>         hash    "incarnation day outcome" -> how many rows were pruned; the day is midnight UTC, of a
                                 run's end or of a skip's last moment, the outcome the last state of runs or the reason
                                 of skips; in: copying.py, counts, import_rows, prune
