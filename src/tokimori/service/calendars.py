@@ -1,6 +1,7 @@
 """Calendars: named days off, and the jobs that use them."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple, Protocol, Unpack
@@ -12,7 +13,7 @@ from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Ref
 from tokimori.model.access_token import Role
 from tokimori.model.calendar import Calendar, days_off_of, decode_calendar, encode_calendar, encode_days_off
 from tokimori.model.ids import JobId, RandomBytes
-from tokimori.model.job import Job
+from tokimori.model.job import Job, schedule_of
 from tokimori.model.words import check_text, check_word
 from tokimori.ports.documents import Documents as DocumentStore
 from tokimori.ports.store import Jobs
@@ -74,6 +75,51 @@ def _united(calendars: Sequence[Calendar]) -> DaysOff:
     return DaysOff(encode_days_off(calendars), tuple(calendars))
 
 
+class CalendarsToBe(Documents[Calendar]):
+    """Calendars as they will be after these changes; None: it is deleted."""
+
+    def __init__(self, store: DocumentStore, changes: Mapping[str, Calendar | None], random: RandomBytes) -> None:
+        super().__init__(store, CALENDARS, random)
+        self._changes = changes
+
+    async def get(self, name: str) -> Calendar:
+        """Return the calendar. Raises `NotFound`."""
+        found = self._changes[name] if name in self._changes else await super().get(name)
+        if found is None:
+            raise NotFound(f"there is no calendar {name!r}", field="calendar", value=name)
+        return found
+
+    async def check_jobs(self, jobs: AsyncIterable[Job]) -> None:
+        """Refuse changes if some of these jobs can't have the new days off. Raises `Refused`.
+
+        A job that this version can't read does not count: it keeps no other one from new days.
+        """
+        if not (names := [name for name, calendar in self._changes.items() if calendar is not None]):
+            return
+        known, left = dict[tuple[str, ...], DaysOff](), dict[JobId, TokimoriError]()
+        async for job in jobs:
+            used = job.definition.calendars
+            if any(name in used for name in names):
+                await asyncio.sleep(0)  # on the loop of a node, runs have their turn
+                days = known[used] = known.get(used) or await read_days_off(self, used)
+                if (fault := _fault_with(job, days)) is not None:
+                    left[job.id] = fault
+        if left:
+            what = f"{', '.join(map(repr, names))} can't be changed so, as these jobs can't have the new days"
+            raise _refused(names[0], what, left, allowed="other days, or first another schedule of these jobs")
+
+
+def _fault_with(job: Job, days: DaysOff) -> InvalidInput | None:
+    """Return why the job can't have these days off; None if it can, or if this version can't read it."""
+    with suppress(InvalidInput):
+        schedule_of(job.definition, job.anchor, job.id, job.days_off)
+        try:
+            schedule_of(job.definition, job.anchor, job.id, days.text)
+        except InvalidInput as fault:
+            return fault
+    return None
+
+
 _FIELDS = ("description", "dates", "weekdays")
 
 
@@ -92,7 +138,7 @@ class Calendars(Part[M]):
     def __init__(
         self, store: CalendarStore, random: RandomBytes, refresh: Callable[[JobId], Awaitable[object]]
     ) -> None:
-        self._store = store
+        self._store, self._random = store, random
         self._documents = Documents(store, CALENDARS, random)
         self._refresh = refresh
 
@@ -119,11 +165,16 @@ class Calendars(Part[M]):
 
         Occurrences up to now are decided by the old days. Fields that another caller changes at the same time keep that
         change. After an interruption call it again: jobs with the new days stay as they are. Raises `InvalidInput`,
-        `Conflict` while others keep changing it, at last `Refused` for jobs that can't take over its days.
+        `Conflict` while others keep changing it, and `Refused` if a job can't have the new days: then nothing was
+        changed, unless the error names jobs that keep the old ones.
         """
+        to_be = {name: changed_calendar(await self.get(name), changes)}
+        await CalendarsToBe(self._store, to_be, self._random).check_jobs(self._jobs_of(name))
         return await self._change(name, lambda known: changed_calendar(known, changes))
 
-    async def _change(self, name: str, change: Callable[[Calendar], Calendar]) -> Calendar:
+    async def _change(
+        self, name: str, change: Callable[[Calendar], Calendar], rewritten: Collection[str] = ()
+    ) -> Calendar:
         calendar = await self._documents.change(_checked(name), change)
         left: dict[JobId, TokimoriError] = {}
         async for job in self._jobs_of(name):
@@ -132,9 +183,11 @@ class Calendars(Part[M]):
             except NotFound:
                 continue  # deleted meanwhile
             except (Conflict, InvalidInput, Refused) as fault:
-                left[job.id] = fault
+                if job.id not in rewritten:
+                    left[job.id] = fault
         if left:
-            raise _not_followed(name, left)
+            what = f"{name!r} was changed, and these jobs keep its old days"
+            raise _refused(name, what, left, allowed="the same again, when they can be edited")
         return calendar
 
     @operation(Role.OPERATE, WHOLE, audit=STATE, event="deleted")
@@ -178,24 +231,22 @@ class Calendars(Part[M]):
                 yield job
 
 
-async def follow_calendar(calendars: Calendars[Inside], name: str, follow: Callable[[Calendar], Calendar]) -> None:
+async def follow_calendar(
+    calendars: Calendars[Inside], name: str, follow: Callable[[Calendar], Calendar], rewritten: Collection[str]
+) -> None:
     """Make a calendar what `follow` makes of it, as it is when it is written. Raises `NotFound`, and what that raises.
 
-    All jobs that use it take over the new days.
+    All jobs that use it take over the new days; of those that are rewritten next, none has to.
     """
-    await calendars._change(name, follow)
+    await calendars._change(name, follow, rewritten)
 
 
-def _not_followed(name: str, left: Mapping[JobId, TokimoriError]) -> Refused:
-    """Return the error for jobs that keep the old days, such as one that this version can't read."""
+def _refused(name: str, what: str, left: Mapping[JobId, TokimoriError], *, allowed: str) -> Refused:
+    """Return the error for jobs that can't have the days of a calendar."""
     faults = [f"{job_id} ({fault.message})" for job_id, fault in islice(left.items(), NAMED)]
     more = [f"{len(left) - NAMED} more"] if len(left) > NAMED else []
-    return Refused(
-        f"calendar: {name!r} was changed, and these jobs keep its old days: {', '.join([*faults, *more])}",
-        field="calendar",
-        value=name,
-        allowed="the same again, when they can be edited",
-    )
+    message = f"calendar: {what}: {', '.join([*faults, *more])}"
+    return Refused(message, field="calendar", value=name, allowed=allowed)
 
 
 def _checked(name: str) -> str:

@@ -8,11 +8,14 @@ from msgspec.structs import replace
 
 from tests.unit.service.world import World
 from tokimori.clock import DAY, Moment, format_moment
-from tokimori.errors import AlreadyExists, InvalidInput, InvalidSchedule, NotFound, Refused
+from tokimori.errors import AlreadyExists, Forbidden, InvalidInput, InvalidSchedule, NotFound, Refused
+from tokimori.model.access_token import Role, Scope
 from tokimori.model.calendar import Calendar, encode_calendar
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import SkipReason
+from tokimori.service.access import Access
 from tokimori.service.definitions.arguments import CalendarArguments
+from tokimori.service.doors.authorization import authorized
 
 WEEKEND: CalendarArguments = {"weekdays": ["sat", "sun"], "dates": ["2030-01-01"]}
 
@@ -253,3 +256,45 @@ async def test_an_explanation_knows_days_off(world: World) -> None:
     found = await world.service.schedules.explain("0 9 * * *", "UTC", 2, calendars=["de"], shift="next")
     assert [format_moment(moment)[:10] for moment in found.moments] == ["2030-01-02", "2030-01-03"]
     assert "business day" in found.sentence
+
+
+async def test_days_that_leave_nothing_of_a_schedule_are_refused_before_any_job_has_them(world: World) -> None:
+    """The refusal names the job and its schedule; the calendar and all jobs that use it stay as they are."""
+    await world.service.calendars.add("de", **WEEKEND)
+    jobs = [await a_job(world, "daily"), await a_job(world, "yearly", schedule="0 9 24 12 *")]
+    before = await world.service.calendars.get("de")
+    with pytest.raises(Refused, match=r"^calendar: 'de' can't be changed so, .*: yearly \(.* 24 12") as refused:
+        await world.service.calendars.update("de", dates=["12-24"])
+    assert refused.value.field == "calendar"
+    assert await world.service.calendars.get("de") == before
+    assert [await world.service.jobs.get(job.id) for job in jobs] == jobs
+    await world.service.calendars.update("de", dates=["12-25"])
+
+
+async def test_a_set_whose_calendar_leaves_nothing_of_another_job_changes_nothing(world: World) -> None:
+    """Not a part of it is applied."""
+    await world.service.sets.apply("a", {}, calendars={"de": {"dates": ["12-25"]}})
+    job = await a_job(world, "yearly", schedule="0 9 24 12 *")
+    with pytest.raises(Refused, match="yearly"):
+        await world.service.sets.apply(
+            "a",
+            {"other": {"noop": True}},
+            calendars={"at": {"dates": ["12-26"]}, "de": {"dates": ["12-24"]}},
+            queues={"q": {"paused": True}},
+        )
+    assert [each.name for each in await world.service.calendars.list()] == ["de"]
+    assert (await world.service.jobs.list()).jobs == [job]
+    assert await world.service.queues.pauses() == []
+    scoped = authorized(world.service, Access(author="t", role=Role.OPERATE, scope=Scope(jobs=("o",))))
+    with pytest.raises(Forbidden, match=r"^calendars: it is not within") as refused:
+        await scoped.sets.apply("a", {"other": {"noop": True}}, calendars={"de": {"dates": ["12-24"]}})
+    assert "yearly" not in str(refused.value)
+
+
+async def test_a_set_changes_a_calendar_together_with_the_schedule_of_its_job(world: World) -> None:
+    """What the job was until then can't have the new days."""
+    yearly = {"noop": True, "time_zone": "UTC", "calendars": ["de"]}
+    for day in (24, 25):
+        declared: Any = {"yearly": {**yearly, "schedule": f"0 9 {day} 12 *"}}
+        await world.service.sets.apply("a", declared, calendars={"de": {"dates": [f"12-{49 - day}"]}})
+    assert await next_times(world, "yearly", 1) == ["2030-12-25"]

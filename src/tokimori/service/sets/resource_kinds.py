@@ -145,12 +145,12 @@ def _fields_of(calendar: Calendar) -> State:
 
 
 class CalendarResources:
-    """Calendars."""
+    """Calendars; `rewritten` are the ids of jobs that the set writes after them."""
 
     absent: State = MappingProxyType({})
 
-    def __init__(self, calendars: Calendars[Inside]) -> None:
-        self._calendars = calendars
+    def __init__(self, calendars: Calendars[Inside], rewritten: Collection[str]) -> None:
+        self._calendars, self._rewritten = calendars, rewritten
 
     async def states(self, names: Collection[str]) -> Mapping[str, State]:
         """Return the fields of each."""
@@ -180,7 +180,7 @@ class CalendarResources:
             except AlreadyExists:
                 raise _changed_meanwhile("calendar", name) from None
         elif state:
-            await follow_calendar(self._calendars, name, follow)
+            await follow_calendar(self._calendars, name, follow, self._rewritten)
         elif await self._state(name) == was:
             await self._calendars.delete(name)
         else:

@@ -19,7 +19,7 @@ from tokimori.model.ids import JobId, RandomBytes
 from tokimori.model.job import Definition
 from tokimori.ports.documents import Documents as DocumentStore
 from tokimori.ports.store import Store
-from tokimori.service.calendars import CALENDARS, Calendars
+from tokimori.service.calendars import Calendars, CalendarsToBe
 from tokimori.service.definitions.differences import FieldChange, changes_between, digest_of_fields
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.jobs.writer import JobWriter
@@ -285,7 +285,7 @@ class ResourceWork(Struct, frozen=True, kw_only=True):
         """Return the resources of a kind. What says whose they are lies in the store that keeps them."""
         match part:
             case "calendars":
-                kind: Kind = CalendarResources(self.calendars)
+                kind: Kind = CalendarResources(self.calendars, self.writer.beside)
             case "queues":
                 kind = QueueResources(self.queues, self.shared.store)
             case "semaphores":
@@ -327,25 +327,11 @@ class ResourceWork(Struct, frozen=True, kw_only=True):
 
     def _as_declared(self, steps: Mapping[Part, Sequence[ResourceStep]]) -> Self:
         """Return the same work, to which calendars and semaphores are as they will be."""
-        days = {step.name: step.state for step in steps["calendars"]}
         limits = {step.name: units_of(step.state) for step in steps["semaphores"]}
-        calendars = _CalendarsToBe(self.shared.store, days, self.shared.random)
+        calendars = self._calendars_to_be(steps["calendars"])
         weights = Weights(self.shared.store_of_semaphores, limits)
         return replace(self, writer=replace(self.writer, calendars=calendars, weights=weights))
 
-
-class _CalendarsToBe(Documents[Calendar]):
-    """Calendars as they will be after the changes of a set."""
-
-    def __init__(self, store: Store, states: Mapping[str, State], random: RandomBytes) -> None:
-        super().__init__(store, CALENDARS, random)
-        self._states = states
-
-    async def get(self, name: str) -> Calendar:
-        """Return the calendar. Raises `NotFound`."""
-        state = self._states.get(name)
-        if state is None:
-            return await super().get(name)
-        if not state:
-            raise NotFound(f"there is no calendar {name!r}", field="calendar", value=name)
-        return Calendar(name=name, **state)
+    def _calendars_to_be(self, steps: Sequence[ResourceStep]) -> CalendarsToBe:
+        states = {step.name: Calendar(name=step.name, **step.state) if step.state else None for step in steps}
+        return CalendarsToBe(self.shared.store, states, self.shared.random)

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 
 from msgspec.structs import replace
 
+from tokimori.errors import Refused
 from tokimori.model.access_token import Role
 from tokimori.model.document import check_name
 from tokimori.model.ids import check_job_id
@@ -64,8 +65,8 @@ class Sets(Part[M]):
         `take_over`. With `dry_run` nothing is. `runs_remaining` counts when a job is added, and never later; the reason
         of a pause is reported when it begins.
 
-        Raises `Conflict` if something can't be changed, and `InvalidInput`, whose field begins with the id of the job,
-        or with `calendars.` and the name. Then nothing was changed.
+        Raises `Conflict` if something can't be changed, `InvalidInput`, whose field begins with the id of the job, or
+        with `calendars.` and the name, and `Refused` if a job can't have new days off. Then nothing was changed.
         """
         check_word("set", name)
         terms = ApplyTerms(name, flag_of("prune", prune), flag_of("take_over", take_over))
@@ -114,7 +115,10 @@ class Sets(Part[M]):
                 dry_run=dry_run,
             )
 
-        plan = await applied(dry_run=True)
+        try:
+            plan = await applied(dry_run=True)
+        except Refused as fault:  # it names jobs of others, that use a calendar which is everybody's
+            raise out_of_scope("calendars") if fault.field == "calendar" else fault from None
         await _check_plan(sight, plan)
         done = plan if dry_run else await applied(dry_run=False)
         return replace(done, kept=tuple([job_id for job_id in done.kept if await sight.sees_id(job_id)]))

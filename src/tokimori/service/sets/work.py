@@ -34,7 +34,7 @@ from tokimori.service.queues import Queues
 from tokimori.service.schema import StoreOpened
 from tokimori.service.semaphores import Semaphores
 from tokimori.service.sets.resource_kinds import PARTS, WORDS, Part, Resources
-from tokimori.service.sets.resources import ApplyTerms, Changes, ResourceStep, ResourceWork, changes_of
+from tokimori.service.sets.resources import ApplyTerms, Changes, Fate, ResourceStep, ResourceWork, changes_of
 from tokimori.service.sets.turns import SetTurn
 from tokimori.service.shared import Caller, Shared
 from tokimori.service.store_calls import all_jobs, cancel_run
@@ -103,6 +103,9 @@ class SetWork(ResourceWork, frozen=True, kw_only=True):
         refused |= dict(_not_prunable(known, wanted, removed, take_over=terms.take_over))
         steps = await self._steps(terms, resources, _final(known, wanted, removed))
         await self._as_declared(steps).beside(wanted)._check_all(known, wanted, counts)
+        changed = [step for step in steps["calendars"] if step.fate is Fate.CHANGED]
+        staying = (job async for job_id, job in _each(known) if job_id not in removed and not found.get(job_id))
+        await self._calendars_to_be(changed).check_jobs(staying)
         kept = [job_id for job_id in wanted if job_id in known and found[job_id] == ()]
         applied = Applied(
             set=name,
