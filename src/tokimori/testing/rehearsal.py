@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Coroutine, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, redirect_stdout
+from contextlib import ExitStack, closing, redirect_stdout
 from datetime import timedelta
 from functools import partial
 from inspect import iscoroutinefunction
@@ -72,6 +72,7 @@ class Rehearsal:
         self._stack = ExitStack()
         self._number = 0
         self._turn = RLock()
+        self._lasts = False
 
     def __enter__(self) -> Self:
         if self.app._client is not None:
@@ -82,6 +83,8 @@ class Rehearsal:
                 allowed="an app of which no function was enqueued before",
             )
         with ExitStack() as stack:
+            self._lasts = True
+            stack.callback(setattr, self, "_lasts", False)
             self._runs_dir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tokimori-rehearsal-")))
             self._threads = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="rehearsal"))
             self._runner, self._loop = asyncio.Runner(), asyncio.Runner()
@@ -96,8 +99,9 @@ class Rehearsal:
             self._run(self._join())
             self.app._client = self.client
             stack.callback(setattr, self.app, "_client", None)
+            stack.callback(setattr, self.app, "ways", self.app.ways)
+            self.app.ways = Ways(self._open_client)  # which handles have, also afterwards
             self.app.ways.places, self.app.ways.pass_time = Places(1, _ONE_BY_ONE), self._await
-            stack.callback(setattr, self.app, "ways", Ways(lambda: self.app.client))
             self._threads.submit(lambda: self._loop.run(self.app.hooks.start())).result()
             stack.callback(lambda: self._threads.submit(lambda: self._loop.run(self.app.hooks.stop())).result())
             self._stack = stack.pop_all()
@@ -125,6 +129,15 @@ class Rehearsal:
             time_zone=self._time_zone,
             author=f"app {self.app.name}",
         )
+
+    def _open_client(self) -> Client:
+        self._check_lasts()
+        return self.client
+
+    def _check_lasts(self) -> None:
+        if not self._lasts:
+            message = f"the rehearsal of the app {self.app.name!r} is over, and its store with it"
+            raise Refused(message, field="app", value=self.app.name, allowed="what is asked for within the rehearsal")
 
     # Time
 
@@ -161,12 +174,13 @@ class Rehearsal:
 
     def _run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
         """Return what the node does: one thread after the other. Raises `Refused` in a function that it runs."""
-        if task_in_hand() is not None:
-            coroutine.close()
-            message = "a function that the rehearsal runs can't let time pass, nor look at its runs"
-            raise Refused(message, field="app", value=self.app.name, allowed="the test itself")
-        with self._turn:
-            return self._outside_loop(partial(self._runner.run, coroutine))
+        with closing(coroutine):
+            self._check_lasts()
+            if task_in_hand() is not None:
+                message = "a function that the rehearsal runs can't let time pass, nor look at its runs"
+                raise Refused(message, field="app", value=self.app.name, allowed="the test itself")
+            with self._turn:
+                return self._outside_loop(partial(self._runner.run, coroutine))
 
     def _outside_loop(self, act: Callable[[], _T]) -> _T:
         """Return what the act does, in a thread of its own if an event loop runs in this one: in a test that awaits."""

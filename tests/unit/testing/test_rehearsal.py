@@ -204,6 +204,17 @@ def test_an_app_is_in_one_rehearsal_at_a_time(rehearsal: Rehearsal) -> None:
         rehearsal.pass_time(seconds=-1)
 
 
+def test_what_outlives_its_rehearsal_is_refused() -> None:
+    """A handle would open the app's own store, and find no such run there."""
+    own = app.ways
+    with Rehearsal(app) as begun:
+        handle = double.enqueue(1)
+    for act in (handle.result, handle.refresh, lambda: asyncio.run(handle.arefresh()), begun.runs, begun.drain):
+        with pytest.raises(tokimori.Refused, match="the rehearsal of the app 'shop' is over, and its store with it"):
+            act()
+    assert (app.ways, app._client) == (own, None)
+
+
 def test_the_same_seed_makes_the_same_ids() -> None:
     """So that a test that failed can be run again."""
     ids = []
