@@ -135,3 +135,4 @@ def test_a_stream_outlives_that_of_its_process() -> None:
     stream = RunStream(own)
     own.close()
     stream.close()
+    assert not stream.closed

@@ -312,7 +312,9 @@ async def test_what_could_not_be_given_back_is_given_back_later(store: MemorySto
     await a.acquire()
     a.link.lose_call["release"] = 2
     await a.release()
-    await asyncio.wait_for(b.acquire(), 2)
+    assert await used(store) == 1
+    held = await asyncio.wait_for(b.acquire(), 2)
+    assert (held.lost, await used(store)) == (False, 1)
 
 
 @virtually
@@ -343,6 +345,7 @@ async def test_a_store_that_is_away_at_first_is_an_error(store: MemoryStore) -> 
         await a.acquire()
     a.link.away = False
     await a.acquire()
+    assert await used(store) == 1
 
 
 @virtually
@@ -357,7 +360,7 @@ async def test_the_store_may_be_away_while_somebody_waits(store: MemoryStore) ->
     b.link.away = False
     await a.release()
     async with asyncio.timeout(TAKE_OVER):
-        await waiting
+        assert not (await waiting).lost
 
 
 @virtually
