@@ -70,8 +70,9 @@ class DeclaredArguments(JobArguments, total=False):
     its `retry` by themselves.
 
     With `retry_on` the errors of these classes alone are tried again; those of `never_on` never are. `backoff` is a
-    function of attempt and error that returns the next wait, or fixed, linear, exponential, or the factor by which each
-    wait grows. All three need `attempts` of at least 2. `raise tokimori.Permanent(…)` ends a run for good.
+    function of attempt and error that returns the next wait, called within the attempt and its `timeout`; or fixed,
+    linear, exponential, or the factor by which each wait grows. All three need `attempts` of at least 2. `raise
+    tokimori.Permanent(…)` ends a run for good.
 
     `unique`, "until_start" or "until_end": so long there is one run of the key, which `unique_by`, a function of the
     arguments by name, returns (None: not unique); without it of the same arguments. Of a second request the same run

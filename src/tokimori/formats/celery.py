@@ -1,9 +1,11 @@
 """Periodic tasks of Celery beat: from Django's tables, a `beat_schedule` as JSON or TOML, or a program's own app."""
 
 import json
+import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
@@ -31,6 +33,8 @@ _APP = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*\Z")
 _ERROR = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Configured)\b")
 _LONGEST = 60
 """Seconds that the import of a program may take."""
+_MOST_READ = 2**16
+"""Bytes that are read of what it says meanwhile."""
 
 
 class CeleryRequest(ImportRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -103,22 +107,40 @@ def _of_tables(given: Given) -> Pages:
 
 def _conf_of(app: str, python: str) -> str:
     """Return the configuration of a program's app as JSON. The program is imported in a process of its own."""
-    try:
-        done = subprocess.run(
-            [python, "-c", _PROGRAM, app], capture_output=True, text=True, timeout=_LONGEST, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as fault:
-        raise InvalidFile(f"{app}: {python} could not import it: {fault}", field="source", value=app) from None
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["it ended without a word"]
+    with tempfile.TemporaryFile() as said:  # by the program, which may say anything, and much
+        try:
+            found = subprocess.run(
+                [python, "-c", _PROGRAM, app],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                timeout=_LONGEST,
+                check=False,
+            ).stdout.decode()
+        except subprocess.TimeoutExpired:
+            message = f"{app}: {python} has not imported it after {_LONGEST} s"
+            raise InvalidFile(message, field="source", value=app) from None
+        except OSError as fault:
+            raise InvalidFile(f"{app}: {python} could not import it: {fault}", field="source", value=app) from None
+        said.seek(max(0, said.seek(0, os.SEEK_END) - _MOST_READ))
+        lines = said.read().decode(errors="replace").strip().splitlines() or ["it ended without a word"]
+    if not found:
         why = next((line for line in reversed(lines) if _ERROR.match(line)), lines[-1])
         allowed = "MODULE:APP that this folder can import; --python names the interpreter that has Celery"
         raise InvalidFile(f"{app}: {python} could not import it: {why}", field="source", value=app, allowed=allowed)
-    return done.stdout.splitlines()[-1]
+    return found
 
 
 _PROGRAM = """
-import datetime, functools, importlib, json, sys
+import datetime, functools, importlib, json, os, sys
+
+found = os.dup(1)
+os.dup2(2, 1)  # for whatever the program says
+
+def end(conf):  # at once: what the program does at its end may say more, or never come to one
+    with open(found, "w") as file:
+        file.write(json.dumps(conf, default=repr))
+    os._exit(0)
 
 def plain(said):
     if hasattr(said, "_orig_minute"):
@@ -147,15 +169,14 @@ if isinstance(app, dict):  # a beat_schedule, in a module of settings
     names = ("timezone", "enable_utc", "CELERY_TIMEZONE", "CELERY_ENABLE_UTC")
     beside = {each: getattr(module, each) for each in names if hasattr(module, each)}
     beside["beat_schedule"] = {each: entry(said) for each, said in app.items()}
-    print("\\n" + json.dumps(beside, default=repr))
-    sys.exit()
+    end(beside)
 conf = app.conf
 zone = conf.timezone and str(conf.timezone)
 tasks = getattr(app, "tasks", {})  # this ends the app's setup, which may add periodic tasks
 entries = {name: entry(said) for name, said in (conf.beat_schedule or {}).items()}
 rates = {name: {"rate_limit": task.rate_limit} for name, task in tasks.items() if getattr(task, "rate_limit", None)}
 conf = {"timezone": zone, "enable_utc": bool(conf.enable_utc), "beat_schedule": entries, "task_annotations": rates}
-print("\\n" + json.dumps(conf, default=repr))
+end(conf)
 """
 
 FORMAT = Format(
