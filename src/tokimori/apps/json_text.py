@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping, Set
@@ -23,6 +24,8 @@ TEXTS = (
 """Types that msgspec does not know: their values are texts, and made of these again."""
 WORDS = ("NaN", "Infinity", "-Infinity")
 """Numbers that JSON does not have, as they stand in a result."""
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+"""An escaped NUL in JSON: behind an even number of backslashes, as these are escaped by one another."""
 _CUT = "\n[... left out ...]\n"
 
 
@@ -51,14 +54,11 @@ def text_of(value: object, what: str) -> str:
 
 def kept(text: str, what: str) -> str:
     """Return the JSON itself, if it can be kept. Raises `InvalidInput`."""
-    size = len(text.encode())
-    if size > MOST_TEXT or "\\u0000" in text:
-        raise InvalidInput(
-            f"{what}: {size} bytes of JSON can't be stored",
-            field=what,
-            value=size,
-            allowed=f"at most {MOST_TEXT} bytes, and no NUL",
-        )
+    size, has_nul = len(text.encode()), "\\u0000" in text and _NUL.search(text) is not None
+    if size > MOST_TEXT or has_nul:
+        why = "a text with a NUL" if has_nul else f"{size} bytes of JSON"
+        allowed = f"at most {MOST_TEXT} bytes, and no NUL"
+        raise InvalidInput(f"{what}: {why} can't be stored", field=what, value=size, allowed=allowed)
     return text
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -82,13 +83,20 @@ def test_a_payload_that_does_not_fit_is_final(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("result", "why"),
-    [(object(), "result:"), ("x" * MOST_TEXT, "can't be stored"), ("a\0", "can't be stored"), (float("nan"), None)],
+    [
+        (object(), "result:"),
+        ("x" * MOST_TEXT, "of JSON can't be stored"),
+        ("a\0", "a text with a NUL can't be stored"),
+        ("\\\0", "a text with a NUL can't be stored"),
+        (r"[\u0000-\u001f]", None),
+        (float("nan"), None),
+    ],
 )
 def test_a_result_that_cannot_be_kept_is_a_failure(result: object, why: str | None, tmp_path: Path) -> None:
     """What is no JSON, too large, or holds a NUL is told as the error, and not tried again; NaN is a word in JSON."""
     said = ended(lambda: result, tmp_path)
     if why is None:
-        assert (said.end, said.text) == (wire.SUCCEEDED, '"NaN"')
+        assert (said.end, said.text) == (wire.SUCCEEDED, '"NaN"' if isinstance(result, float) else json.dumps(result))
     else:
         assert said.end == wire.FINAL
         assert why in str(said.text)
