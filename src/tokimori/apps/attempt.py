@@ -37,8 +37,6 @@ from tokimori.traces.spans import span_of
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
-OUTPUT_LIMIT = 10 * 2**20
-"""Bytes of an attempt's output that go to its file before only the end is kept."""
 UNSAID = "it did not say how it ended, as its job demands (auto_complete_success)"
 LATE = "the lease of its node was over before it began"
 
@@ -308,7 +306,7 @@ class RunningAttempt:
                 return
             if self._output is None:
                 log = f"{self.begin.run_id}/{self.begin.attempt}.log"
-                self._output = Output(self._runs_dir, log, OUTPUT_LIMIT)
+                self._output = Output(self._runs_dir, log, wire.MOST_OUTPUT)
             self._output.write(data)
         self._grew(self)
 

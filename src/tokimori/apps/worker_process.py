@@ -5,6 +5,7 @@ main thread, all others get a thread each. It ends when the node is gone.
 """
 
 import asyncio
+import faulthandler
 import gc
 import os
 import socket
@@ -369,6 +370,7 @@ def _load_and_serve(start: WorkerStart) -> int:
     pid = os.getpid()
     os._exit = exits = Exits()  # before anything of the app is imported: it may keep the function
     open_standard_streams()
+    faulthandler.enable(2, all_threads=False)  # where code in C fails, the node's log says which line called it
     outputs = Outputs()
     outputs.take_over()  # before, too: it may keep the streams
     try:

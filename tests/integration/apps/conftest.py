@@ -86,7 +86,12 @@ def returns_no_json() -> object:
 
 @app.job()
 def dies() -> None:
+    print("its last words")
     os.kill(os.getpid(), 9)
+
+@app.job(lost_attempts=0)
+def crashes() -> None:
+    ctypes.string_at(0)
 
 @app.job(timeout=0.5, timeout_grace=0.5)
 def deaf() -> None:

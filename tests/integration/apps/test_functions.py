@@ -103,7 +103,14 @@ def test_a_dead_process_is_replaced_and_its_run_settled_at_once(working: AppProg
     assert (run["state"], run["lost"]) == ("failed", 4)
     assert "its worker process died (signal 9, SIGKILL)" in run["error"]
     assert time.monotonic() - began < 30
+    assert working("run", "logs", run["id"]) == "its last words\n"
     assert working.outcome("double", '{"number": 1}')["state"] == "succeeded"
+
+
+def test_the_log_says_which_line_ended_a_process_in_c(working: AppProgram) -> None:
+    """A segmentation fault leaves no exception: the stack is all that says whose code it was."""
+    assert "its worker process died (signal 11, SIGSEGV)" in working.outcome("crashes", code=1)["error"]
+    until(lambda: "in crashes" in working.log.read_text())
 
 
 def test_who_ignores_its_time_out_is_killed_with_its_children(working: AppProgram) -> None:

@@ -1,13 +1,16 @@
 """Attempts of functions: how one begins, its early signals, its reports, and the outcome of one that ended."""
 
+import os
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import assert_never
 
 from tokimori.clock import FIRST, LAST, SECOND, Clock, Moment
 from tokimori.errors import Bug, InvalidInput
 from tokimori.executors.functions import wire
 from tokimori.executors.functions.process import Assignment
+from tokimori.executors.keeper.output import EDGE
 from tokimori.executors.reported import short_of, some, stopped
 from tokimori.model.attempt_notes import Notes
 from tokimori.model.ids import RunId, Token
@@ -38,10 +41,12 @@ WHY = {
 }
 
 
-def report_of(task: AttemptTask, said: wire.FunctionGrew | wire.Noted, boot: Moment) -> Report:
-    """Return the report of an attempt that goes on; `boot`: of this machine."""
+def report_of(attempt: Assignment, said: wire.FunctionGrew | wire.Noted, boot: Moment) -> Report:
+    """Return the report of an attempt that goes on, and note what it says of the output; `boot`: of this machine."""
+    task = attempt.task
     match said:
         case wire.FunctionGrew():
+            attempt.reported = said.size, said.times
             output = output_of(task, said, boot)
             return Grew(run_id=task.run_id, token=task.token, output=output)
         case wire.Noted(progress=progress, text=text, checkpoint=checkpoint):
@@ -61,6 +66,34 @@ def output_of(task: AttemptTask, said: wire.FunctionGrew | wire.FunctionEnded, b
         tail=said.tail,
         times=times_since(boot, said.times),
     )
+
+
+def output_at_end(attempt: Assignment, said: wire.FunctionEnded | None, runs_dir: Path, boot: Moment) -> Output | None:
+    """Return the output of an attempt that has ended; None if it has written nothing more than was reported before.
+
+    If its process died before it could report the end (`said`), the newest stands only in the file of the attempt.
+    """
+    task, (reported, times) = attempt.task, attempt.reported
+    if said is not None:
+        return output_of(task, said, boot) if said.size else None
+    if attempt.process is None:
+        return None
+    try:
+        file = os.open(runs_dir / task.run_id / f"{task.attempt}.log", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:  # it has written nothing
+        return None
+    try:
+        size = os.fstat(file).st_size
+        if not reported < size < wire.MOST_OUTPUT:  # the file of a larger one is not whole
+            return None
+        head = os.pread(file, EDGE, 0)
+        tail = os.pread(file, EDGE, max(EDGE, size - EDGE))
+    except OSError:  # a function has put something else in its place
+        return None
+    finally:
+        os.close(file)
+    marks = times_since(boot, times)
+    return Output(run_id=task.run_id, attempt=task.attempt, size=size, head=head, tail=tail, times=marks)
 
 
 def begin_of(task: AttemptTask, number: int, clock: Clock) -> wire.Begin:

@@ -5,6 +5,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
+from pathlib import Path
 from typing import assert_never
 
 from tokimori.clock import SECOND, Clock, Moment, format_moment
@@ -52,6 +53,7 @@ class FunctionExecutor:
         self._begun: list[Assignment] = []
         self._able: Callable[[], object] = _nobody_waits
         self._changed = changed or _ignore
+        self._runs_dir = Path() if app is None else app.runs_dir
         self._processes: Processes | Attached | None = None
         if app is not None and app.attached:
             self._processes = Attached(app, receive=self._receive_messages, ready=self._get_on, died=self._died)
@@ -282,7 +284,7 @@ class FunctionExecutor:
                     self._ended(process, message, now, boot)
                 case wire.FunctionGrew(number=number) | wire.Noted(number=number):
                     if (attempt := process.attempts.get(number)) is not None:
-                        self._send_report(attempts.report_of(attempt.task, message, boot))
+                        self._send_report(attempts.report_of(attempt, message, boot))
                 case wire.Pong():
                     self._pool.pulse.answered(process)
                 case wire.Hello() | wire.Unloadable():
@@ -369,7 +371,7 @@ class FunctionExecutor:
                 at=Moment(boot + int(at * SECOND)),
                 started=None if attempt.began is None else Moment(boot + int(attempt.began * SECOND)),
                 pid=None if attempt.process is None else attempt.process.pid,
-                output=attempts.output_of(task, said, boot) if said is not None and said.size else None,
+                output=attempts.output_at_end(attempt, said, self._runs_dir, boot),
                 cpu=attempt.cost(None if said is None else said.cpu),
                 memory=None if said is None else said.memory,
             )

@@ -125,14 +125,16 @@ class Silence:
 
 
 class Assignment:
-    """An attempt that has not ended. `reason`: the first for which it was stopped. `began` is seconds since boot.
+    """An attempt that has not ended. `reason`: the first for which it was stopped. `began` is seconds since boot;
+    `reported` are the size of its output and the times in that, as far as its process has reported them.
 
     `before` are the seconds of processors that its process had used then; `excess` says which limit it is above, and
     `used` are the microseconds of processors that it had used when that was seen.
     """
 
     __slots__ = (
-        *("alarms", "before", "began", "excess", "key", "number", "process", "reason", "task", "timed_out", "used"),
+        *("alarms", "before", "began", "excess", "key", "number", "process", "reason", "reported", "task", "timed_out"),
+        "used",
     )
 
     def __init__(self, task: AttemptTask, number: int) -> None:
@@ -144,6 +146,7 @@ class Assignment:
         self.reason: StopReason | None = None
         self.timed_out = False
         self.before, self.excess = 0.0, ""
+        self.reported = 0, b""
         self.used: int | None = None
         self.alarms: tuple[asyncio.TimerHandle, ...] = ()
 

@@ -32,6 +32,8 @@ MOST_MESSAGES: Final = 1024
 
 Text = Annotated[str, Meta(max_length=MOST_TEXT)]
 Size = Annotated[int, Meta(ge=0, le=2**62)]
+MOST_OUTPUT = 10 * 2**20
+"""Bytes of an attempt's output that its file holds at most, before the last ones."""
 Edge = Annotated[bytes, Meta(max_length=EDGE)]
 
 
