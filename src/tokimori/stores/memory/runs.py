@@ -166,9 +166,8 @@ def cancel_run(tables: Tables, run_id: RunId, reason: str, now: Moment, unbegun:
 def hold_run(tables: Tables, run_id: RunId, reason: str) -> Run:
     row = tables.row(run_id)
     if may_hold(row.run):
-        _leave_line(
-            tables, row, replace(row.run, state=move(row.run.state, RunMove.HOLD), error=reason, blocked_on=None)
-        )
+        state = move(row.run.state, RunMove.HOLD)
+        _leave_line(tables, row, replace(row.run, state=state, error=reason, blocked_on=None))
     return row.run
 
 

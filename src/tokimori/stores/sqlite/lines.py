@@ -87,11 +87,11 @@ UPDATE tokimori_semaphores SET granted = 1 + max(granted, (SELECT coalesce(max(n
 WHERE name = ?"""
 
 
-def each(column: str, where: str, selected: str = "value") -> str:
-    """Return the statement that walks an index of runs from one distinct value to the next."""
+def each(column: str, where: str, selected: str = "value", first: str = "") -> str:
+    """Return the statement that walks an index of runs from one distinct value to the next, from the `first` on."""
     return f"""
 WITH RECURSIVE found (value) AS (
-    SELECT min({column}) FROM tokimori_runs WHERE {where}
+    SELECT min({column}) FROM tokimori_runs WHERE {where} {first}
     UNION ALL
     SELECT (SELECT min({column}) FROM tokimori_runs WHERE {where} AND {column} > found.value)
     FROM found WHERE found.value IS NOT NULL)
@@ -100,8 +100,11 @@ SELECT {selected} FROM found WHERE value IS NOT NULL"""
 
 LANES = each("lane", "state = 'blocked' AND blocked_on = 'semaphore:' || ?1")
 _NAME = "substr(value, length('semaphore:') + 1) AS named"
+_FIRST = (
+    "AND blocked_on >= 'semaphore:'"  # of each step it is a second bound: SQLite would read all rows behind this one
+)
 _NAMES = f"""
-SELECT named FROM ({each("blocked_on", "state = 'blocked' AND blocked_on >= 'semaphore:'", _NAME)} LIMIT ?)
+SELECT named FROM ({each("blocked_on", "state = 'blocked'", _NAME, _FIRST)} LIMIT ?)
 WHERE ({_UNITS.replace("?", "named")}) > 0"""
 
 

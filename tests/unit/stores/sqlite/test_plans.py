@@ -19,6 +19,7 @@ from tokimori.model.policies import Overlap
 from tokimori.model.retention import expiry_of, expiry_of_deleted
 from tokimori.model.run import Output, Run
 from tokimori.model.transitions import STANDING_STILL, RunState
+from tokimori.ports.copying import Kind
 from tokimori.ports.nodes import Beat, StartedRun
 from tokimori.ports.semaphores import Grant, UnitRequest
 from tokimori.ports.store import RunFilter
@@ -197,6 +198,30 @@ def test_a_place_in_line_is_counted_lane_by_lane(db: sqlite3.Connection) -> None
     (counted,) = (text for text in seen if text.startswith("\nSELECT (SELECT count(*)"))
     of_runs = [step for step in steps(db, counted) if "tokimori_runs" in step]
     assert of_runs[-1].endswith("tokimori_runs_semaphore_line (blocked_on=? AND lane=? AND rank<?)")
+
+
+@pytest.mark.parametrize("state", [RunState.READY, RunState.BLOCKED])
+def test_a_beat_reads_lanes_and_lines_not_their_runs(db: sqlite3.Connection, state: RunState) -> None:
+    """However many runs are ready, or wait for a semaphore: it walks from one lane or line to the next."""
+    job, node, looked = a_job(semaphores=("s",)), a_node(), list[int]()
+    jobs.add_jobs(db, [job])
+    nodes.register(db, node)
+    semaphores.put_semaphore(db, "s", 1, NOW)
+    held = UnitRequest(id=PermitId("p"), node=node.id, semaphore="s", rank=0)
+    assert isinstance(semaphores.acquire(db, held, NOW), Grant)
+    line = "semaphore:s" if state is RunState.BLOCKED else None
+    for _ in range(2):
+        waiting = [replace(a_request(job), lane=Lane("default||"), state=state, blocked_on=line) for _ in range(500)]
+        runs.import_rows(db, Kind.RUNS, waiting)
+        looked.append(0)
+
+        def count() -> None:
+            looked[-1] += 1
+
+        db.set_progress_handler(count, 1)
+        nodes.tick(db, Beat(node=node.id), NOW)
+        db.set_progress_handler(None, 1)
+    assert looked[1] < looked[0] + 100
 
 
 def steps(db: sqlite3.Connection, statement: str) -> list[str]:

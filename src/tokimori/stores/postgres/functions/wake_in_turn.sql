@@ -71,9 +71,7 @@ BEGIN
         EXIT WHEN _kept IS NOT NULL;
     END LOOP;
     PERFORM tokimori_ready(_woken);
-    IF cardinality(_woken) > 0 OR _units = 0 THEN
-        _s.until := CASE WHEN cardinality(_woken) > 0 THEN _now + _patience ELSE _s.until END;
-    END IF;
+    _s.until := CASE WHEN cardinality(_woken) > 0 THEN _now + _patience ELSE _s.until END;
     _s.kept := _kept IS NOT NULL;
     IF _stopped IS NOT NULL AND cardinality(_woken) < _most THEN
         _at := tokimori_opens(_name, _s.rate, _stopped.weight, _units, _now);
