@@ -43,7 +43,7 @@ async def record_parked(store: Parkings, changes: Sequence[Change], verdicts: Se
     ended = [change for change, verdict in pairs if change.state is failure and verdict is Verdict.APPLIED]
     failed: dict[JobId, list[Change]] = {}
     for change in ended:
-        log.info("run %s of job %s failed: %s", change.run_id, change.job_id, change.error)
+        log.info("run %s of job %s failed: %.500s", change.run_id, change.job_id, change.error)
         if change.parks:
             failed.setdefault(change.job_id, []).append(change)
     line = list(failed.items())

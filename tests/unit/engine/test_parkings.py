@@ -45,6 +45,18 @@ async def test_a_job_that_was_changed_meanwhile_is_not_parked(world: World) -> N
     assert await world.store.list_documents("audit") == []
 
 
+async def test_a_long_error_is_cut_in_the_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """It may have 64 KiB, and is stored with the run."""
+    caplog.set_level(logging.INFO, "tokimori.engine")
+    await world.service.jobs.add("j", noop=True)
+    await world.trigger("j")
+    [claimed] = await world.begin(1)
+    at = world.clock.now()
+    change = change_of(claimed, Failed("x" * 65_536), owner=NODE, now=at, chance=0, started=at)
+    await record_parked(world.store, [change], await world.store.settle([change], NODE, at))
+    assert f"run {claimed.run.id} of job j failed: {'x' * 500}" in [each.getMessage() for each in caplog.records]
+
+
 async def test_many_are_told_of_some_at_a_time(world: World) -> None:
     """One after the other they would hold up the node, and all at once the store."""
     for number in range(3 * TOGETHER):
