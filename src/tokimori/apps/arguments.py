@@ -23,7 +23,7 @@ from tokimori.apps.closed import (
     unknown_in,
 )
 from tokimori.apps.json_text import WORDS, clean, repr_of, text_of, value_of
-from tokimori.apps.models import adapters_of, check_same, models_of, read
+from tokimori.apps.models import Results, adapters_of, check_same, models_of
 from tokimori.apps.task import Task
 from tokimori.errors import InvalidInput
 from tokimori.service.definitions.arguments import Payload
@@ -121,7 +121,7 @@ class Arguments:
         )
         kind = hints.get(self._others or "", Any)
         self._kind_of_others = get_args(kind)[0] if get_origin(kind) is Unpack else GenericAlias(dict, (str, kind))
-        self._result = _result_type(hints.get("return", Any))
+        self._results = Results(_result_type(hints.get("return", Any)))
         self._check_types()
         kinds = self._kinds if self._others is None else {**self._kinds, self._others: self._kind_of_others}
         self._bounds = {
@@ -268,11 +268,11 @@ class Arguments:
         """Return the result of a run, of the type that the annotation says. Raises `InvalidInput`."""
         given = None if result is None else value_of(result)
         try:
-            return read(given, self._result)
+            return self._results.read(given)
         except (msgspec.ValidationError, ValueError, TypeError) as fault:
             if result is not None and any(f'"{each}"' in result for each in WORDS):
                 with suppress(msgspec.ValidationError):
-                    return read(given, self._result, strict=False)
+                    return self._results.read(given, strict=False)
             raise InvalidInput(
                 f"result: it does not fit what {self.name} is annotated to return: {fault}",
                 field="result",

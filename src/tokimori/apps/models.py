@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import is_dataclass
+from functools import cached_property
 from types import GenericAlias, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_origin, is_typeddict
 
@@ -32,8 +33,8 @@ def _adapter_of(kind: Any, *, extra: Literal["forbid", "ignore"]) -> "TypeAdapte
     try:
         from pydantic import ConfigDict, TypeAdapter  # noqa: PLC0415  no part of ours
 
-        # a class with fields takes a configuration only as a part of something
-        return TypeAdapter(GenericAlias(dict, (str, kind)), config=ConfigDict(val_json_bytes="base64", extra=extra))
+        by_name: Any = GenericAlias(dict, (str, kind))  # a class with fields takes a configuration only as a part
+        return TypeAdapter(by_name, config=ConfigDict(val_json_bytes="base64", extra=extra))
     except (ImportError, NameError, RuntimeError, TypeError):  # its own errors are such
         return None
 
@@ -49,14 +50,24 @@ def models_of(adapters: "Adapters", given: Mapping[str, object]) -> dict[str, An
     return found
 
 
-def read(given: object, kind: Any, *, strict: bool = True) -> Any:
-    """Return a value of this type. Pydantic, if it is there, reads what msgspec can't: a union of two dataclasses."""
-    try:
-        return msgspec.convert(given, kind, strict=strict, dec_hook=from_json, str_keys=True)
-    except TypeError:
-        if (adapter := _adapter_of(kind, extra="ignore")) is None:
-            raise
-        return adapter.validate_json(msgspec.json.encode({"": given}))[""]
+class Results:
+    """Results of a type. Pydantic, if it is there, reads what msgspec can't: a union of two dataclasses."""
+
+    def __init__(self, kind: Any) -> None:
+        self._kind = kind
+
+    @cached_property
+    def _adapter(self) -> "TypeAdapter[dict[str, Any]] | None":
+        return _adapter_of(self._kind, extra="ignore")  # made once, it takes as long as fifty results
+
+    def read(self, given: object, *, strict: bool = True) -> Any:
+        """Return the value that this JSON says. Raises what msgspec and pydantic do."""
+        try:
+            return msgspec.convert(given, self._kind, strict=strict, dec_hook=from_json, str_keys=True)
+        except TypeError:
+            if self._adapter is None:
+                raise
+            return self._adapter.validate_json(msgspec.json.encode({"": given}))[""]
 
 
 def check_same(adapters: "Adapters", values: Mapping[str, object], again: Mapping[str, object], what: str) -> None:

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from tokimori.apps import models
 from tokimori.apps.arguments import Arguments
 from tokimori.apps.json_text import text_of
 from tokimori.errors import InvalidInput
@@ -75,6 +77,16 @@ class Mixed(Enum):
 def test_a_result_comes_back_as_it_was(kind: Any, value: Any) -> None:
     """Also one that JSON has no number for, and one of several types that only pydantic tells apart."""
     assert returns(kind).result_of(text_of(value, "result")) == value
+
+
+def test_what_reads_the_results_of_a_function_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To make it takes a millisecond, and a program may gather ten thousand results."""
+    made = Mock(wraps=models._adapter_of)
+    monkeypatch.setattr(models, "_adapter_of", made)
+    arguments = returns(Cat | Dog)
+    for _ in range(3):
+        assert arguments.result_of('{"legs":4}') == Dog(4)
+    assert made.call_count == 1
 
 
 def test_a_result_that_is_no_number_is_kept_as_a_word() -> None:
