@@ -44,9 +44,10 @@ _SOON = 0.02
 class Running:
     """An app at work, from entering to leaving: `with app.running():`, or `async with`.
 
-    Output of functions is stored with their runs, and goes to the program's own streams, too. Several processes may do
-    so at the same time: each occurrence still becomes one run. A run that is cancelled or out of time is interrupted. A
-    thread that ignores this goes on, since this program is never killed.
+    Output of functions is stored with their runs, and goes to the program's own streams, too; that of a thread only if
+    it has the function's context. Several processes may do so at the same time: each occurrence still becomes one run.
+    A run that is cancelled or out of time is interrupted. A thread that ignores this goes on, since this program is
+    never killed.
     """
 
     def __init__(self, app: AppFunctions, url: str | None, concurrency: int) -> None:
