@@ -162,7 +162,7 @@ class WorkThread:
         self.goes = True
         """It does not wait to be woken."""
         self.rests = False
-        """Have it take nothing more until it is woken."""
+        """If it is to take nothing more until it is woken."""
         self.number = 0
         self.time = ThreadTime()
         self.taken = self._taken_before = 0
