@@ -251,7 +251,9 @@ class Session:
 
 
 def _not_granted(wanted: Wanted, answer: object) -> NotGranted:
-    why = f"{answer.ahead} stood before it in line" if isinstance(answer, InLine) else "the store did not answer"
+    why = "the store did not answer"
+    if isinstance(answer, InLine):
+        why = f"{answer.ahead} stood before it in line" if answer.ahead else "too few of its units were free"
     return NotGranted(
         f"semaphore: {wanted.name!r} was not granted within {wanted.wait or 0:g} s, because {why}",
         field="wait",

@@ -90,9 +90,9 @@ async def test_a_program_is_a_node_that_runs_no_jobs(store: MemoryStore) -> None
 @virtually
 async def test_who_was_not_served_in_time_stands_in_no_line(store: MemoryStore) -> None:
     """It is told so after its wait, and whoever comes next is not behind it."""
-    a, b = Member(store), Member(store)
+    a, b, c = Member(store), Member(store), Member(store)
     await a.acquire()
-    with pytest.raises(NotGranted, match="0 stood before it in line"):
+    with pytest.raises(NotGranted, match="too few of its units were free"):
         await b.acquire(wait=3)
     assert 3 <= seconds() < 3.1
     with pytest.raises(NotGranted):
@@ -100,6 +100,11 @@ async def test_who_was_not_served_in_time_stands_in_no_line(store: MemoryStore) 
     assert seconds() < 3.1
     await let_pass(0.1)
     assert (await store.get_semaphore("table")).waiting == 0
+    waiting = asyncio.ensure_future(c.acquire())
+    await let_pass(0.1)
+    with pytest.raises(NotGranted, match="1 stood before it in line"):
+        await b.acquire(wait=0)
+    waiting.cancel()
 
 
 @virtually
