@@ -14,9 +14,8 @@ import sys
 import tempfile
 from collections.abc import Callable, Coroutine, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, redirect_stdout
+from contextlib import ExitStack, redirect_stdout
 from datetime import timedelta
-from functools import partial
 from inspect import iscoroutinefunction
 from pathlib import Path
 from threading import RLock
@@ -46,7 +45,7 @@ from tokimori.ports.executor import AttemptTask, Noted
 from tokimori.service.search.runs import parent_runs
 from tokimori.service.service import service_on
 from tokimori.service.sets.app_jobs import Declared, declare
-from tokimori.service.validation import When, moment_of
+from tokimori.service.validation import When, moment_of, seconds_of
 from tokimori.testing.manual import ManualNode, WrittenEnd
 
 MOST_OF_A_DRAIN = timedelta(days=366)
@@ -96,7 +95,7 @@ class Rehearsal:
             )
             self.client = Client(self._new_client)
             stack.callback(self.client.close)
-            self._run(self._join())
+            self._run(self._join)
             self.app._client = self.client
             stack.callback(setattr, self.app, "_client", None)
             stack.callback(setattr, self.app, "ways", self.app.ways)
@@ -136,17 +135,19 @@ class Rehearsal:
 
     def _check_lasts(self) -> None:
         if not self._lasts:
-            message = f"the rehearsal of the app {self.app.name!r} is over, and its store with it"
-            raise Refused(message, field="app", value=self.app.name, allowed="what is asked for within the rehearsal")
+            message = f"the rehearsal of the app {self.app.name!r} has not begun, or is over, and its store with it"
+            allowed = "what is asked for within `with Rehearsal(app) as rehearsal:`"
+            raise Refused(message, field="app", value=self.app.name, allowed=allowed)
 
     # Time
 
     def pass_time(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> None:
         """Let so much time pass, and run what becomes due, each at its moment."""
-        span = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-        if span < timedelta(0):
-            raise InvalidInput("time goes on only", field="seconds", value=span.total_seconds(), allowed="0 or more")
-        self._run(self.node.pass_time(span.total_seconds()))
+        wanted = days * 86_400 + hours * 3_600 + minutes * 60 + seconds
+        if wanted < 0:
+            raise InvalidInput("time goes on only", field="seconds", value=wanted, allowed="0 or more")
+        span = seconds_of("seconds", wanted)
+        self._run(lambda: self.node.pass_time(span))
 
     def run_due(self) -> None:
         """Run what is due now."""
@@ -172,15 +173,14 @@ class Rehearsal:
         with self._turn:  # of several threads that wait
             self._pass_until_ended({RunId(run_id)}, MOST_OF_A_DRAIN.total_seconds() if seconds is None else seconds)
 
-    def _run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+    def _run(self, act: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
         """Return what the node does: one thread after the other. Raises `Refused` in a function that it runs."""
-        with closing(coroutine):
-            self._check_lasts()
-            if task_in_hand() is not None:
-                message = "a function that the rehearsal runs can't let time pass, nor look at its runs"
-                raise Refused(message, field="app", value=self.app.name, allowed="the test itself")
-            with self._turn:
-                return self._outside_loop(partial(self._runner.run, coroutine))
+        self._check_lasts()
+        if task_in_hand() is not None:
+            message = "a function that the rehearsal runs can't let time pass, nor look at its runs"
+            raise Refused(message, field="app", value=self.app.name, allowed="the test itself")
+        with self._turn:
+            return self._outside_loop(lambda: self._runner.run(act()))
 
     def _outside_loop(self, act: Callable[[], _T]) -> _T:
         """Return what the act does, in a thread of its own if an event loop runs in this one: in a test that awaits."""
@@ -207,7 +207,8 @@ class Rehearsal:
 
     def runs(self, job: str | None = None) -> Sequence[Run]:
         """Return all runs, or those of a job, by the moments for which they were scheduled or asked for."""
-        found = [run for run in self._run(self.node.runs()) if job is None or run.job_id == job]
+        every = self._run(lambda: self.node.runs())  # noqa: PLW0108  there is no node before it has begun
+        found = [run for run in every if job is None or run.job_id == job]
         return sorted(found, key=lambda run: (run.nominal, run.id))
 
     def _carry_out(self, task: AttemptTask) -> Outcome | WrittenEnd:

@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime
+import math
 
 import pytest
 
@@ -202,6 +203,9 @@ def test_an_app_is_in_one_rehearsal_at_a_time(rehearsal: Rehearsal) -> None:
         pass
     with pytest.raises(tokimori.InvalidInput, match="time goes on only"):
         rehearsal.pass_time(seconds=-1)
+    for span in (math.nan, math.inf, 1e12):
+        with pytest.raises(tokimori.InvalidInput, match=r"seconds: .* is not a length of time"):
+            rehearsal.pass_time(days=span)
 
 
 def test_what_outlives_its_rehearsal_is_refused() -> None:
@@ -210,9 +214,13 @@ def test_what_outlives_its_rehearsal_is_refused() -> None:
     with Rehearsal(app) as begun:
         handle = double.enqueue(1)
     for act in (handle.result, handle.refresh, lambda: asyncio.run(handle.arefresh()), begun.runs, begun.drain):
-        with pytest.raises(tokimori.Refused, match="the rehearsal of the app 'shop' is over, and its store with it"):
+        with pytest.raises(
+            tokimori.Refused, match="the rehearsal of the app 'shop' has not begun, or is over, and its"
+        ):
             act()
     assert (app.ways, app._client) == (own, None)
+    with pytest.raises(tokimori.Refused, match="has not begun"):
+        Rehearsal(app).runs()
 
 
 def test_the_same_seed_makes_the_same_ids() -> None:
