@@ -7,11 +7,12 @@ from math import gcd
 from operator import or_
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tokimori.clock import MINUTE, SECOND, Moment, format_moment
 from tokimori.errors import InvalidSchedule
 from tokimori.schedules.grid import FIRST_MOMENT, LAST_MOMENT, CalendarSteps, ExactSteps, Grid
-from tokimori.schedules.schedule import Schedule
+from tokimori.schedules.schedule import Remembered, Schedule
 from tokimori.schedules.wallclock import EVERY_SECOND, MOST_PIECES, WallClock, any_of, joined, minus
 from tokimori.schedules.zoned import Zoned, ZonedSchedule
 from tokimori.schedules.zones import stretch_at, stretches_between
@@ -120,10 +121,11 @@ class Difference(Struct, frozen=True):
     def check(self) -> None:
         """Raise `InvalidSchedule` if a search takes too long from an end of the calendar, or of an interval."""
         ends = ends_in(self.excluded)
+        each = replace(self, base=_remembering(self.base))  # what a member answered holds until the search is there
         for first in {FIRST_MOMENT, max((first for first, _ in ends), default=FIRST_MOMENT)}:
-            self.next_after(Moment(first - 1), looks=MOST_EXCLUDED + 1)
+            each.next_after(Moment(first - 1), looks=MOST_EXCLUDED + 1)
         for last in {LAST_MOMENT, *(last for _, last in ends)}:
-            self.last_before(Moment(last + 1), looks=MOST_EXCLUDED + 1)
+            each.last_before(Moment(last + 1), looks=MOST_EXCLUDED + 1)
 
     def _if_whole(self, free: Moment | None, moment: Moment) -> Moment | None:
         """Return the free moment, unless clocks here or there are apart from UTC by odd seconds, as before 1972, or
@@ -149,6 +151,11 @@ class Difference(Struct, frozen=True):
         )
         allowed = f"at most {MOST_EXCLUDED} in a row that intervals or dates name one by one; or several jobs"
         return InvalidSchedule(message, field="schedule", value=str(by), allowed=allowed)
+
+
+def _remembering(schedule: Schedule) -> Schedule:
+    """Return the same moments for searches that make many steps: a member is asked again once its answer is passed."""
+    return Union((), tuple(map(Remembered, schedule._parts))) if isinstance(schedule, Union) else schedule
 
 
 def ends_in(schedule: Schedule) -> list[tuple[int, int]]:

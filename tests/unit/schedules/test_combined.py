@@ -9,7 +9,7 @@ from tests.unit.schedules.test_cron_vectors import at
 from tests.unit.schedules.texts import crons, edges, modes, single, zones
 from tokimori.clock import DAY, Moment
 from tokimori.errors import InvalidSchedule
-from tokimori.schedules.combined import names
+from tokimori.schedules.combined import Difference, Union, names
 from tokimori.schedules.counting import count_until
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Fold, Gap, Schedule, next_moments
@@ -204,3 +204,28 @@ def test_clocks_of_odd_seconds_hide_no_moment() -> None:
     schedule = parse_schedule("every 1 minutes except * 0-22 * * *", zone="Africa/Monrovia")
     start = at("1971-01-01 00:00")
     assert schedule.next_after(start) == Moment(start + 60_000_000)
+
+
+class Asked:
+    """A schedule that counts how often it is asked."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule, self.times = schedule, 0
+
+    def next_after(self, moment: Moment) -> Moment | None:
+        """The next moment of the schedule."""
+        self.times += 1
+        return self.schedule.next_after(moment)
+
+    def last_before(self, moment: Moment) -> Moment | None:
+        """The last moment of the schedule."""
+        self.times += 1
+        return self.schedule.last_before(moment)
+
+
+def test_a_member_is_asked_again_only_when_a_check_has_passed_its_moment() -> None:
+    """A rare member is asked once from each end, however many moments of a dense one are excluded there."""
+    dense = parse_schedule("R/2026-01-01T00:00:00Z/PT1S")
+    rare, excluded = Asked(parse_schedule("0 9 1 1 *")), parse_schedule("R399/2026-06-01T00:00:00Z/PT1S")
+    Difference(Union((), (dense, rare)), excluded, None, folds=False).check()
+    assert 0 < rare.times <= 8
