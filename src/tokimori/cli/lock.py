@@ -184,12 +184,9 @@ class LockGroup(Group):
             return run
         found = super().get_command(ctx, cmd_name)
         if found is None:
-            known = self.list_commands(ctx)
-            meant = command_hint(cmd_name, known)
             hint = f"To run a program while {cmd_name!r} is held: tokimori lock {cmd_name} -- PROGRAM"
-            raise click.UsageError(
-                f"No such command {cmd_name!r}; there are {', '.join(known)}{meant or '.'} {hint}", ctx
-            )
+            meant = command_hint(cmd_name, self.list_commands(ctx))
+            raise click.UsageError(f"No such command {cmd_name!r}{meant} {hint}", ctx)
         return found
 
 

@@ -38,6 +38,8 @@ _OTHER_WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """What other programs call a command."""
 _OF_OPTIONS: Mapping[str, str] = MappingProxyType({"help": "--help", "version": "tokimori --version"})
 """What other programs have as a command, and this one as an option."""
+_MOST_LISTED = 16
+"""Number of commands of a group that a message lists; more of them are left to `--help`."""
 _MOST_LOOKED_AT = 1_000
 """Number of ids compared that begin as the wrong one does."""
 
@@ -48,9 +50,11 @@ class _Named(Protocol):
 
 
 def command_hint(given: str, known: Sequence[str]) -> str:
-    """Return `; did you mean COMMAND?` if one is near, or called so elsewhere."""
+    """Return `; did you mean COMMAND?` if one is near, or called so elsewhere; else the commands, if they are few."""
     named = next((name for name in known if given.casefold() in _OTHER_WORDS.get(name, ())), _OF_OPTIONS.get(given))
-    return hint(given, known) if named is None else f"; did you mean {named}?"
+    if named is not None:
+        return f"; did you mean {named}?"
+    return hint(given, known) or (f"; there are {', '.join(known)}." if len(known) <= _MOST_LISTED else "")
 
 
 def usage_message(error: click.UsageError) -> str:

@@ -195,6 +195,14 @@ def test_a_misspelt_word_is_answered_with_the_right_one(
     assert suggested(capsys) == meant
 
 
+def test_an_unknown_importer_is_answered_with_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    """If none is near, a group of few commands lists them; many are left to its help."""
+    assert run(program, ["job", "import", "quartz", "x"]) == 2
+    assert "there are apscheduler, celery, crontab, " in capsys.readouterr().err
+    assert run(program, ["xyzzy"]) == 2
+    assert "there are" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("name", "meant"), VARIABLES)
 def test_a_misspelt_variable_is_named(
     name: str, meant: str | None, store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
