@@ -122,16 +122,24 @@ def parse_cron(text: str, rules: ZoneRules, spread: str) -> Cron:
 
 
 def _check_order(text: str, texts: list[str]) -> None:
-    """Refuse six fields of which the last can only be a year, by other systems' order. Raises `InvalidSchedule`."""
-    if len(texts) != 6 or _YEAR.search(texts[5]) is None:
+    """Refuse six fields that end with a year, as AWS has them. Raises `InvalidSchedule`."""
+    if len(texts) != 6:
+        return
+    if _YEAR.search(texts[5]) is not None:
+        field, value = "day of week", texts[5]
+    elif "?" in (value := texts[4]):
+        field = "month"
+    elif "?" in (value := texts[2]):
+        field = "hour"
+    else:
         return
     minute, hour, day, month, *_ = texts
     plain = all(part.isdecimal() for part in (minute, hour, day, month, texts[5]))
     once = f", or `at {texts[5]}-{month:0>2}-{day:0>2}T{hour:0>2}:{minute:0>2}:00` for one moment"
     raise InvalidSchedule(
-        f"day of week: {texts[5]!r} is not allowed: of six fields the first is the second, and none is the year",
-        field="day of week",
-        value=texts[5],
+        f"{field}: {value!r} is not allowed: of six fields the first is the second, and none is the year, as in AWS",
+        field=field,
+        value=value,
         allowed=f"seven fields for a year: `0 {text}`{once if plain else ''}",
     )
 

@@ -31,6 +31,7 @@ _BEFORE_ALL = Moment(FIRST_DAY * DAY)
 _SEPARATOR = re.compile(r"[;\n]")
 _SPREAD = re.compile(r"(?<![A-Z])H(?![A-Z])", re.IGNORECASE)
 _EXCEPT = re.compile(r"\bexcept\b", re.IGNORECASE)
+_OF_AWS = re.compile(r"(cron|rate|at)\((.*)\)\Z", re.IGNORECASE)
 _CRON_BEGINS = frozenset("*0123456789")
 _ALLOWED = (
     "cron (5 to 7 fields), @hourly … @yearly, @reboot, @every 90s, R[n]/start/period, every N units, "
@@ -155,6 +156,8 @@ def _read(text: str, reading: _Reading) -> Schedule:
     first, _, rest = text.partition(" ")
     if rest and first[:1] in _CRON_BEGINS and not is_row(text):
         return parse_cron(text, reading.rules, reading.job_id)
+    if (aws := _OF_AWS.match(text)) is not None:
+        raise _in_our_words(text, aws[1].lower(), aws[2].strip())
     match first.lower():
         case "every" | "on" if is_phrase(text):
             return parse_phrase(text, reading.rules)
@@ -175,3 +178,15 @@ def _read(text: str, reading: _Reading) -> Schedule:
     if first == "on" or (rest == "" and first.lower() not in MACROS):
         raise InvalidSchedule(f"schedule: {text!r} is not a schedule", field="schedule", value=text, allowed=_ALLOWED)
     return parse_cron(text, reading.rules, reading.job_id)
+
+
+def _in_our_words(text: str, kind: str, inner: str) -> InvalidSchedule:
+    """Return the refusal of a text of AWS, with the same schedule in our notation."""
+    match kind:
+        case "cron":
+            allowed = f"`0 {inner}`: seconds first, and weekdays by name, as AWS counts from Sunday as 1"
+        case "rate":
+            allowed = f"`every {inner}`"
+        case _:
+            allowed = f"`at {inner}`"
+    return InvalidSchedule(f"schedule: {text!r} is written as for AWS", field="schedule", value=text, allowed=allowed)

@@ -233,13 +233,32 @@ def test_what_a_list_cannot_leave_out_is_explained() -> None:
     [
         ("0 0 1 1 * 2030", ["`0 0 0 1 1 * 2030`", "`at 2030-01-01T00:00:00`"]),
         ("*/5 9 1 1 mon 2030-2032", ["`0 */5 9 1 1 mon 2030-2032`"]),
+        ("0 12 * * ? *", ["`0 0 12 * * ? *`"]),
+        ("0 12 ? * MON-FRI *", ["`0 0 12 ? * MON-FRI *`"]),
     ],
 )
 def test_six_fields_with_a_year_are_explained(text: str, hints: list[str]) -> None:
     """Others write the year sixth; here the first of six is the second, so both ways to mean it are said."""
     with pytest.raises(InvalidSchedule, match="none is the year") as caught:
         parse_schedule(text, zone="UTC", anchor=Moment(0))
-    assert caught.value.field == "day of week"
+    assert caught.value.field in {"day of week", "month", "hour"}
     for hint in hints:
         assert hint in str(caught.value.allowed)
         parse_schedule(hint.strip("`"), zone="UTC", anchor=Moment(0))
+
+
+@pytest.mark.parametrize(
+    ("text", "ours"),
+    [
+        ("cron(0 12 * * ? *)", "`0 0 12 * * ? *`"),
+        ("rate(5 minutes)", "`every 5 minutes`"),
+        ("rate(1 hour)", "`every 1 hour`"),
+        ("at(2026-11-20T13:00:00)", "`at 2026-11-20T13:00:00`"),
+    ],
+)
+def test_a_text_of_aws_is_refused_with_the_same_in_our_words(text: str, ours: str) -> None:
+    """The message names AWS, and what it says instead is a schedule."""
+    with pytest.raises(InvalidSchedule, match="as for AWS") as caught:
+        parse_schedule(text)
+    assert str(caught.value.allowed).startswith(ours)
+    parse_schedule(ours.strip("`"))
