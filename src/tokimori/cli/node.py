@@ -70,7 +70,7 @@ def _row(each: "NodeRecord", zone: str) -> Row:
 @node.command("address")
 @click.option("--header", is_flag=True, help="Print the line that lets a program in: `… --header | curl -H @- URL`.")
 def address(*, header: bool) -> None:
-    """Print the address of each node with this state folder, with the secret that lets a browser in.
+    """Print the address of each node with this state folder, with the secret that logs a browser in.
 
     Anybody who reads it may run commands as the user of the node.
     """

@@ -42,7 +42,7 @@ def failed(error: str, no_retry: bool) -> None:
 @click.option("--at", metavar="TIME", help="Not before this time, such as 2030-01-01T00:00:00Z.")
 @click.option("--in", "seconds", type=Length(), metavar="LENGTH", help="Not before so long after the command's end.")
 def retry(at: str | None, seconds: float | None) -> None:
-    """Ask for a retry of the run; this uses up none of the job's attempts, but its --asked-retries."""
+    """Request a retry of the run. It counts as one of the job's --asked-retries, not as one of its attempts."""
 
     from tokimori.executors.reported import ReportRetry
 

@@ -236,7 +236,7 @@ class _Loop(Generic[_Behind]):
 def _report(
     loop: asyncio.AbstractEventLoop, context: dict[str, Any], is_ending: Callable[[], bool] = sys.is_finalizing
 ) -> None:
-    """Report a fault of the loop, but not what a program that ends without closing its client leaves behind."""
+    """Report a fault of the loop, unless the program is ending: it may have left its client open."""
     if not is_ending():
         loop.default_exception_handler(context)
 

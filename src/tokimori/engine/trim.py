@@ -44,7 +44,7 @@ class StreamRetention(Struct, frozen=True, kw_only=True):
 class Trimmer:
     """Duty to trim all topics, subscribers, uploads and keys of requests, round by round.
 
-    `messages`: how those of channels are kept.
+    `messages`: for how long, and how many, messages of channels are kept.
     """
 
     def __init__(
@@ -67,10 +67,10 @@ class Trimmer:
         self.next_at = at + EVERY
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
-        """See `Duty`. Some topics, up to one that is trimmed, or a page of subscribers."""
+        """See `Duty`. Trim the next few topics until one had something to trim, or look at a page of the rest."""
         if at < self.next_at:
             return False
-        self.next_at = at + EVERY  # where the store fails, it begins later where it was
+        self.next_at = at + EVERY  # if the store fails, the next step goes on from the same place
         which, after = self._place
         if which < len(self._kinds):
             behind = await self._trim_some(self._kinds[which], after, now)

@@ -140,9 +140,9 @@ class KeeperProcess:
         return keeper
 
     def silent_for(self) -> float:
-        """Return the seconds without its answer; 0 until it owes three: this process may have stood still, too.
+        """Return for how many seconds the keeper has not answered; 0 until it owes three answers.
 
-        Each order that it owes counts for the time between two beats: a machine that was suspended asked nothing.
+        Each of them counts for at most the time between two beats: a machine that was suspended sent no orders.
         """
         owed = self._channel.unanswered
         return min(boottime() - self._channel.asked_at, owed * TICK_IDLE) if owed > 2 else 0.0

@@ -26,14 +26,14 @@ MOST_BACKFILLED = 1_000_000
 
 
 class LeftOutReason(StrEnum):
-    """Reasons why an occurrence gets no run."""
+    """Reasons why a backfill makes no run for an occurrence."""
 
     HAS_RUN = "it has a run"
     NOT_DECIDED = "it is still to be fired"
 
 
 class LeftOut(Struct, frozen=True, kw_only=True):
-    """An occurrence that gets no run, with the run that it has."""
+    """An occurrence for which a backfill makes no run, the reason, and the run that it has already, if it has one."""
 
     nominal: Moment
     reason: LeftOutReason

@@ -133,8 +133,8 @@ def last_lines(output: Output | None) -> list[str]:
     """Return the last lines of an output, without escape sequences of terminals."""
     if output is None:
         return []
-    kept = (output.tail or output.head)[-_MOST_BYTES:].decode(errors="replace").rstrip().splitlines()[-LINES:]
-    return [plain(line)[:_LONGEST_LINE].rstrip() for line in kept]
+    lines = (output.tail or output.head)[-_MOST_BYTES:].decode(errors="replace").rstrip().splitlines()[-LINES:]
+    return [plain(line)[:_LONGEST_LINE].rstrip() for line in lines]
 
 
 def _mends(facts: MailFacts) -> list[tuple[str, str]]:

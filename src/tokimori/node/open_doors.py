@@ -67,15 +67,15 @@ def _note(folder: Path, address: str) -> tuple[int, Path]:
 
 
 def entry(address: str, secret: str) -> str:
-    """Return the address that lets a browser in."""
+    """Return the address that logs a browser in."""
     return f"{address}?{PARAMETER}={secret}"
 
 
 def door_lines(address: str, secret: str, *, with_secret: bool) -> Sequence[str]:
-    """Return the lines of a node about its door for the user who has started it."""
+    """Return the lines in which a node says its page's address to the user who has started it."""
     if with_secret:
         return (f"Its page is at {entry(address, secret)}",)
-    return (f"Its page is at {address}", f"`{COMMAND}` prints that with the secret which lets a browser in.")
+    return (f"Its page is at {address}", f"`{COMMAND}` prints the address that logs a browser in.")
 
 
 def open_doors(state_dir: Path) -> Sequence[str]:

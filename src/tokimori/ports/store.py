@@ -130,7 +130,7 @@ class Jobs(Protocol):
         ...
 
     async def get_jobs(self, job_ids: Sequence[JobId]) -> list[Job]:
-        """Return those of these jobs that are there, in any order."""
+        """Return the jobs that exist of these, in any order."""
         ...
 
     async def list_jobs(

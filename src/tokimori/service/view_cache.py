@@ -31,7 +31,7 @@ class Facts(Struct, frozen=True, kw_only=True):
 class Shown(Struct, frozen=True, kw_only=True, eq=False):
     """A job in the store, and its next moments: none while it is stopped.
 
-    As long as it says the same and the next moment has not come, it is the same object.
+    It stays the same object until the job changes or its next moment comes.
     """
 
     facts: Facts

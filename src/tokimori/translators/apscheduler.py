@@ -109,7 +109,7 @@ def _in_zone(time: ZonedTime, zone: str, name: str) -> ZonedTime:
 def _any_of(state: Mapping[str, Any]) -> dict[str, object]:
     """Return the union of several triggers, if they differ only in their schedules.
 
-    None of them may be such a union again, as one that holds itself has no end.
+    A union within a union is refused: one that contained itself would be read without end.
     """
     inner = state.get("triggers")
     if not isinstance(inner, list) or not 0 < len(inner) <= _MOST_TRIGGERS:

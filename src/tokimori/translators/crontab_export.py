@@ -48,7 +48,7 @@ class ExportedCrontab:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
-    """A job as its line needs it. `settings` must hold at that line. `schedules`: the typed one comes first."""
+    """Facts of a job for its lines. `settings` must hold there. `schedules`: the typed one comes first."""
 
     job: Job
     command: Command

@@ -232,7 +232,7 @@ def _notifiers(reading: DoctorReading) -> Iterator[Finding]:
     for lost in sorted(reading.lost_notifiers):
         name = name_of(lost)
         jobs = reading.jobs.notifiers[lost]
-        text = f"there is no notifier {name}, and these jobs name it and notify nobody by it: {jobs}"
+        text = f"there is no notifier {name}; these jobs name it, and notify nobody by it: {jobs}"
         yield warning("notifiers", text, f"`tokimori notifier add {name} …`, or name another one in the jobs")
 
 

@@ -23,17 +23,17 @@ OWNER = "*"
 
 
 class Ended(Struct, frozen=True, kw_only=True):
-    """Ended sessions of a principal: these, and all that are not behind `through`."""
+    """Ended sessions of a principal: those of `sessions`, and all whose id is not greater than `through`."""
 
     through: str = ""
     sessions: tuple[str, ...] = ()
 
     def has(self, session: str) -> bool:
-        """Check if this one has."""
+        """Return whether the session has ended."""
         return session <= self.through or session in self.sessions
 
     def with_one(self, session: str) -> "Ended":
-        """Return the same, with one more."""
+        """Return these, and one more."""
         known = sorted({*self.sessions, session})
         gone = known[:-MOST_ENDED]
         return Ended(through=max([self.through, *gone]), sessions=tuple(known[-MOST_ENDED:]))

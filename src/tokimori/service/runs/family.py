@@ -63,7 +63,7 @@ class RunFamilies(Part[M]):
 
     @parents.within
     async def _parents_within(self, sight: Sight, run_id: str) -> list[ParentRun]:
-        """Return those of them that are in scope."""
+        """Return the parents that are in scope."""
         return [each for each in await self.parents(run_id) if await sight.sees_run_id(each.id)]
 
     @operation(Role.READ, OPEN, gives=list_of(FamilyMemberView.made))
@@ -77,7 +77,7 @@ class RunFamilies(Part[M]):
 
     @family.within
     async def _family_within(self, sight: Sight, run_id: str, limit: int = MOST_RUNS) -> list[FamilyMember]:
-        """Return those of them that are in scope."""
+        """Return the members that are in scope."""
         family = [each for each in await self.family(run_id, limit) if await _sees(sight, each)]
         if check_uuid(run_id, field="run") not in (names := {each.name for each in family}):
             raise no_run(run_id)

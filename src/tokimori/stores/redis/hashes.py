@@ -105,7 +105,7 @@ def _skip_of(text: str) -> Skip:
 
 
 def skip_pairs(skips: Iterable[Skip]) -> list[tuple[int, str]]:
-    """Return rows of the ledger as the scripts keep them."""
+    """Return rows of the ledger as the scripts store them."""
     return [(skip.first, " ".join(map(str, skip_row(skip)))) for skip in skips]
 
 
@@ -130,7 +130,7 @@ def all_claimed(answer: tuple[list[Flat], list[str | None]]) -> list[Claimed]:
 
 
 def output_map(output: Output) -> dict[str, object]:
-    """Return an output as the scripts keep it."""
+    """Return an output as the scripts store it."""
     fields = {name: getattr(output, name) for name in ("run_id", "attempt", "size")}
     return {**fields, **{name: _raw(getattr(output, name)) for name in ("head", "tail", "times")}}
 

@@ -47,7 +47,7 @@ async def add_jobs(db: RedisConnections, jobs: Sequence[Job], family: int | None
 
 
 def _edges(edges: Edges) -> list[tuple[str, ...]]:
-    """Return the edges as the scripts keep them."""
+    """Return the edges as the scripts store them."""
     return [tuple(map(str, edge)) for edge in chain(*edges.values())]
 
 

@@ -93,7 +93,7 @@ def _expiry(run: Run) -> dict[str, str]:
 
 
 def born_map(run: Run) -> dict[str, object]:
-    """Return a new run as the scripts keep it."""
+    """Return a new run as the scripts store it."""
     return {
         "id": run.id,
         "job": run.job_id,

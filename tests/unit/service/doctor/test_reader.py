@@ -155,7 +155,7 @@ async def test_notifiers_that_jobs_name_and_that_are_gone(world: World) -> None:
     await world.service.jobs.add("j", noop=True, notify={"failure": ["ops", "spare"]})
     await world.service.jobs.delete(id_of("ops"), force=True)
     [found] = (await wrong(world))["notifiers"]
-    assert found.text == "there is no notifier ops, and these jobs name it and notify nobody by it: j"
+    assert found.text == "there is no notifier ops; these jobs name it, and notify nobody by it: j"
 
 
 async def test_all_jobs_are_looked_at(world: World) -> None:

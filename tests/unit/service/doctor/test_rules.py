@@ -72,7 +72,7 @@ WRONG: Mapping[str, tuple[DoctorReading, str, Level, str]] = {
         reading(jobs=(JOB, TELLS), lost_notifiers=frozenset({notifier_id("ops")})),
         "notifiers",
         Level.WARN,
-        "no notifier ops, and these jobs name it and notify nobody by it: tells",
+        "no notifier ops; these jobs name it, and notify nobody by it: tells",
     ),
     "slow": (reading(took=0.7), "store", Level.WARN, "took 0.7 s"),
     "off": (reading(machine_now=seconds(2)), "clock", Level.WARN, "differ by 2.0 s"),
