@@ -262,7 +262,6 @@ class Runs(Protocol):
 
     async def last_runs(self, job_ids: Sequence[JobId], limit: int, longest: Most = None) -> list[Run]:
         """Return the newest runs of each of these jobs, live and ended, at most `limit` each, newest first (by id).
-        `longest`: as in `RunFilter`.
 
         `longest`: as in `RunFilter`.
         """

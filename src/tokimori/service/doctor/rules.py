@@ -14,7 +14,7 @@ from tokimori.service.why.stops import nobody_takes, queue_paused, silent_in
 from tokimori.spelling import amount
 
 LATE = MINUTE
-"""Seconds after which a due job should have been fired, unless ticks are aligned."""
+"""Microseconds after which a due job should have been fired, unless ticks are aligned."""
 CLOCKS_DIFFER, CLOCKS_DISAGREE = 1.0, 5.0
 """Seconds: the first is worth a word; at the second a node stops firing."""
 SLOW = 0.5
