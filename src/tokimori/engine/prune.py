@@ -121,7 +121,7 @@ async def walk(store: PruningStore, now: Moment, forget: Callable[[Moment], None
     async for name in _rates_of_jobs(store):
         rates.setdefault(ledger_of(name), [ledger_of(name)]).append(name)
         yield True
-    async for expiries in _expiries(store, now, lambda job: _collect_rates(job, rates)):
+    async for expiries in _expiries(store, now, lambda job: _drop_used_rates(job, rates)):
         oldest = Moment(min([oldest, *(expiry.before for expiry in expiries)]))
         async for more in _prune(store, expiries):
             yield more
@@ -146,7 +146,7 @@ async def _rates_of_jobs(store: PruningStore) -> AsyncIterator[str]:
             yield after
 
 
-def _collect_rates(job: Job, rates: dict[str, list[str]]) -> None:
+def _drop_used_rates(job: Job, rates: dict[str, list[str]]) -> None:
     """Take the rates that the job still uses out of those to delete."""
     ledger = f"{RATE_OF_JOB}{job.incarnation}"
     if ledger in rates:
