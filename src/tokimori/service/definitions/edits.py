@@ -6,7 +6,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tokimori.clock import Moment, format_moment
-from tokimori.errors import InvalidInput, InvalidSchedule, Outdated
+from tokimori.errors import InvalidInput, InvalidSchedule, Outdated, Refused
 from tokimori.model.decide import Due, decidable, has_ended, look_at, next_look, reckoned, skip_all
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Definition, Job, JobState, schedule_of
@@ -142,6 +142,18 @@ def edited(
 def paused(job: Job, now: Moment, reason: str | None, by: str | None) -> Job:
     """Return the job in state `paused`."""
     return replace(job, state=JobState.PAUSED, reason=reason, by=by, updated=now, next_due=None)
+
+
+RENAMING = "being renamed to "
+"""The beginning of the reason for which a job is paused while it gets another id."""
+
+
+def check_staying(job: Job) -> None:
+    """Refuse to change a job that is being renamed: its new one would not have the change. Raises `Refused`."""
+    if job.state is JobState.PAUSED and (job.reason or "").startswith(RENAMING):
+        message = f"the job {job.id!r} is {job.reason}"
+        allowed = f"the new job; or `tokimori job resume {job.id}` before, if the renaming was interrupted"
+        raise Refused(message, field="id", value=job.id, allowed=allowed)
 
 
 def is_due(job: Job, now: Moment) -> bool:

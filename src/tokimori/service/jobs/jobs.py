@@ -147,9 +147,9 @@ class Jobs(JobReads[M]):
         The renamed job decides its schedule from the place that the old one had reached. Jobs that name the old id
         follow the new one. Runs so far keep the old id: for keys of requests and for backfills the job is a new one. A
         parked job becomes paused. If the call is interrupted the job is paused; repeat the call to finish. If the job
-        was paused before, both jobs may then exist, and the call raises `AlreadyExists`. Raises `Refused` for a job
-        that a set or an app declares, that has unfinished runs, or that is a notifier in use; otherwise as `add` and
-        `update`.
+        was paused before, both jobs may then exist, and the call raises `AlreadyExists`. Other changes of the job are
+        refused meanwhile; `Conflict` says that it was stopped or enabled. Raises `Refused` for a job that a set or an
+        app declares, that has unfinished runs, or that is a notifier in use; otherwise as `add` and `update`.
         """
         return await renamed(self._writer, job_id, new_id)
 

@@ -6,7 +6,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.errors import AlreadyExists, NotFound, Refused, TokimoriError
+from tokimori.errors import AlreadyExists, Conflict, NotFound, Refused, TokimoriError
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId, check_job_id
 from tokimori.model.job import Job, JobState
@@ -14,7 +14,7 @@ from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
 from tokimori.service.definitions.definitions import check_readable, definition_from, fields_of, job_fields_of
 from tokimori.service.definitions.differences import APPS
-from tokimori.service.definitions.edits import kept_since
+from tokimori.service.definitions.edits import RENAMING, check_staying, kept_since
 from tokimori.service.documents import Documents
 from tokimori.service.jobs.writer import JobWriter
 from tokimori.service.notifiers import check_unnamed
@@ -49,24 +49,35 @@ async def renamed(writer: JobWriter, job_id: str, new_id: str) -> Job:
     edges = [edge for edge in (await writer.store.family()).edges if edge.declared_by != job.id]
     for other in await _renamed_in(writer, edges, job.id, new):
         await writer.check_right(other, (await writer.store.get_job(other)).definition)
-    renamed = await _moved(writer, job, new)
+    old, renamed = await _moved(writer, job, new)
     for other, changes in (await _renamed_in(writer, edges, job.id, new)).items():
         said = job_fields(changes)
         await writer.edit(other, lambda _, said=said: said)  # type: ignore[misc]
+    found = await writer.store.get_job(job.id)
+    if (found.version, found.state, found.reason) != (old.version, old.state, old.reason):
+        raise _changed_meanwhile(job.id, f", and {new!r} may differ from it: delete one of them")
     await writer.delete(job.id)
     return renamed
 
 
-async def _moved(writer: JobWriter, job: Job, new: JobId) -> Job:
-    """Return the job under its new id; the old one stays, paused. If that fails all is as before."""
-    reason = f"being renamed to {new}"
+def _changed_meanwhile(job_id: JobId, what: str) -> Conflict:
+    message = f"the job {job_id!r} was stopped or changed while it was renamed{what}"
+    return Conflict(message, field="id", value=job_id)
+
+
+async def _moved(writer: JobWriter, job: Job, new: JobId) -> tuple[Job, Job]:
+    """Return the job, paused, and the one under its new id. If that fails all is as before."""
+    reason = f"{RENAMING}{new}"
     if job.state is not JobState.ENABLED and job.reason != reason:
+        check_staying(job)
         await _check_idle(writer, job)
-        return await copied(writer, job.id, new)
+        return job, await copied(writer, job.id, new)
     old = await writer.pause(job.id, reason)
+    if old.reason != reason:
+        raise _changed_meanwhile(job.id, ": rename it again")
     try:
         await _check_idle(writer, old)
-        return await writer.add(new, job_fields(job_fields_of(old)), lambda each: _going_on(each, old))
+        return old, await writer.add(new, job_fields(job_fields_of(old)), lambda each: _going_on(each, old))
     except AlreadyExists:
         if job.reason != reason:
             await writer.resume(job.id)
@@ -74,7 +85,7 @@ async def _moved(writer: JobWriter, job: Job, new: JobId) -> Job:
         added = await writer.store.get_job(new)
         if added.definition != job.definition:  # not by an earlier call, but by somebody else
             raise
-        return added
+        return old, added
     except TokimoriError:
         await writer.resume(job.id)
         raise

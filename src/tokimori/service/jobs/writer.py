@@ -26,7 +26,7 @@ from tokimori.schedules.schedule import Schedule
 from tokimori.service.access import Beside, Judge
 from tokimori.service.calendars import CALENDARS, DaysOff, read_again, read_days_off
 from tokimori.service.definitions.definitions import check_readable, definition_from, patched, runs_remaining_in
-from tokimori.service.definitions.edits import Edit, edited, is_due, new_job, paused, resumed
+from tokimori.service.definitions.edits import Edit, check_staying, edited, is_due, new_job, paused, resumed
 from tokimori.service.definitions.imports import (
     PAIRS,
     Imported,
@@ -218,6 +218,7 @@ class JobWriter(Struct, frozen=True, kw_only=True):
         days = await read_days_off(self.calendars, definition.calendars)
         if (definition, days.text) == (due.job.definition, due.job.days_off) and "runs_remaining" not in changes:
             return due.job, days
+        check_staying(due.job)
         if definition != due.job.definition:
             await self.check_right(job_id, definition)
         await self.weights.check(definition)
@@ -292,6 +293,8 @@ class JobWriter(Struct, frozen=True, kw_only=True):
     async def _pause(self, job_id: JobId, reason: str | None) -> Job:
         job = await self.store.get_job(job_id)
         if job.state is JobState.PAUSED:
+            if job.reason != reason:
+                check_staying(job)
             return job
         after = paused(job, await self.now(), reason, self.author)
         await self.store.replace_job(job, after)

@@ -1,12 +1,16 @@
 """Runs are asked for again, and jobs are copied and renamed."""
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
 import pytest
 
+from tests.unit.service.interleaved import Call, Choices, carry_out, in_every_order
 from tests.unit.service.world import World
 from tokimori.clock import MINUTE, SECOND, Moment
-from tokimori.errors import AlreadyExists, Forbidden, InvalidInput, NotFound, Refused
+from tokimori.errors import AlreadyExists, Conflict, Forbidden, InvalidInput, NotFound, Refused
 from tokimori.model.access_token import Role, Scope
-from tokimori.model.job import JobState
+from tokimori.model.ids import JobId
+from tokimori.model.job import Job, JobState
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
@@ -171,3 +175,60 @@ async def test_a_renamed_job_leaves_out_what_was_fired_ahead(world: World) -> No
     before = await world.service.jobs.rewind("old")
     assert before.definition.fired_ahead != ()
     assert (await world.service.jobs.rename("old", "new")).definition.fired_ahead == before.definition.fired_ahead
+
+
+def in_every_order_with_a_renaming(
+    act: Callable[[World], Call],
+) -> Iterator[tuple[object, object, Mapping[JobId, Job]]]:
+    """The answers to a renaming and to this, and the jobs that there are then, in each order of their steps."""
+    worlds: list[World] = []
+
+    def begin() -> Sequence[Call]:
+        worlds.append(World())
+        carry_out([worlds[-1].service.jobs.add("old", noop=True, schedule="0 9 * * *")], Choices([]))
+        return [worlds[-1].service.jobs.rename("old", "new"), act(worlds[-1])]
+
+    for renamed, answer in in_every_order(begin):
+        yield renamed, answer, dict(worlds.pop().store.tables.jobs)
+
+
+def test_no_change_of_a_job_is_lost_that_is_renamed_meanwhile() -> None:
+    """In every order: who changes it is refused, as it is being renamed or gone, or the new job has the change."""
+    seen = set()
+    for renamed, changed, jobs in in_every_order_with_a_renaming(
+        lambda world: world.service.jobs.update("old", priority=7)
+    ):
+        assert isinstance(renamed, Job)
+        assert isinstance(changed, Job | NotFound | Refused)
+        assert {name: job.definition.priority for name, job in jobs.items()} == {
+            "new": 7 if isinstance(changed, Job) else 0
+        }
+        seen.add(type(changed))
+    assert seen == {Job, NotFound, Refused}
+
+
+def test_a_job_is_paused_or_renamed_or_both() -> None:
+    """In every order: no pause is acknowledged of a job that goes on under another id."""
+    for renamed, paused, jobs in in_every_order_with_a_renaming(lambda world: world.service.jobs.pause("old", "me")):
+        assert isinstance(renamed, Job | Conflict)
+        if isinstance(paused, Job):
+            assert {job.reason for job in jobs.values()} == {"me"}
+        else:
+            assert [job.state for job in jobs.values()] == [JobState.ENABLED]
+        assert len(jobs) == 1
+
+
+def test_a_job_that_is_enabled_while_it_is_renamed_is_not_deleted() -> None:
+    """In every order there is a job that goes on; where there are two, that is said."""
+    for renamed, _, jobs in in_every_order_with_a_renaming(lambda world: world.service.jobs.resume("old")):
+        assert isinstance(renamed, Job) == (len(jobs) == 1)
+        assert isinstance(renamed, Job) or "delete one of them" in str(renamed)
+
+
+@pytest.mark.prove
+def test_a_job_that_is_renamed_twice_becomes_one() -> None:
+    """In every order: it has one of both ids, as the other one is refused, and no second job fires its schedule."""
+    for renamed, other, jobs in in_every_order_with_a_renaming(lambda world: world.service.jobs.rename("old", "other")):
+        (job,) = jobs.values()
+        assert job.state is JobState.ENABLED
+        assert [type(renamed), type(other)].count(Job) == 1
