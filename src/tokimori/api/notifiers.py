@@ -1,4 +1,4 @@
-"""The paths under `/api/v2/notifiers`: jobs that tell people what happens to other jobs."""
+"""The paths under `/api/v2/notifiers`: jobs that notify people of what happens to other jobs."""
 
 from collections.abc import Sequence
 

@@ -13,7 +13,7 @@ from tokimori.service.views.access import Secret
 
 
 class SecretValue(Concealed, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A value to store. `jobs`: only jobs whose ids begin so may use it; null: unchanged, for a new one all."""
+    """A value to store. `jobs`: beginnings of the ids of jobs that may use it; null: as before, or all if it is new."""
 
     value: str
     jobs: tuple[str, ...] | None = None

@@ -338,7 +338,7 @@ class SpawnsOfFunctions(Spawns):
 
 
 async def own_spawns(end: End, *, blocks: bool) -> End:
-    """Return this end of a function, or a failure if it spawns a run of another app's job, which that one's code runs.
+    """Return this end of a function, or a failure if it spawns a run of a job that another app declares.
 
     If the store does not answer nothing is checked: the work of the function is done. `blocks`: on no event loop.
     """
@@ -349,5 +349,8 @@ async def own_spawns(end: End, *, blocks: bool) -> End:
         except Refused as fault:
             return Failed(f"spawn: {fault.message}; allowed: {fault.allowed}", final=True)
         except StoreError as fault:
-            log.warning("if the spawned runs are of this app is not known, as the store did not answer: %s", fault)
+            log.warning(
+                "the store did not answer, so nothing checked that this app declares the jobs of the spawned runs: %s",
+                fault,
+            )
     return end

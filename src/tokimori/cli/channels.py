@@ -40,7 +40,7 @@ def list_channels(after: str | None) -> None:
 )
 @click.argument("topic", metavar="TOPIC")
 @click.argument("message", metavar="JSON")
-@click.option("--key", metavar="TEXT", help="Give the same when it is published again: subscribers are told it.")
+@click.option("--key", metavar="TEXT", help="Give the same when it is published again: subscribers receive it.")
 def publish(topic: str, message: str, key: str | None) -> None:
     """Publish a message to a topic: JSON, at most 64 KiB; `-` reads it from standard input.
 

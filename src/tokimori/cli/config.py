@@ -41,7 +41,7 @@ _PRIVATE = 0o600
     "--format",
     "system",
     type=click.Choice(["koyomi", "keiji", "perfectsched", "url"]),
-    help="Whose settings they are, where their text does not tell; url: one DSN or URL.",
+    help="Whose settings they are, if their text does not say it; url: one DSN or URL.",
 )
 @click.option(
     "--to",

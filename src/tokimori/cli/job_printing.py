@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SHOWN_MOMENTS = 5
 """How many next moments a job has that was changed or is shown."""
 _LETS_IN = re.compile(r"auth|cookie|token|secret|key|pass", re.IGNORECASE)
-"""Names of headers and variables whose values are secrets, as far as names tell."""
+"""Names of headers and variables whose values are secrets, as far as names show it."""
 _ONLY_NAMES = re.compile(r"([A-Za-z]+ )?\{\{ *secret\.[A-Za-z0-9._-]+ *\}\}")
 """A secret by its name, perhaps behind how it is sent (Bearer)."""
 

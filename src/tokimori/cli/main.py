@@ -44,7 +44,10 @@ program = Group(
         "subscribe": ("tokimori.cli.channels:subscribe", "Print the messages of a topic; -f goes on with it."),
         "channel": ("tokimori.cli.channels:channel", "Channels: list."),
         "unsubscribe": ("tokimori.cli.channels:unsubscribe", "Forget how far a subscriber of a topic has got."),
-        "notifier": ("tokimori.cli.notifier:notifier", "Notifiers tell people of jobs: add, list, show, delete, test."),
+        "notifier": (
+            "tokimori.cli.notifier:notifier",
+            "Notify people of what happens to jobs: add, list, show, delete, test.",
+        ),
         "lock": ("tokimori.cli.lock:lock", "Semaphores: hold one while a command runs, list, set, delete."),
         "apply": ("tokimori.cli.apply:apply", "Make the jobs of a set those that files declare, after a diff."),
         "set": ("tokimori.cli.apply:sets", "Sets: list, show: who applied each last, and if that came to its end."),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tokimori.model.run import Run
     from tokimori.service.service import Service
 
-notifier = Group("notifier", help="Notifiers: jobs that tell people what happens to other jobs.")
+notifier = Group("notifier", help="Notifiers: jobs that notify people of what happens to other jobs.")
 
 _COLUMNS = ("NAME", "KIND", "BUNDLE", "QUIET", "STATE")
 

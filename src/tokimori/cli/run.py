@@ -313,7 +313,7 @@ def signal_run(run_id: str, name: str, data: str | None) -> None:
     from tokimori.cli.channels import json_in
 
     value = None if data is None else json_in("data", data)
-    _print_order(with_run(run_id, lambda service, whole: service.runs.signal(whole, name, value)), f"tells it {name}")
+    _print_order(with_run(run_id, lambda service, whole: service.runs.signal(whole, name, value)), f"sends it {name}")
 
 
 def _print_order(run: "Run", what: str) -> None:

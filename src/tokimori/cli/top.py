@@ -34,7 +34,7 @@ _HOME, _REST_OF_LINE, _REST = "\x1b[H", "\x1b[K", "\x1b[J"
 def top() -> None:
     """Watch what runs, jobs, failures by cause and the plan of a day, with the log of a run; keys order what is chosen.
 
-    1 to 4 are the views, / filters, s sorts, f opens the log, c cancels a run, p pauses its job, ? tells all keys. Each
+    1 to 4 are the views, / filters, s sorts, f opens the log, c cancels a run, p pauses its job, ? lists all keys. Each
     order is asked about.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()) or options().output not in ("table", "wide"):

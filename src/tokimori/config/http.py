@@ -84,7 +84,7 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
     drain: Annotated[
         Seconds,
         Meta(
-            description="Seconds for which a node that was told to stop goes on answering, so that whoever asks /readyz"
+            description="Seconds for which a node that is stopping goes on answering, so that whoever asks /readyz"
             " sends it nothing more."
         ),
     ] = 0

@@ -164,7 +164,7 @@ class Unsettled:
         if form is not None:
             refused.form = form
             without = " without children" if form.childless else ""
-            return f"the store refused its end; it is told as {form.state}{without}: {fault}"
+            return f"the store refused its end; it is reported as {form.state}{without}: {fault}"
         refused.form, refused.forms = refused.change, iter(())
         pause = pause_after(refused.tries)
         refused.at = at + pause

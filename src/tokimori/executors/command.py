@@ -246,7 +246,7 @@ class CommandExecutor:
         self._send_report(self._end(attempt, outcome, self._moment(notice.at), notice))
 
     async def _report_end_later(self, attempt: CommandAttempt, notice: wire.ProcessEnded, fault: OSError) -> None:
-        """Read its report again until it can be read: what it says is not known before, and it may be a success."""
+        """Read the report again until it can be read: it says if the attempt has succeeded."""
         log.warning("the report of run %s can't be read; trying again: %s", attempt.task.run_id, fault)
         tries = 0
         while tries < _MOST_TRIES:
@@ -257,7 +257,7 @@ class CommandExecutor:
             except OSError:
                 continue
             return
-        reason = f"what it reported can't be read: {fault}"
+        reason = f"its report can't be read: {fault}"
         self._send_report(self._end(attempt, Released(reason), self._moment(notice.at), notice))
 
     async def _hand_back(self, task: AttemptTask, fault: OSError) -> None:

@@ -89,7 +89,7 @@ def _one_line(subject: str) -> str:
 
 _FINAL = 500
 """From this code on the server refuses for good (RFC 5321, 4.2.1)."""
-_MOST_SAID = 128 * 1024
+_MOST_SENT = 128 * 1024
 """Bytes that a server says: 50 recipients have an answer each."""
 
 
@@ -254,14 +254,14 @@ class _Said:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._left = _MOST_SAID
+        self._left = _MOST_SENT
 
     def readline(self, most: int) -> bytes:
-        """Return a line. Raises `OSError` if it was too much."""
+        """Return a line. Raises `OSError` if the server has sent too much."""
         line = self._file.readline(most)
         self._left -= len(line)
         if self._left < 0:
-            raise OSError(f"it says too much, over {_MOST_SAID} bytes")
+            raise OSError(f"the server sends too much, over {_MOST_SENT} bytes")
         return line
 
     def close(self) -> None:

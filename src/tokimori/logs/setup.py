@@ -199,7 +199,7 @@ class LogWriter(threading.Thread):
             for output in self._outputs:
                 try:
                     output.handle(record)
-                except Exception:  # noqa: S110 a full disk or a folder that is gone has nobody to be told to
+                except Exception:  # noqa: S110 a full disk can be reported nowhere
                     pass
         for output in self._outputs:
             output.close()

@@ -39,7 +39,7 @@ def semaphore_of(blocked_on: str | None) -> str | None:
 
 
 def rate_of_job(incarnation: int, rate: ClaimRate) -> str:
-    """Return the semaphore that is the rate of a job: its name tells the rate, and nobody holds its units.
+    """Return the semaphore that is the rate of a job: its name says the rate, and nobody holds its units.
 
     What was taken is kept under the part before the rate, so that an edit forgets nothing.
     """

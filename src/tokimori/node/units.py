@@ -162,7 +162,7 @@ class Stock:
             await self._fill(units)
         except TokimoriError as fault:
             self.give_back(units)
-            level = logging.DEBUG if isinstance(fault, StoreUnavailable) else logging.WARNING  # `_take_part` tells that
+            level = logging.DEBUG if isinstance(fault, StoreUnavailable) else logging.WARNING  # `_take_part` logs that
             log.log(level, "runs of the lane %s wait: %s", lane, fault)
             await asyncio.sleep(RETRY)
         except BaseException:

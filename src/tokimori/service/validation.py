@@ -142,7 +142,7 @@ def json_of(field: str, given: object, allowed: str = "a JSON value") -> str:
     try:
         text = json.dumps(given, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=no_json)
     except (TypeError, ValueError, RecursionError):
-        message = f"{field}: JSON can't hold it: a key that is no text, a number that is none, or what holds itself"
+        message = f"{field}: JSON can't hold it: a key that is no text, NaN or infinity, or a circle"
         raise InvalidInput(message, field=field, value=given, allowed=allowed) from None
     check_kept(field, given, allowed)
     return text

@@ -65,9 +65,9 @@ _WHY_NOT = {
     "clusterPolicy": "there each node runs it, here one of them: a job for each, pinned by its label `host`",
     "saveLimit": "how much is kept is a setting of the node",
     "failsWhen": "here a run fails by its exit code alone",
-    "onFailure": "left out: `notifier add` tells of failures here",
-    "onPermanentFailure": "left out: `notifier add` tells of failures here",
-    "onSuccess": "left out: `notifier add` tells of runs here",
+    "onFailure": "left out: `notifier add` notifies of failures here",
+    "onPermanentFailure": "left out: `notifier add` notifies of failures here",
+    "onSuccess": "left out: `notifier add` notifies of runs here",
 }
 
 

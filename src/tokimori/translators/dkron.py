@@ -29,7 +29,7 @@ _OF_DKRON = frozenset(
     }
 )
 _WHY_NOT = {
-    "owner_email": "left out: `notifier add` tells of failures here",
+    "owner_email": "left out: `notifier add` notifies of failures here",
     "processors": "left out: what a run writes is kept here",
     "metadata": "left out: there is no such thing here",
     "ephemeral": "left out: here the job stays after its first success",

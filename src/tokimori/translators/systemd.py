@@ -177,7 +177,7 @@ _OUTPUT: Final = frozenset(("StandardOutput", "StandardError"))
 _USUAL: Final = frozenset(("journal", "inherit", "syslog", "kmsg", "journal+console"))
 _INSTEAD: Final = {
     "EnvironmentFile": "Environment= for each variable, or a command that reads the file (passwords: secrets)",
-    "OnFailure": "`job update --on-failure-job ID` names the job that follows, `--notify NAME` tells people",
+    "OnFailure": "`job update --on-failure-job ID` names the job that follows, `--notify NAME` notifies people",
     **dict.fromkeys(("Restart", "RestartSec"), "`job update --attempts N --retry-delay SECONDS` tries again"),
     "MemoryMax": "`job update --max-memory MIB` limits an attempt",
     **dict.fromkeys(("StandardOutput", "StandardError"), "what a run writes is kept here: `run logs` shows it"),

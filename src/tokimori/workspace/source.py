@@ -59,7 +59,7 @@ def read_metadata(text: str, where: str) -> Metadata:
     toml = "".join(line[2:] if line.startswith("# ") else line[1:] for line in blocks[0].splitlines(keepends=True))
     try:
         found = msgspec.convert(tomllib.loads(toml), Metadata)
-        given = found.ours  # read once here, where its faults have their place
+        given = found.ours  # read here, so that its faults name the script
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as fault:
         message = f"{where}: the block `# /// script` can't be read: {fault}"
         raise InvalidFile(message, field="script", allowed=_ALLOWED) from None

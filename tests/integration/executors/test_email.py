@@ -155,7 +155,7 @@ async def test_a_server_that_talks_without_end_is_left() -> None:
         host, port = server.sockets[0].getsockname()
         outcome = await sent(a_task(office, timeout=5, smtp=f"{host}:{port}"))
     assert isinstance(outcome, Failed)
-    assert "says too much" in (outcome.error or "")
+    assert "sends too much" in (outcome.error or "")
 
 
 async def test_a_server_that_does_not_even_take_the_connection_is_left() -> None:

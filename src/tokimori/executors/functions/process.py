@@ -214,7 +214,7 @@ class WorkerProcess:
 
     @property
     def has_room(self) -> bool:
-        """Return whether it may be given one more."""
+        """Return whether the process may receive one more attempt."""
         silence, line = self.silence, self._transport  # asked for each run: each property costs
         return (
             len(self.attempts) < self._concurrency

@@ -103,8 +103,8 @@ class Child:
         if self.cause is EndCause.EXIT:
             self.cause = cause
             self.timeout_at = self.check_at = inf
-            self._ask(signal.SIGTERM)
-            self._ask(signal.SIGCONT)  # a stopped process could not receive it
+            self._signal(signal.SIGTERM)
+            self._signal(signal.SIGCONT)  # a stopped process could not receive it
 
     def kill(self, now: float) -> None:
         """Send KILL to the group. Only while a member is an uncollected child: later the number may be a stranger's."""
@@ -114,7 +114,7 @@ class Child:
         if self.status is None:
             send(self.pid, signal.SIGKILL)  # it may have gone over to another group
 
-    def _ask(self, number: int) -> None:
+    def _signal(self, number: int) -> None:
         """Send a signal to the group, and to a leader that has joined another one; a leader gets it once."""
         send(-self.pid, number)
         seen = see(self.pid) if self.status is None else None

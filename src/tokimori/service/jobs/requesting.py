@@ -157,7 +157,7 @@ class RunRequests:
         return request, job, requested_run(job, request, RunId(uuid7(now, self._random)), now, self._caller.author)
 
     async def _check_steps(self, requests: Sequence[Request], now: Moment) -> None:
-        """Raise `NotFound` for a step of a job that there is not, and `InvalidInput` for an id of another time."""
+        """Raise `NotFound` if a step's job does not exist, and `InvalidInput` if its id was not made about now."""
         steps = [step for request in requests for step in all_in(request.then)]
         for step in steps:
             check_moment(step, now)

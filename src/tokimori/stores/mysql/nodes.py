@@ -131,7 +131,7 @@ async def orphans(db: Sessions, limit: int) -> list[Claimed]:
 
 
 def _tick(beat: Beat, *, raised: bool) -> Iterator[str]:
-    """Yield the statements of a tick. `raised`: a look before has counted the beat already."""
+    """Yield the statements of a tick. `raised`: the beat was counted before them."""
     yield sql("SELECT 1 FROM tokimori_beats WHERE id = %s FOR UPDATE" if raised else _BEAT, beat.node)
     for run in sorted(beat.started, key=lambda run: run.run_id):
         yield sql(

@@ -139,7 +139,7 @@ document:<kind> <name>  hash    text, version
                                     put_document
 documents               zset    of each "kind name": by name, so that those of a kind stand together
                                 in: add_run, delete_document, import_rows, list_documents, put_document
-notices                 channel on which stores tell each other that there is news; in: connections.py
+notices                 channel on which stores notify each other of news; in: connections.py
 """
 
 SCHEMA = 1

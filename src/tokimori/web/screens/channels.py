@@ -106,7 +106,7 @@ ACTS: Final = (
         _publish,
         fields=(
             Field("message", "Message", "JSON, at most 64 KiB", "area", must=True),
-            Field("key", "Key", "the same when it is published again: subscribers are told it"),
+            Field("key", "Key", "the same when it is published again: subscribers receive it"),
         ),
         makes="Publish",
     ),

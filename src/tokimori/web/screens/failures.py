@@ -145,7 +145,7 @@ async def _unmute(service: Service, cause: str, given: Given) -> Receipt:
 
 
 _LASTS: Final = Field("lasts", "For", "such as 12h, 7d or 2w; at most 90 days", must=True)
-_MUTED: Final = "Until then it needs nobody, and notifiers tell nothing of it: for everybody. Runs and retries go on."
+_MUTED: Final = "Until then it needs nobody, and notifiers report nothing of it: for everybody. Runs and retries go on."
 
 
 async def _usual(_: Service, __: str) -> Given:

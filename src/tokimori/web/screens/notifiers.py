@@ -1,4 +1,4 @@
-"""Notifiers: jobs that tell people what happens to other jobs."""
+"""Notifiers: jobs that notify people of what happens to other jobs."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -151,7 +151,7 @@ ACTS: Final = (
             Field("smtp", "Mail server", "such as mail.example.org:587"),
             Field("sender", "Sender", "the address from which it comes"),
             Field("command", "Command", "the notification is $TOKIMORI_PAYLOAD"),
-            Field("bundle", "Bundles", "such as 1m: what happens in this time is told together"),
+            Field("bundle", "Bundles", "such as 1m: what happens in this time is one notification"),
             Field("quiet", "Quiet hours", "such as 22:00-07:00; sat,sun 00:00-24:00"),
         ),
         makes="New notifier",
