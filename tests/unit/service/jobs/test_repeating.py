@@ -220,9 +220,12 @@ def test_a_job_is_paused_or_renamed_or_both() -> None:
 
 def test_a_job_that_is_enabled_while_it_is_renamed_is_not_deleted() -> None:
     """In every order there is a job that goes on; where there are two, that is said."""
+    seen = set()
     for renamed, _, jobs in in_every_order_with_a_renaming(lambda world: world.service.jobs.resume("old")):
         assert isinstance(renamed, Job) == (len(jobs) == 1)
         assert isinstance(renamed, Job) or "delete one of them" in str(renamed)
+        seen.add(len(jobs))
+    assert seen == {1, 2}
 
 
 @pytest.mark.prove
