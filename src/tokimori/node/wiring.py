@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 import os
+import select
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
@@ -19,7 +20,7 @@ from tokimori.config.settings import Settings
 from tokimori.engine.lookout import Rhythm
 from tokimori.engine.refusals import log_refusal
 from tokimori.engine.trim import StreamRetention
-from tokimori.errors import StoreUnavailable
+from tokimori.errors import Refused, StoreUnavailable
 from tokimori.executors.client import ClientExecutor
 from tokimori.executors.executors import executors_of
 from tokimori.executors.functions.attempts import handlers_of
@@ -54,6 +55,7 @@ from tokimori.service.service import Service, service_on
 from tokimori.service.tasks.builds import Builds
 from tokimori.traces.spans import traced
 
+_STDOUT = 1
 YOUNG = 10_000
 """Number of new objects at which the collector looks through them (Python 3.11: 700). A claim brings some 5,000,
 nearly all of which are freed without it: to look through them took 7 % of what a no-op takes the node. But garbage in
@@ -125,7 +127,7 @@ async def serve(
     make_state_dir(settings.state_dir)
     functions, callbacks = Functions(settings, clock, os.urandom, again or (lambda: settings)), Callbacks()
     store, semaphore_store = stores_on(settings, clock, again)
-    await answered(lambda: open_prepared(store), report=announce)
+    await _open_once_there(store, settings, announce)
     try:
         service = service_of(store, semaphore_store, settings=settings, clock=clock)
         executor: Executor = _executors(settings, clock, functions, callbacks, store, service=service, hide=hide)
@@ -188,6 +190,21 @@ async def _loaded(functions: Functions) -> Hello | None:
     if app is not None:
         reload_by_signals(functions.reload)
     return app
+
+
+async def _open_once_there(store: Store, settings: Settings, announce: Announce) -> None:
+    """Open the store as soon as it answers. Raises `Refused` once the program that the node works for is gone."""
+    if not await answered(lambda: open_prepared(store), wanted=lambda: _has_program(settings), report=announce):
+        raise Refused("app: the program that this node works for is gone")
+
+
+def _has_program(settings: Settings) -> bool:
+    """Return whether the program that has this node as its child, and reads its output, is there; True if none has."""
+    if settings.app.attached is None:
+        return True
+    output = select.poll()
+    output.register(_STDOUT, 0)
+    return not output.poll(0)  # an error: nobody reads it any more
 
 
 def _introduce(node: Node, functions: FunctionExecutor) -> None:
