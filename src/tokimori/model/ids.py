@@ -54,9 +54,11 @@ def uuid7(now: Moment, random: RandomBytes) -> str:
 def child_base(parent: RunId) -> int:
     """Return a number below 2^48 for the ids of a run's children: the same on every store and at every try.
 
-    The remainder by a prime takes every bit of the parent's id into account.
+    The remainder by a prime takes every digit of the parent's id into account. The digits are read to the base 31: ids
+    of children are sums of a moment, a base and places, and to the base 16 the bases of their own children were sums of
+    these again. So two ways down a family led to the same id if only the order of their places differed.
     """
-    return int(parent.replace("-", ""), 16) % _BELOW_2_48
+    return int(parent.replace("-", ""), 31) % _BELOW_2_48
 
 
 def child_id(due: Moment, base: int, place: int) -> RunId:

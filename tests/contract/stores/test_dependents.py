@@ -74,6 +74,25 @@ async def test_an_end_has_the_children_that_ask_for_it(
     assert len({*map(short_id, ids)}) == len(ids)
 
 
+async def test_what_follows_two_that_end_together_has_a_run_for_each(store: Store, worker: Worker) -> None:
+    """The second child of the first and the first child of the second are two runs, and so are their children, though
+    all are born at one moment.
+    """
+    top = await add_job(store, "top")
+    below = {"a": after("top"), "b": after("top"), "c": after("a"), "d": after("a", "b"), "e": after("d")}
+    for job_id, parents in below.items():
+        await add_child(store, job_id, parents)
+    await work(store, worker, top)
+    for _ in range(2):
+        claimed = await worker.claim(10, later(1))
+        changes = [worker.change(each) for each in claimed]
+        assert {*await store.settle(changes, worker.id, NOW)} == {Verdict.APPLIED}
+    parents = {run.id for run in await runs_of(store, "d")}
+    children = await runs_of(store, "e")
+    assert {run.parent_id for run in children} == parents
+    assert len({run.id for run in children}) == len(children) == len(parents) == 2
+
+
 async def test_a_child_inherits(store: Store, worker: Worker) -> None:
     """A child's run has the nominal time of its parent, its result as payload, and its root."""
     parent = await add_job(store, "parent")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokimori.clock import DAY, MILLISECOND, Moment
+from tokimori.clock import DAY, HOUR, MILLISECOND, Moment
 from tokimori.errors import InvalidInput
 from tokimori.model.ids import (
     RunId,
@@ -22,6 +22,7 @@ from tokimori.model.ids import (
 from tokimori.model.run import short_id
 from tokimori.model.words import DOTS
 
+NOON = Moment(20_000 * DAY + 12 * HOUR)
 ALPHABET = string.ascii_letters + string.digits + "._:@+-"
 MOMENTS = st.integers(0, 253_402_300_799_999_999).map(Moment)
 """From 1970 to the end of the year 9999."""
@@ -98,6 +99,16 @@ def test_children_of_one_moment_have_ids_of_their_own(births: list[tuple[UUID, i
         assert check_uuid(each, field="run") == each
         assert UUID(each).int >> 80 == due // 1000
         assert (UUID(each).version, each[19]) == (7, "8")
+
+
+def test_ways_down_a_family_lead_to_different_runs() -> None:
+    """Runs of one moment have ids of their own, by whichever places their parents were born, three births deep."""
+    root, places, moments = RunId(uuid7(NOON, partial(int.to_bytes, 7))), range(8), (NOON, Moment(NOON + MILLISECOND))
+    births = [(due, place) for due in moments for place in places]
+    runs = [child_id(due, child_base(root), place) for due, place in births]
+    for _ in range(2):
+        runs = [child_id(due, child_base(run), place) for run in runs for due, place in births]
+    assert len({*runs}) == len(runs) == len(births) ** 3
 
 
 def test_a_child_is_named_by_its_last_digits() -> None:

@@ -65,7 +65,7 @@ end
 local function child_base(id)
     local base = 0
     for digit in string.gmatch(id, '%x') do
-        base = (base * 16 + tonumber(digit, 16)) % (2 ^ 48 - 59)
+        base = (base * 31 + tonumber(digit, 16)) % (2 ^ 48 - 59)
     end
     return base
 end
