@@ -64,8 +64,10 @@ async def taken(store: Any, url: str, ledger: Ledger) -> None:
 
 
 async def watched(store: Any, url: str, ledger: Ledger, over: asyncio.Event) -> None:
-    """Look at the ledger again and again until it is over, whatever else is done meanwhile."""
-    while not over.is_set():
+    """Look at the ledger again and again until it is over, and once more: the last claims may be newer than a look."""
+    is_last = False
+    while not is_last:
+        is_last = over.is_set()
         await taken(store, url, ledger)
         await asyncio.sleep(LOOK)
 
