@@ -112,10 +112,10 @@ def _brought(pages: Any, request: "ImportRequest") -> "ImportTally":
 
     from tokimori.formats.importing import bring_in, check
 
-    asyncio.run(check(pages, request, some_of))  # before a store is made
+    families = asyncio.run(check(pages, request, some_of))  # before a store is made
 
     return in_service(
-        lambda service: bring_in(service, pages, request, partial(_print_job, request)),
+        lambda service: bring_in(service, pages, families, request, partial(_print_job, request)),
         Absent.EMPTY if request.dry_run else Absent.MADE,
     )
 

@@ -83,7 +83,7 @@ class ImportPaths:
 
     async def take(self, form: Format, request: Request, body: ImportRequest) -> Response:
         """Read the entries of a request, and add the jobs."""
-        from tokimori.formats.importing import bring_in, check_refused
+        from tokimori.formats.importing import bring_in, check_refused, families_in
         from tokimori.translators.entries import Refused, without_duplicates
 
         check_zone(body.time_zone, field="time_zone")
@@ -91,7 +91,8 @@ class ImportPaths:
             await self._service(request).db.now()  # for callers who may read nothing, nothing is read
             found = await asyncio.to_thread(lambda: list(without_duplicates(form.read(body, self._clock.now()), {})))
             check_refused([each for each in found if isinstance(each, Refused)], body, "skip_refused")
-            done = await bring_in(self._service(request), at_once(lambda: found), body, lambda _job, _changes: None)
+            pages, families = at_once(lambda: found), families_in(found)
+            done = await bring_in(self._service(request), pages, families, body, lambda _job, _changes: None)
         return answer(
             ImportOutcome(
                 added=tuple(done.added),

@@ -57,16 +57,28 @@ def first_of(lines: Sequence[str], more: str) -> Sequence[str]:
     return [*lines[:MOST_FAULTS], *([f"… and {len(lines) - MOST_FAULTS} {more}"] if len(lines) > MOST_FAULTS else [])]
 
 
+Families = Mapping[str, Sequence[Moved]]
+"""Lines of a crontab by their program, on whichever pages they are."""
 Some = Callable[[Sequence[str], str], Sequence[str]]
 
 
-async def check(pages: Pages, request: ImportRequest, some: Some) -> None:
+async def check(pages: Pages, request: ImportRequest, some: Some) -> Families:
     """Read all entries, and change nothing. Raises `InvalidFile` with (some of) those that are refused."""
-    tally, taken = ImportTally(), dict[str, str]()
+    tally, taken, found = ImportTally(), dict[str, str](), dict[str, list[Moved]]()
     async for page in pages():
-        for _ in _jobs_of(page, taken, tally):
-            pass
+        for family, lines in families_in(_jobs_of(page, taken, tally)).items():
+            found.setdefault(family, []).extend(lines)
     check_refused(tally.refused, request, "--skip-refused", some)
+    return found
+
+
+def families_in(entries: Iterable[Entry]) -> Families:
+    """Return the lines among the entries whose number depends on the jobs that there are, by their family."""
+    found = dict[str, list[Moved]]()
+    for each in entries:
+        if isinstance(each, Moved) and each.family is not None:
+            found.setdefault(each.family, []).append(each)
+    return found
 
 
 def check_refused(refused: Sequence[Refused], request: ImportRequest, option: str, some: Some = first_of) -> None:
@@ -78,12 +90,18 @@ def check_refused(refused: Sequence[Refused], request: ImportRequest, option: st
 
 
 async def bring_in(
-    service: Service, pages: Pages, request: ImportRequest, report: Callable[[Moved, Changes | None], None]
+    service: Service,
+    pages: Pages,
+    families: Families,
+    request: ImportRequest,
+    report: Callable[[Moved, Changes | None], None],
 ) -> ImportTally:
     """Add the jobs, unless it is a dry run, and change those that exist and differ if that is wanted."""
     tally, taken = ImportTally(), dict[str, str]()
+    placed = await _placed(service, families)
     async for page in pages():
-        jobs = {job.job_id: job for job in await _in_families(service, list(_jobs_of(page, taken, tally)))}
+        named = ((placed.get(job.job_id, job.job_id), job) for job in _jobs_of(page, taken, tally))
+        jobs = {job_id: dataclasses.replace(job, job_id=job_id) for job_id, job in named}
         known = await _known(service, jobs.values())
         if (new := [job for job_id, job in jobs.items() if job_id not in known]) and not request.dry_run:
             known |= await _added(service, new)
@@ -141,15 +159,13 @@ def _changes(job: Moved, stored: Definition) -> Changes:
     return differences(stored, new)
 
 
-async def _in_families(service: Service, jobs: Sequence[Moved]) -> Sequence[Moved]:
-    """Return the jobs; one of a family has the id of the job that it became before, whatever lines stand above it now.
+async def _placed(service: Service, families: Families) -> dict[str, str]:
+    """Return the id of each line by the one that it was read with: that of the job that it became before, if any.
 
-    By its number alone a line would change, or run, in the place of its neighbour.
+    By its number alone a line would change, or run, in the place of its neighbour. All lines of a family are placed
+    together, or one would take the job of another on a later page.
     """
-    placed, families = {job.job_id: job.job_id for job in jobs}, dict[str, list[Moved]]()
-    for job in jobs:
-        if job.family is not None:
-            families.setdefault(job.family, []).append(job)
+    placed = {line.job_id: line.job_id for lines in families.values() for line in lines}
     for family, lines in families.items():
         there = dict[str, Definition]()
         for number in count(1):
@@ -159,7 +175,7 @@ async def _in_families(service: Service, jobs: Sequence[Moved]) -> Sequence[Move
             if stored is not None:
                 there[job_id] = stored
         _place(lines, there, placed)
-    return [dataclasses.replace(job, job_id=placed[job.job_id]) for job in jobs]
+    return placed
 
 
 def _place(lines: Sequence[Moved], there: Mapping[str, Definition], placed: dict[str, str]) -> None:
