@@ -130,10 +130,12 @@ class KeeperProcess:
         keeper = cls(process, channel)
         try:
             await asyncio.wait_for(channel.ready.wait(), START_WITHIN)
-        except (TimeoutError, asyncio.CancelledError) as fault:
+        except TimeoutError:
             await keeper.bury()
-            if isinstance(fault, asyncio.CancelledError):
-                raise
+            raise Refused(f"the keeper did not start within {START_WITHIN:.0f} s: the machine is too busy") from None
+        except asyncio.CancelledError:
+            await keeper.bury()
+            raise
         if channel.gone.is_set():
             await keeper.bury()
             raise Refused("the keeper did not start; standard error says why")

@@ -17,10 +17,20 @@ async def test_a_keeper_that_does_not_start_is_told(tmp_path: Path, capfd: pytes
     (tmp_path / "state").write_text("no folder")
     heard: list[Notice] = []
     settings = KeeperSettings(state_dir=tmp_path / "state", runs_dir=tmp_path / "runs", output_limit=1000, pidfd=True)
-    with pytest.raises(Refused, match="the keeper did not start"):
+    with pytest.raises(Refused, match="the keeper did not start; standard error says why"):
         await KeeperProcess.start(settings, heard.append, lambda: None)
     assert heard == []
     assert f"tokimori keeper: [Errno 17] File exists: '{tmp_path}/state'" in capfd.readouterr().err
+
+
+async def test_a_keeper_that_starts_too_slowly_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its standard error has no reason: the refusal says how long was waited, and leaves no process."""
+    monkeypatch.setattr("tokimori.executors.keeper_process.START_WITHIN", 0.0)
+    before = children_of(os.getpid())
+    settings = KeeperSettings(state_dir=tmp_path / "state", runs_dir=tmp_path / "runs", output_limit=1000, pidfd=True)
+    with pytest.raises(Refused, match="did not start within 0 s"):
+        await KeeperProcess.start(settings, lambda _: None, lambda: None)
+    assert children_of(os.getpid()) == before
 
 
 @pytest.mark.parametrize("steps", range(1, 6))
