@@ -32,6 +32,10 @@ SIZES: Final[Mapping[int, int]] = {1440: 900, 1024: 768, 390: 844}
 SCHEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
 LONGEST: Final = 3_000
 """Pixels of a picture: what stands below is left out."""
+LONGEST_LOAD: Final = 120_000
+"""Milliseconds: the machine may be busy."""
+DRAWN_ONCE: Final = ("job-trends", "plan", "plan-week", "plan-month")
+"""Screens that a script draws, or scrolls, for the window in which they are loaded."""
 JOB: Final = "etl-orders-load"
 
 UNDONE: Final = Toast(head="2 jobs paused", undo="jobs.resume", on=("shop-reviews", "shop-sitemap"))
@@ -150,42 +154,55 @@ async def take(company: Company, folder: Path, wanted: Iterable[str], tell: Call
         arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
         browser = await playwright.chromium.launch(executable_path=program(), args=arguments)
         for shot in await shots(company):
-            for pose in POSES:
-                name = f"{shot.name}-{pose.width}-{pose.scheme}"
-                if any(fnmatch(name, pattern) for pattern in patterns):
-                    tell(name)
-                    faults += await _take(browser, url, shot, pose, folder / f"{name}.png")
+            named = {f"{shot.name}-{pose.width}-{pose.scheme}": pose for pose in POSES}
+            poses = {name: pose for name, pose in named.items() if any(fnmatch(name, each) for each in patterns)}
+            for some in [poses] if shot.name not in DRAWN_ONCE else [{name: pose} for name, pose in poses.items()]:
+                if some:
+                    tell(" ".join(some))
+                    faults += await _take(browser, url, shot, some, folder)
         await browser.close()
     return faults
 
 
-async def _take(browser: Browser, url: str, shot: Shot, pose: Pose, file: Path) -> list[str]:
-    width, height, scheme = pose
+async def _take(browser: Browser, url: str, shot: Shot, poses: Mapping[str, Pose], folder: Path) -> list[str]:
+    """Take the pictures of a screen, which is loaded once; return the faults of the browser."""
+    width, height, scheme = next(iter(poses.values()))
     tab = await browser.new_page(
         viewport={"width": width, "height": height},
         color_scheme=scheme,
         extra_http_headers={} if shot.is_stranger else {"authorization": f"Bearer {SECRET}", AUTHOR: "ana"},
         reduced_motion="reduce",
     )
+    tab.set_default_timeout(LONGEST_LOAD)
     faults: list[str] = []
-    tab.on("pageerror", lambda fault: faults.append(f"{file.stem}: {fault}"))
+    tab.on("pageerror", lambda fault: faults.append(f"{shot.name}: {fault}"))
     if not shot.is_stranger:  # the answer to whom is an error
-        tab.on("console", lambda said: faults.append(f"{file.stem}: {said.text}") if said.type == "error" else None)
+        tab.on("console", lambda said: faults.append(f"{shot.name}: {said.text}") if said.type == "error" else None)
     if shot.told is not None:
         await tab.context.add_cookies([{"name": COOKIE, "value": sealed(shot.told, SECRET.encode()), "url": url}])
     await _stop_time(tab)
     await tab.goto(url.rstrip("/") + shot.path)
     try:
         await _prepare(tab, shot)
+        for name, pose in poses.items():
+            await _expose(tab, pose, folder / f"{name}.png")
+            if await tab.evaluate("document.documentElement.scrollWidth > innerWidth"):
+                faults.append(f"{name}: it is wider than its window")
     except Fault as fault:
-        faults.append(f"{file.stem}: {fault}")
-    whole = await tab.evaluate("document.documentElement.scrollHeight")
-    await tab.set_viewport_size({"width": width, "height": height if width == max(SIZES) else min(whole, LONGEST)})
-    await tab.screenshot(path=file)
-    if await tab.evaluate("document.documentElement.scrollWidth > innerWidth"):
-        faults.append(f"{file.stem}: it is wider than its window")
+        faults.append(f"{shot.name}: {fault}")
     await tab.close()
     return faults
+
+
+async def _expose(tab: Page, pose: Pose, file: Path) -> None:
+    """Write the picture of a tab as it is in this window; one of a narrow window has the whole screen."""
+    width, height, scheme = pose
+    await tab.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    await tab.set_viewport_size({"width": width, "height": height})
+    if width < max(SIZES):
+        whole = await tab.evaluate("document.documentElement.scrollHeight")
+        await tab.set_viewport_size({"width": width, "height": min(whole, LONGEST)})
+    await tab.screenshot(path=file)
 
 
 async def _stop_time(tab: Page) -> None:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from docs.pictures.company import DAWN, FIRST, FREQUENT, NOW, Part, Play, Turn, parts, play, said
 from docs.pictures.past import memory_of, skip_past, write_past, written
 from docs.pictures.things import add_things, change_early, interfere
-from tokimori.clock import MINUTE, SECOND, Moment
+from tokimori.clock import SECOND, Moment
 from tokimori.model.attempt_notes import Notes
 from tokimori.model.ids import RunId, Token
 from tokimori.model.outcome import Cancelled
@@ -23,9 +23,7 @@ from tokimori.service.service import Service, service_on
 from tokimori.stores.open import open_store
 from tokimori.testing.manual import VirtualClock
 
-SLOWLY: Final = Moment(NOW - 45 * MINUTE)
-"""Since then attempts take their time: before it, each has ended as soon as it begins, at a later moment."""
-STEP: Final = 1.5
+STEP: Final = 4
 """Seconds between two looks of a node with runs in hand, whose lease is 5 seconds."""
 MOST_CYCLES: Final = 200
 
@@ -65,9 +63,6 @@ class Actors:
             how = play(Turn(task.job_id, task.nominal, task.due, task.attempt), self._usual(task.job_id))
             began = Moment(now + 40_000)
             acted = Acted(Moment(began + round(how.seconds * SECOND)), next(self._numbers), began, task, how)
-            if acted.ends < SLOWLY:
-                self._end(acted)
-                continue
             heapq.heappush(self._acted, acted)
             self._report(Started(run_id=task.run_id, token=task.token, pid=acted.number, at=began))
 
@@ -190,7 +185,7 @@ class Company:
         while (now := self.clock.now()) < end:
             due = (await self.store.survey(now)).next_due
             ends = [at for actors in self._actors if (at := actors.next_end) is not None]
-            longest = Moment(now + round((STEP if ends else 600) * SECOND))
+            longest = Moment(now + (STEP if ends else 600) * SECOND)
             upcoming = min(each for each in (end, due, longest, *ends) if each is not None and each > now)
             self.clock.advance((upcoming - now) / SECOND)
             for actors in self._actors:
@@ -211,7 +206,7 @@ async def lived(folder: Path, tell: Callable[[str], None]) -> Company:
         company.clock.moment = NOW
         await company.store.open()
         return company
-    tell("The company lives its month: this takes a minute.")
+    tell("The company lives its month: this takes some minutes.")
     try:
         await company.live()
     except BaseException:

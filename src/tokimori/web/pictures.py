@@ -51,7 +51,9 @@ def bars(runs: Sequence[Run]) -> Markup:
     drawn: dict[str, str] = {}
     for place, run in enumerate(runs, BARS - len(runs)):
         x, tone, length = place * _STEP + 2.5, _BAR.get(run.state, "q"), took(run)
-        high = _height(length, usual) if length is not None else _USUAL if run.state is RunState.RUNNING else 1.5
+        high = 1.5 if length is None else _height(length, usual)
+        if run.state in (RunState.FAILED, RunState.RUNNING):
+            high = max(high, _USUAL)  # one that failed at once is seen as well
         foot = f"M{x} 22v-2.5" if run.state is RunState.FAILED else ""
         drawn[tone] = f"{drawn.get(tone, '')}M{x} {_BASE}v-{high:g}{foot}"
     label = _states_text(runs)
