@@ -70,8 +70,10 @@ async def test_who_is_asked_has_a_counter_of_its_own(world: World, tab: Tab) -> 
     await world.work(Hold("it waits for an approval", asked), started=False)
     page = await tab.show("/")
     assert " 0 held 1 to approve " in page.text
-    assert page.links().count("/runs?state=held") == 2
-    assert "to approve gate" in (await tab.show("/runs?state=held")).text
+    assert "to approve gate" in (await tab.show("/runs?state=approval")).text
+    assert (await tab.show("/jobs?state=approval")).keys("job") == ["gate"]
+    for screen in ("jobs", "runs"):
+        assert "gate" not in (await tab.show(f"/{screen}?state=held")).text
     jobs, job = (await tab.show("/jobs")).text, (await tab.show("/jobs/gate")).text
     assert "gate 1 · 1 to approve" in jobs and "to approve gate" in jobs
     assert " gate, to approve " in job and "Last run to approve" in job

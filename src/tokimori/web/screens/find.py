@@ -105,7 +105,13 @@ def _places(places: Sequence[str], looked: Sequence[str]) -> Sequence[Option]:
     ]
 
 
-_KEYS: Final = {"now": "g n", "jobs": "g j", "runs": "g r", "failures": "g f", "plan": "g p"}
+_KEYS: Final = MappingProxyType(
+    {
+        **{"now": "g n", "jobs": "g j", "runs": "g r", "failures": "g f", "plan": "g p"},
+        **{"jobs.trigger": "r", "jobs.pause": "p"},
+    }
+)
+"""What is typed on a screen instead, by the place or the act."""
 
 
 async def _jobs(visit: Visit, looked: Sequence[str]) -> Sequence[Job]:
@@ -144,7 +150,12 @@ async def _runs(visit: Visit, looked: Sequence[str]) -> Sequence[Option]:
 def _verbs(visit: Visit, acts: Mapping[str, Act], looked: Sequence[str], jobs: Sequence[Job]) -> Sequence[Option]:
     """Return the acts on the first job, and the things that can be made."""
     found = [
-        Option(f"{acts[name].verb} {plain(job.id)}…", _question(name, job.id, path("jobs", job.id)), asks=True)
+        Option(
+            f"{acts[name].verb} {plain(job.id)}…",
+            _question(name, job.id, path("jobs", job.id)),
+            key=_KEYS.get(name, ""),
+            asks=True,
+        )
         for job in jobs
         for name in _VERBS.get(job.state.value, ("jobs.delete",))
         if not visit.reader.lacks(name)

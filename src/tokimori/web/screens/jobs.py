@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from tokimori.errors import NotFound
+from tokimori.model.approval import awaits_approval
 from tokimori.model.attempt_notes import check_json
 from tokimori.model.cause import cause_id, cause_in
 from tokimori.model.ids import JobId
@@ -35,7 +36,7 @@ NAMES: Final = ("state", "queue", "owner", "label", "set")
 SORTS: Final = {"": "by name", "worst": "worst first", "next": "by next", "slowest": "slowest first"}
 GROUPS: Final = {"": "by prefix", "queue": "by queue", "owner": "by owner", "label": "by label", "none": "no groups"}
 _STORED: Final = frozenset(map(str, JobState))
-_RUNS: Final = frozenset({"running", "ready", "blocked", "held"})
+_RUNS: Final = frozenset({"running", "ready", "blocked"})
 
 
 class Some(NamedTuple):
@@ -100,6 +101,9 @@ async def _in_state(visit: Visit, state: str, limit: int) -> Some:
     service = visit.service
     if state == "overdue":
         ids = set(await overdue(visit))
+    elif state in ("held", "approval"):
+        held = await runs_in(service, RunState.HELD, longest=LONGEST_SAID)
+        ids = {run.job_id for run in held if awaits_approval(run) == (state == "approval")}
     elif state in _RUNS:
         ids = {run.job_id for run in await runs_in(service, RunState(state))}
     elif state == "failing":

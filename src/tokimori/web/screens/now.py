@@ -189,7 +189,7 @@ def _counts(findings: Findings) -> Sequence[Tally]:
         Tally("overdue", len(findings.alarms), "/jobs?state=overdue" if all(of_jobs) else _ALARMS),
         Tally("failing", len(findings.failed), "/jobs?state=failing"),
         Tally("held", len(findings.runs[RunState.HELD]) - asked, "/runs?state=held"),
-        Tally("approval", asked, "/runs?state=held"),
+        Tally("approval", asked, "/runs?state=approval"),
         Tally("paused", len(findings.paused), "/jobs?state=paused", begins=True),
     ]
 
@@ -234,8 +234,7 @@ def _group(visit: Visit, group: Sequence[Need]) -> Need:
     if act in ALL_OF and visit.reader.lacks(act) is None:
         on = [("on", each.acts[0][1]) for each in group[:MOST_AT_ONCE]]
         links = [(ALL_OF[act], address(f"/do/{act}", [*on, ("back", visit.here)]))]
-    listed = "held" if state == "approval" else state
-    return Need(state, f"{len(group)} {noun}", f"/{noun}?state={listed}", why, links=links)
+    return Need(state, f"{len(group)} {noun}", f"/{noun}?state={state}", why, links=links)
 
 
 def _parked(job: Job, run: Run | None) -> Need:
@@ -360,8 +359,13 @@ async def _strip(visit: Visit, coming: Sequence[Moment]) -> Markup:
 async def _past_hour(service: Service, now: Moment) -> Sequence[tuple[Moment, bool]]:
     """Return when runs of the past hour began, and which have failed."""
     runs = await service.runs.list(since=Moment(now - HOUR), limit=MOST_LISTED, longest=0)
-    past = [(run, min(run.started or run.due, Moment(now - 1))) for run in runs if run.due <= now]
+    past = [(run, min(_first_due(run, now), Moment(now - 1))) for run in runs if run.due <= now]
     return [(at, run.state is RunState.FAILED) for run, at in past if run.state is not RunState.SKIPPED]
+
+
+def _first_due(run: Run, now: Moment) -> Moment:
+    """Return when a run began, as far as it is read: of one that was tried again, when it was made."""
+    return run.created if run.attempt > 1 and run.created > now - HOUR else run.started or run.due
 
 
 async def wall(visit: Visit) -> Shown:

@@ -4,9 +4,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from tokimori.model.approval import awaits_approval
+from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.service.runs.family import BY_HAND, all_cancelled
 from tokimori.service.service import Service
+from tokimori.service.validation import MOST_LISTED
 from tokimori.spelling import amount
 from tokimori.web.addresses import path
 from tokimori.web.filters import chips, typed
@@ -24,6 +27,8 @@ COLUMNS: Final = MappingProxyType(
     }
 )
 """Columns that can be chosen."""
+APPROVAL: Final = "approval"
+_STORED: Final = MappingProxyType({APPROVAL: "held"})
 USUAL: Final = ("attempts", "cause", "by", "node")
 
 
@@ -35,14 +40,14 @@ async def show(visit: Visit) -> Shown:
     service = visit.service.in_zone(visit.zone_of(visit.service.time_zone))
     found = await service.runs.list(**_filters(visit), before=before, limit=SHOWN, longest=LONGEST_SAID)
     return {
-        "runs": await run_rows(visit, found.runs),
+        "runs": await run_rows(visit, [run for run in found.runs if _is_so(visit, run)]),
         "more": None if found.next is None else visit.link(before=found.next),
         "first": visit.link(before=None) if before else None,
         "chips": chips(visit, NAMES),
         "columns": [name for name in visit.all("column") if name in COLUMNS] or USUAL,
         "all_columns": COLUMNS,
         "looked": found.looked if found.next and (visit.one("text") or len(found.runs) < SHOWN) else 0,
-        "states": list(map(str, RunState)),
+        "states": [*map(str, RunState), APPROVAL],
         "bulk": BULK,
         "match": visit.match("q", *NAMES),
     }
@@ -50,14 +55,23 @@ async def show(visit: Visit) -> Shown:
 
 def _filters(visit: Visit) -> dict[str, Any]:
     same = ("queue", "owner", "since", "until", "cause", "text", "node")
-    several = {name: visit.all(name) for name in ("state", "label")}
+    several = {"state": [_STORED.get(each, each) for each in visit.all("state")], "label": visit.all("label")}
     others = {"job_prefix": visit.one("q"), "job_id": visit.one("job"), "duration_over": visit.one("over")}
     return {**{name: visit.one(name) for name in same}, **several, **others}
+
+
+def _is_so(visit: Visit, run: Run) -> bool:
+    """Return if the run is in the state that is asked for: to stores, one that is to be approved is held."""
+    asked = visit.all("state")
+    return asked not in ([APPROVAL], ["held"]) or awaits_approval(run) == (asked == [APPROVAL])
 
 
 async def meant(visit: Visit) -> Mapping[str, Any]:
     """Return the runs that the filters of the list find, as the bulk order takes them."""
     given = _filters(visit)
+    if given["state"] == ["held"]:
+        held = await visit.service.runs.list(**given, limit=MOST_LISTED, longest=LONGEST_SAID)
+        return {"ids": [run.id for run in held.runs if _is_so(visit, run)]}
     return given if any(given.values()) else {"everything": True}
 
 
