@@ -135,9 +135,11 @@ class Company:
         self.parts = {part.job_id: part for part in parts()}
         self.service = service_on(self.store, self.clock, self.random, time_zone="Europe/Berlin")
         self._actors, self.nodes = list[Actors](), list[Node]()
-        for host, pid in (("web-1", 811), ("web-2", 797)):
+        for host, pid, zone in (("web-1", 811, "a"), ("web-2", 797, "b")):
             actors = Actors(self.clock, self._usual)
-            identity = Identity(host=host, boot_id="boot", pid=pid, version="0.9.0", concurrency=16)
+            identity = Identity(
+                host=host, boot_id="boot", pid=pid, version="0.1.0", concurrency=16, labels={"zone": zone}
+            )
             self._actors.append(actors)
             self.nodes.append(Node(self.store, actors, self.clock, self.random, identity, load=lambda: 0.4))
 
