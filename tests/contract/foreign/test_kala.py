@@ -180,7 +180,7 @@ def test_unknown_jobs(kala: Server, method: str, path: str) -> None:
         ({"name": "n"}, "command"),
         ({"name": "n", "command": ""}, "command"),
         ({**NOW, "schedule": "R2/2015-06-04T19:25:16/PT10S"}, "has passed"),
-        ({**NOW, "schedule": "hello"}, "parts"),
+        ({**NOW, "schedule": "hello"}, "1 part instead of 3"),
         ({**NOW, "schedule": "2/2030-06-04T19:25:16/PT10S"}, "repeated"),
         ({**NOW, "schedule": SCHEDULE, "epsilon": "asdasd"}, "epsilon"),
         ({**NOW, "retries": -1}, "retries"),

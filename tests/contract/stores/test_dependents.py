@@ -80,8 +80,8 @@ async def test_what_follows_two_that_end_together_has_a_run_for_each(store: Stor
     """
     top = await add_job(store, "top")
     below = {"a": after("top"), "b": after("top"), "c": after("a"), "d": after("a", "b"), "e": after("d")}
-    for job_id, parents in below.items():
-        await add_child(store, job_id, parents)
+    for job_id, after_these in below.items():
+        await add_child(store, job_id, after_these)
     await work(store, worker, top)
     for _ in range(2):
         claimed = await worker.claim(10, later(1))
