@@ -22,6 +22,20 @@ LIMIT_FULL = 7
 SHORT = "sleep 0.5"
 
 
+def until(file: Path) -> str:
+    """A command that works until this file is there, however long others take to ask for more of it."""
+    return f"until test -e {file}; do sleep 0.05; done; {SHORT}"
+
+
+def let_end(workplace: Workplace, job_id: str, file: Path) -> None:
+    """Wait until five of its runs are at work, and let them end."""
+    ends = time.monotonic() + PATIENCE
+    while sum(run.state is RunState.RUNNING for run in workplace.runs(job_id)) < 5:
+        assert time.monotonic() < ends
+        time.sleep(0.05)
+    file.touch()
+
+
 def most_at_once(runs: Sequence[Run]) -> int:
     """How many of the runs were at work at the same time, at most."""
     moments = [(run.started or 0, 1) for run in runs] + [(run.ended or 0, -1) for run in runs]
@@ -32,11 +46,12 @@ def most_at_once(runs: Sequence[Run]) -> int:
     return most
 
 
-def test_parallel_workers(workplace: Workplace) -> None:
+def test_parallel_workers(workplace: Workplace, tmp_path: Path) -> None:
     """With a limit of 5 and 7 due, five run, two stand by, and each starts when a place is free; none is dropped."""
-    workplace.client.jobs.add("parallel", command=SHORT, max_running=5)
+    workplace.client.jobs.add("parallel", command=until(tmp_path / "go"), max_running=5)
     for _ in range(7):
         workplace.client.jobs.trigger("parallel")
+    let_end(workplace, "parallel", tmp_path / "go")
     assert workplace.states("parallel") == [["succeeded"] * 7]
     runs = workplace.runs("parallel")
     assert most_at_once(runs) == 5
@@ -57,14 +72,15 @@ def test_parallel_workers_of_a_schedule(workplace: Workplace) -> None:
     assert most_at_once(workplace.runs("every-second")) == 1
 
 
-def test_limit_and_allowance(workplace: Workplace) -> None:
+def test_limit_and_allowance(workplace: Workplace, tmp_path: Path) -> None:
     """With limit 5 and allowance 5 five run and five wait; two more are refused, and every standby gets its place."""
-    workplace.client.jobs.add("allowance", command=SHORT, max_running=5, max_waiting=5)
+    workplace.client.jobs.add("allowance", command=until(tmp_path / "go"), max_running=5, max_waiting=5)
     for _ in range(10):
         workplace.client.jobs.trigger("allowance")
     for _ in range(2):
         with pytest.raises(Refused, match="no more may wait"):
             workplace.client.jobs.trigger("allowance")
+    let_end(workplace, "allowance", tmp_path / "go")
     assert workplace.states("allowance") == [["succeeded"] * 10]
     assert most_at_once(workplace.runs("allowance")) == 5
 
