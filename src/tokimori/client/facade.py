@@ -128,10 +128,14 @@ class Background(Generic[_Behind]):
     def run(self, act: Callable[[_Behind], Awaitable[_T]], instead: str = ASYNC_CLIENT) -> _T:
         """Call `act` and wait for its result. Raises its errors, and `Refused` if the client is closed before the end.
 
-        A caller on an event loop is warned: see `warn`.
+        A caller on an event loop is warned: see `warn`. The garbage collector may end a stream on the thread of the
+        client's loop. That is refused, as nobody would ever answer there, and `act` goes on without a caller.
         """
         self.warn(instead)
-        return waited(self.begin(act))
+        call = self.begin(act)
+        if self._by_process[os.getpid()].is_own_thread():
+            raise Refused("the client's own thread can't wait for the client")
+        return waited(call)
 
     def warn(self, instead: str) -> None:
         """Warn a caller that is about to block an event loop, once, with the call to write `instead`."""
@@ -171,7 +175,8 @@ class _Loop(Generic[_Behind]):
 
     def __init__(self, new: Callable[[], AbstractAsyncContextManager[_Behind]]) -> None:
         self._new = new
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # the garbage collector may end a stream while it is held
+        self._closing = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._opening: asyncio.Task[_Behind] | None = None
@@ -204,10 +209,14 @@ class _Loop(Generic[_Behind]):
         self._opened = manager
         return behind
 
+    def is_own_thread(self) -> bool:
+        return threading.current_thread() is self._thread
+
     def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            loop, self._loop = self._loop, None
+        with self._closing:
+            with self._lock:  # not until the end: a stream that ends on the loop's thread asks for it
+                self._closed = True
+                loop, self._loop = self._loop, None
             if loop is None or self._thread is None:
                 return
             for call in list(self._calls):  # once the loop has stopped nobody would ever answer them
