@@ -79,6 +79,25 @@ async def test_who_is_asked_has_a_counter_of_its_own(world: World, tab: Tab) -> 
     assert " gate, to approve " in job and "Last run to approve" in job
 
 
+async def test_what_is_held_is_cancelled_without_what_is_to_be_approved(world: World, tab: Tab) -> None:
+    """All that match are those of the list, also if it has none: to the store both are held."""
+    await add(world, "gate", approval=True)
+    await world.trigger("gate")
+    await world.work(
+        Hold("it waits for an approval", Approval(approver=Approver.OPERATE, asked=world.clock.now())), started=False
+    )
+    await tab.press("runs.cancel", match="?state=held")
+    (run,) = (await world.service.runs.list(state=["held"])).runs
+    assert run.cancel is None
+    await add(world, "stop")
+    await world.trigger("stop")
+    await world.work(Hold("somebody looks"))
+    await tab.press("runs.cancel", match="?state=held")
+    assert [each.job_id for each in (await world.service.runs.list(state=["held"])).runs] == ["gate"]
+    await tab.press("runs.cancel", match="?state=approval")
+    assert not (await world.service.runs.list(state=["held"])).runs
+
+
 async def test_a_refused_run_that_can_t_begin_says_so(world: World, tab: Tab) -> None:
     """Its page says who has refused it and that it ends when it could begin, beside what keeps it from that."""
     await add(world, "gate", approval=True)
