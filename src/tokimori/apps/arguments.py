@@ -50,9 +50,8 @@ def misfit_of(fault: Exception, given: object) -> Misfit:
     if match is None:
         return Misfit(str(fault), None)
     why, is_key, path = match.groups()
-    while (
-        within := _AT.fullmatch(why)
-    ) is not None:  # a value that was read by itself: its place, then the place in it
+    # What was read by itself stands at a place, and says the place within it.
+    while (within := _AT.fullmatch(why)) is not None:
         why, is_key, path = within[1], within[2], path + within[3]
     if (first := _first_of_model(fault)) is not None:
         why, inner = first

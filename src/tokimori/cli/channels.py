@@ -26,8 +26,12 @@ _COLUMNS = ("TOPIC",)
 @listing(_COLUMNS)
 def list_channels(after: str | None) -> None:
     """List the topics that have messages, by name, at most 200."""
+    from tokimori.service.channels import MOST_TOPICS
+
     found = in_service(lambda service: service.channels.list(after))
     print_list(_COLUMNS, [(each, [(each.topic,)]) for each in found], lambda each: each)
+    if len(found) == MOST_TOPICS:
+        print_notice(f"There may be more: `--after {found[-1].topic}` lists those behind.")
 
 
 @click.command(

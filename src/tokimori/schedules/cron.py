@@ -137,7 +137,7 @@ def _check_order(text: str, texts: list[str]) -> None:
     plain = all(part.isdecimal() for part in (minute, hour, day, month, texts[5]))
     once = f", or `at {texts[5]}-{month:0>2}-{day:0>2}T{hour:0>2}:{minute:0>2}:00` for one moment"
     raise InvalidSchedule(
-        f"{field}: {value!r} is not allowed: of six fields the first is the second, and none is the year, as in AWS",
+        f"{field}: {value!r} is not allowed: the first of six fields is the second here; in AWS the sixth is the year",
         field=field,
         value=value,
         allowed=f"seven fields for a year: `0 {text}`{once if plain else ''}",

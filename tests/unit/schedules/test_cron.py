@@ -239,7 +239,7 @@ def test_what_a_list_cannot_leave_out_is_explained() -> None:
 )
 def test_six_fields_with_a_year_are_explained(text: str, hints: list[str]) -> None:
     """Others write the year sixth; here the first of six is the second, so both ways to mean it are said."""
-    with pytest.raises(InvalidSchedule, match="none is the year") as caught:
+    with pytest.raises(InvalidSchedule, match="in AWS the sixth is the year") as caught:
         parse_schedule(text, zone="UTC", anchor=Moment(0))
     assert caught.value.field in {"day of week", "month", "hour"}
     for hint in hints:

@@ -145,7 +145,7 @@ async def _current_values(service: Service, name: str) -> Given:
 
 
 def _units(each: SemaphoreDetails) -> str:
-    count = "any number of units" if each.limit == MOST_UNITS else f"{amount(each.limit, 'unit')}"
+    count = "any number of units" if each.limit == MOST_UNITS else amount(each.limit, "unit")
     return f"{count}, {each.rate}" if each.rate else count
 
 
