@@ -98,6 +98,25 @@ async def test_what_is_held_is_cancelled_without_what_is_to_be_approved(world: W
     assert not (await world.service.runs.list(state=["held"])).runs
 
 
+async def test_held_runs_are_found_behind_many_that_are_to_be_approved(world: World, tab: Tab) -> None:
+    """A page of the list has as many as fit, and all that match are found, also those on its later pages."""
+    asked = Approval(approver=Approver.OPERATE, asked=world.clock.now())
+    await add(world, "stop")
+    await add(world, "gate", approval=True)
+    for job, held in (("stop", Hold("somebody looks")), ("gate", Hold("it waits for an approval", asked))):
+        for _ in range(60):
+            await world.trigger(job)
+            await world.work(held, started=False)
+    for state, job in (("held", "stop"), ("approval", "gate")):
+        first = await tab.show(f"/runs?state={state}")
+        (older,) = (link for link in first.links() if "before=" in link)
+        rest = (await tab.show(older)).keys("run")
+        assert (len(first.keys("run")), len({*first.keys("run"), *rest})) == (50, 60)
+        jobs = {(await world.service.runs.get(each)).run.job_id for each in rest}
+        assert jobs == {job}
+    assert "Cancel 60 runs that match?" in (await tab.show("/do/runs.cancel?match=%3Fstate%3Dheld")).text
+
+
 async def test_a_refused_run_that_can_t_begin_says_so(world: World, tab: Tab) -> None:
     """Its page says who has refused it and that it ends when it could begin, beside what keeps it from that."""
     await add(world, "gate", approval=True)

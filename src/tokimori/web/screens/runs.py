@@ -8,6 +8,7 @@ from tokimori.model.approval import awaits_approval
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.service.runs.family import BY_HAND, all_cancelled
+from tokimori.service.search.runs import FoundRuns
 from tokimori.service.service import Service
 from tokimori.service.validation import MOST_LISTED
 from tokimori.spelling import amount
@@ -15,6 +16,7 @@ from tokimori.web.addresses import path
 from tokimori.web.filters import chips, typed
 from tokimori.web.run_rows import LONGEST_SAID, run_rows
 from tokimori.web.screen import Act, Field, Given, Receipt, Screen, Shown
+from tokimori.web.screens.jobs import MOST_ASKED
 from tokimori.web.visit import Visit
 from tokimori.web.words import short
 
@@ -36,11 +38,9 @@ async def show(visit: Visit) -> Shown:
     """Return the list of runs, newest first."""
     if (moved := typed(visit, NAMES)) is not None:
         return moved
-    before = visit.one("before")
-    service = visit.service.in_zone(visit.zone_of(visit.service.time_zone))
-    found = await service.runs.list(**_filters(visit), before=before, limit=SHOWN, longest=LONGEST_SAID)
+    before, found = visit.one("before"), await _found(visit, SHOWN)
     return {
-        "runs": await run_rows(visit, [run for run in found.runs if _is_so(visit, run)]),
+        "runs": await run_rows(visit, found.runs),
         "more": None if found.next is None else visit.link(before=found.next),
         "first": visit.link(before=None) if before else None,
         "chips": chips(visit, NAMES),
@@ -60,18 +60,27 @@ def _filters(visit: Visit) -> dict[str, Any]:
     return {**{name: visit.one(name) for name in same}, **several, **others}
 
 
-def _is_so(visit: Visit, run: Run) -> bool:
-    """Return if the run is in the state that is asked for: to stores, one that is to be approved is held."""
-    asked = visit.all("state")
-    return asked not in ([APPROVAL], ["held"]) or awaits_approval(run) == (asked == [APPROVAL])
+async def _found(visit: Visit, limit: int) -> FoundRuns:
+    """Return the newest runs that the filters find. Stores tell no held run from one to approve, so more are read."""
+    service, asked = visit.service.in_zone(visit.zone_of(visit.service.time_zone)), visit.all("state")
+    filters: dict[str, Any] = {**_filters(visit), "before": visit.one("before"), "longest": LONGEST_SAID}
+    if asked not in ([APPROVAL], ["held"]):
+        return await service.runs.list(**filters, limit=limit)
+    runs, looked = list[Run](), 0
+    for _ in range(MOST_ASKED):
+        page = await service.runs.list(**filters, limit=MOST_LISTED)
+        runs += [run for run in page.runs if awaits_approval(run) == (asked == [APPROVAL])]
+        filters["before"], looked = page.next, looked + page.looked
+        if page.next is None or len(runs) >= limit:
+            break
+    return FoundRuns(runs=runs[:limit], next=runs[limit - 1].id if len(runs) > limit else page.next, looked=looked)
 
 
 async def meant(visit: Visit) -> Mapping[str, Any]:
-    """Return the runs that the filters of the list find, as the bulk order takes them."""
+    """Return the runs that the filters of the list find, as the bulk order takes them: of held ones at most 1,000."""
     given = _filters(visit)
     if given["state"] == ["held"]:
-        held = await visit.service.runs.list(**given, limit=MOST_LISTED, longest=LONGEST_SAID)
-        return {"ids": [run.id for run in held.runs if _is_so(visit, run)]}
+        return {"ids": [run.id for run in (await _found(visit, MOST_LISTED)).runs]}
     return given if any(given.values()) else {"everything": True}
 
 
