@@ -77,11 +77,12 @@ async def _ask_all(act: Act, visit: Visit, match: str) -> Shown:
 
 
 async def _bulk(act: Act, visit: Visit, match: str, **said: object) -> Bulk:
-    """Return the bulk order of the service for the filters of a list."""
+    """Return the bulk order of the service for the filters of a list, whose times are in the reader's zone."""
     if act.meant is None:
         raise Bug(f"{act.name} has no bulk order")
     meant = await act.meant(visit._replace(query=parse_qs(match.removeprefix("?"))))
-    found: Bulk = await getattr(visit.service, act.noun).bulk(act.name.partition(".")[2], **meant, **said)
+    service = visit.service.in_zone(visit.zone_of(visit.service.time_zone))
+    found: Bulk = await getattr(service, act.noun).bulk(act.name.partition(".")[2], **meant, **said)
     return found
 
 

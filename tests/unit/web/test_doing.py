@@ -6,6 +6,7 @@ from tests.unit.service.world import World
 from tests.unit.web.conftest import Tab, add
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.words import own_address
+from tokimori.web.page import ZONE
 from tokimori.web.toasts import COOKIE, MOST_BYTES, Toast, opened, sealed
 
 FORM = ("content-type", "application/x-www-form-urlencoded")
@@ -210,3 +211,13 @@ async def test_all_runs_that_match_are_cancelled(world: World, tab: Tab) -> None
         "succeeded",
         *["cancelled"] * 3,
     ]
+
+
+async def test_times_of_a_filter_are_in_the_chosen_zone_for_all_that_match(world: World, tab: Tab) -> None:
+    """They are the runs of the list: in another zone the same times find others."""
+    await add(world)
+    run = await world.trigger("hello")
+    tab.cookies[ZONE] = "Asia/Tokyo"
+    since = "2030-01-01T08:30:00"
+    assert (await tab.show(f"/runs?since={since}")).keys("run") == [run.id]
+    assert "1 run cancelled" in (await tab.press("runs.cancel", match=f"?since={since}")).text
