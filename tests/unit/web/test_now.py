@@ -285,6 +285,17 @@ async def test_the_hours_say_what_began_what_failed_and_what_comes(world: World,
     assert "· 1 firing" in page.text
 
 
+async def test_a_run_that_is_tried_again_stands_where_it_was_made(world: World, tab: Tab) -> None:
+    """Not at its newest attempt: failures of one moment would wander through the hour."""
+    await add(world, retry={"attempts": 2, "delay": 1200})
+    await world.trigger("hello")
+    await world.work(Failed(error="no luck", exit_code=3))
+    world.pass_seconds(1500)
+    await world.work(Succeeded())
+    world.pass_seconds(60)
+    assert "01:00 · 1 firing" in (await tab.show("/")).text
+
+
 async def test_few_questions_are_asked_however_many_jobs_there_are(world: World, tab: Tab) -> None:
     """The first screen of 200 jobs asks the store no more than that of two."""
     counts = []

@@ -359,13 +359,13 @@ async def _strip(visit: Visit, coming: Sequence[Moment]) -> Markup:
 async def _past_hour(service: Service, now: Moment) -> Sequence[tuple[Moment, bool]]:
     """Return when runs of the past hour began, and which have failed."""
     runs = await service.runs.list(since=Moment(now - HOUR), limit=MOST_LISTED, longest=0)
-    past = [(run, min(_began(run, now), Moment(now - 1))) for run in runs if run.due <= now]
+    past = [(run, min(_began(run), Moment(now - 1))) for run in runs if run.due <= now]
     return [(at, run.state is RunState.FAILED) for run, at in past if run.state is not RunState.SKIPPED]
 
 
-def _began(run: Run, now: Moment) -> Moment:
-    """Return when a run began, as far as it is read: of one that was tried again, when it was made."""
-    return run.created if run.attempt > 1 and run.created > now - HOUR else run.started or run.due
+def _began(run: Run) -> Moment:
+    """Return when a run began; of one that was tried again when it was made, as its first start is not read."""
+    return run.created if run.attempt > 1 else run.started or run.due
 
 
 async def wall(visit: Visit) -> Shown:
