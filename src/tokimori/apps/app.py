@@ -199,7 +199,6 @@ class App(AppFunctions):
         `id` is the job's, by default the name of the function; `fields` are those of `client.jobs.add`, and `attempts`,
         `retry_delay` and the like. Raises `InvalidInput`.
         """
-
         if callable(schedule):
             return self.job(None, id=id, **fields)(schedule)
         if schedule is not None and not isinstance(schedule, str):

@@ -20,10 +20,9 @@ class Chip(NamedTuple):
 
 
 def typed(visit: Visit, names: Sequence[str]) -> Moved | None:
-    """Return the address in which a typed `name:value` is a filter; None if none was typed. It replaces the value of
-    that name, but is added to labels.
+    """Return the address in which a typed `name:value` is a filter; None if none was typed.
 
-    What is typed takes the place of a value that is there, but for labels.
+    It replaces the value of that name, but is added to labels.
     """
     q = visit.one("q") or ""
     found = [(name, value) for name, value in _TYPED.findall(q) if name in names]

@@ -164,12 +164,8 @@ class FunctionExecutor:
             processes.need(OWN, 0.0, full.get(OWN, 0))
         processes.flush()
         if self._waiting and not processes.able:
-            self._hand_back(now)
-
-    def _hand_back(self, now: float) -> None:
-        """End what waits, which nothing can start."""
-        while self._waiting:
-            self._end(self._waiting.popleft(), Released("no process of its node's app lives and answers"), now)
+            while self._waiting:
+                self._end(self._waiting.popleft(), Released("no process of its node's app lives and answers"), now)
 
     def _give(self, process: WorkerProcess, attempt: Assignment, now: float) -> None:
         task = attempt.task

@@ -29,11 +29,11 @@ To look through 64 MiB took the node half a second.
 """
 MOST_MESSAGES: Final = 1024
 """Messages in a frame, which are taken in one step."""
+MOST_OUTPUT: Final = 10 * 2**20
+"""Bytes of an attempt's output that its file holds; of more it has the first ones, a gap, and the last ones."""
 
 Text = Annotated[str, Meta(max_length=MOST_TEXT)]
 Size = Annotated[int, Meta(ge=0, le=2**62)]
-MOST_OUTPUT = 10 * 2**20
-"""Bytes of an attempt's output that its file holds at most, before the last ones."""
 Edge = Annotated[bytes, Meta(max_length=EDGE)]
 
 
