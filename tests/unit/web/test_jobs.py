@@ -1,11 +1,16 @@
+import re
 from urllib.parse import quote
 
 import pytest
 from msgspec.structs import replace
 
+from tests.unit.examples import NEW_YEAR, a_run
 from tests.unit.service.world import World
 from tests.unit.web.conftest import Tab, add
+from tokimori.clock import HOUR, Moment
 from tokimori.model.outcome import Failed, Outcome, Succeeded
+from tokimori.model.transitions import RunState
+from tokimori.web.pictures import bars
 from tokimori.web.screens import jobs
 
 
@@ -19,6 +24,18 @@ async def test_a_line_of_a_job(world: World, tab: Tab) -> None:
     line = "failing hello daily at 09:00 · Asia/Tokyo in 23 h last 3: 2 succeeded, 1 failed 0 ms 66.6 % default ada"
     assert line in page.text
     assert "/jobs/hello" in page.links()
+
+
+def test_a_run_that_failed_at_once_is_seen_beside_long_ones() -> None:
+    """Its bar is as high as one of the usual length, and one that took longer is higher."""
+    began = NEW_YEAR - HOUR
+    long = a_run(state=RunState.SUCCEEDED, started=began, ended=NEW_YEAR)
+    at_once = a_run(state=RunState.FAILED, started=began, ended=began)
+    heights = re.findall(r"M[\d.]+ 18v-([\d.]+)", str(bars([long, at_once])))
+    assert len(heights) == 2 and len(set(heights)) == 1
+    twice = replace(at_once, ended=Moment(NEW_YEAR + HOUR))
+    ordinary, late = map(float, re.findall(r"M[\d.]+ 18v-([\d.]+)", str(bars([long, twice]))))
+    assert late > ordinary
 
 
 @pytest.mark.parametrize(

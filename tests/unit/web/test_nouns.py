@@ -343,7 +343,7 @@ async def test_the_palette_finds_jobs_runs_places_and_verbs(world: World, tab: T
     page = await tab.show("/find?q=etl")
     jobs = [link for link in page.links() if link.startswith("/jobs/")]
     assert jobs == ["/jobs/etl-load", "/jobs/etl-extract", "/jobs/etl-load/edit"], "the one that is ready first"
-    assert "Run etl-load…" in page.text
+    assert "Run etl-load… r " in page.text and "Jobs g j " in (await tab.show("/find?q=jobs")).text
     assert list(page.named("mark")) and f"/runs/{run.id}" in page.links()
     await world.work(Failed(error="no luck"))
     worst = (await tab.show("/find?q=etl")).text
