@@ -58,7 +58,7 @@ class Results:
 
     @cached_property
     def _adapter(self) -> "TypeAdapter[dict[str, Any]] | None":
-        return _adapter_of(self._kind, extra="ignore")  # made once, it takes as long as fifty results
+        return _adapter_of(self._kind, extra="ignore")  # made once: that takes as long as to read fifty results
 
     def read(self, given: object, *, strict: bool = True) -> Any:
         """Return the value that this JSON says. Raises what msgspec and pydantic do."""

@@ -90,7 +90,7 @@ def _one_line(subject: str) -> str:
 _FINAL = 500
 """From this code on the server refuses for good (RFC 5321, 4.2.1)."""
 _MOST_SENT = 128 * 1024
-"""Bytes that a server says: 50 recipients have an answer each."""
+"""Bytes that a server may send: 50 recipients have an answer each."""
 
 
 class _RefusedLetter(Exception):
