@@ -359,9 +359,9 @@ def secrets_in(query: str) -> list[str]:
 
 
 def _cookies(request: Request, name: str) -> list[str]:
-    """Return the values of all cookies of this name."""
+    """Return the values of all cookies of this name, without the quotes that an `@` in them is sent between."""
     pairs = (each.partition("=") for header in request.headers.getlist("cookie") for each in header.split(";"))
-    return [value.strip() for found, _, value in pairs if found.strip() == name]
+    return [value.strip().strip('"') for found, _, value in pairs if found.strip() == name]
 
 
 def _has(given: list[str], *right: str) -> bool:

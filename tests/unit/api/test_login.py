@@ -47,9 +47,9 @@ class Tab:
         return answer
 
     def keep(self, answer: Answer) -> None:
-        """What a browser keeps of it."""
+        """Keep of it what a browser does: the value as it was sent, with its quotes."""
         for morsel in SimpleCookie(answer.headers.get("set-cookie", "")).values():
-            self.cookie = morsel.value
+            self.cookie = morsel.coded_value
 
 
 @pytest.fixture
