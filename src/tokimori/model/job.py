@@ -161,6 +161,11 @@ class Job(Struct, frozen=True, kw_only=True):
     tzdata: str = ""
     days_off: str | None = None
 
+    @property
+    def stamp(self) -> str:
+        """Return its incarnation, version and state as one text: edits and pauses change it."""
+        return f"{self.incarnation} {self.version} {self.state}"
+
 
 def schedule_of(definition: Definition, anchor: Moment, job_id: str = "", days_off: str | None = None) -> Schedule:
     """Return the schedule that the definition's text names, within its bounds and without its days off.

@@ -169,14 +169,14 @@ class Jobs(Protocol):
         """
         ...
 
-    async def delete_job(self, job_id: JobId, now: Moment) -> None:
+    async def delete_job(self, job_id: JobId, now: Moment, known: Job | None = None) -> None:
         """Delete the job. Its runs that have not started are cancelled; running ones go on to their end.
 
         Of many runs some end later, a bounded number with each beat of a node; none of them is claimed meanwhile.
 
         Until the last of them has ended `deleted_job` finds the job; the id is free at once. The family's version
-        grows, so that nobody adds a child to a deleted job. Raises `NotFound`, and `Refused` if other jobs say that
-        they run after it.
+        grows, so that nobody adds a child to a deleted job. Raises `NotFound`, `Refused` if other jobs say that they
+        run after it, and `Conflict` if its stamp is not that of `known` any more.
         """
         ...
 

@@ -4,10 +4,11 @@ import asyncio
 import os
 
 import pytest
+from msgspec.structs import replace
 
 from tests.contract.stores.actors import NOW, Worker, a_job, a_request, add_job, add_runs, later, state_of
 from tokimori.clock import SystemClock
-from tokimori.errors import InvalidInput, NotFound, Refused
+from tokimori.errors import Conflict, InvalidInput, NotFound, Refused
 from tokimori.model.dependents import Parent
 from tokimori.model.ids import JobId
 from tokimori.model.job import JobState
@@ -50,6 +51,27 @@ async def test_a_job_of_which_nothing_runs_is_gone(store: Store) -> None:
     await store.delete_job(job.id, NOW)
     with pytest.raises(NotFound):
         await store.deleted_job(job.id)
+
+
+async def test_a_job_that_was_changed_since_it_was_read_is_not_deleted(store: Store) -> None:
+    """Edited, paused or deleted and added again: it stays with its runs, until it is deleted as it is."""
+    job = known = await add_job(store)
+    (run_id,) = await add_runs(store, job, 1)
+    for changes in ({"version": 2}, {"state": JobState.PAUSED}):
+        await store.replace_job(job, changed := replace(job, **changes))
+        job = changed
+        with pytest.raises(Conflict, match="changed meanwhile"):
+            await store.delete_job(job.id, NOW, known)
+        assert await store.get_job(job.id) == job
+        assert await state_of(store, run_id) is RunState.READY
+        known = job
+    await store.delete_job(job.id, NOW, job)
+    again = await add_job(store)
+    with pytest.raises(Conflict):
+        await store.delete_job(again.id, NOW, replace(again, incarnation=job.incarnation))
+    await store.delete_job(again.id, NOW, again)
+    with pytest.raises(NotFound):
+        await store.delete_job(again.id, NOW, again)
 
 
 async def test_the_id_is_free_at_once(store: Store, worker: Worker) -> None:

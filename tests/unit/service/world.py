@@ -66,8 +66,8 @@ class FickleStore(MemoryStore):
         await super().replace_job(old, new, skips, family)
         self._lose()
 
-    async def delete_job(self, job_id: JobId, now: Moment) -> None:
-        await super().delete_job(job_id, now)
+    async def delete_job(self, job_id: JobId, now: Moment, known: Job | None = None) -> None:
+        await super().delete_job(job_id, now, known)
         self._lose()
 
     async def add_run(self, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:

@@ -248,6 +248,12 @@ class JobWriter(Struct, frozen=True, kw_only=True):
         await check_childless(self.store, checked_id)
         await self.delete_alone(checked_id, now=now)
 
+    async def delete_as_read(self, job: Job) -> None:
+        """Delete a job, unless it was changed since it was read. Raises `Conflict`, and as `Jobs.delete` does."""
+        await check_unnamed(self.store, job.id)
+        await check_childless(self.store, job.id)
+        await self._delete(job.id, job)
+
     async def delete_alone(self, checked_id: JobId, *, now: bool) -> None:
         """Delete one job without its descendants. Raises `Refused`."""
         if now:  # paused first: no new run starts, and an interrupted call can be repeated
@@ -259,12 +265,12 @@ class JobWriter(Struct, frozen=True, kw_only=True):
             stays = f"; it stays paused: `tokimori job resume {checked_id}` enables it" if now else ""
             raise Refused(fault.message + stays, field="id", value=checked_id, allowed=fault.allowed) from None
 
-    async def _delete(self, job_id: JobId) -> None:
+    async def _delete(self, job_id: JobId, known: Job | None = None) -> None:
         try:
-            await self.store.delete_job(job_id, await self.now())
+            await self.store.delete_job(job_id, await self.now(), known)
         except StoreUnavailable:
             with suppress(NotFound):  # the first try may have done it
-                await self.store.delete_job(job_id, await self.now())
+                await self.store.delete_job(job_id, await self.now(), known)
 
     async def _cut_off(self, job_id: JobId, *, now: bool) -> None:
         """Delete jobs after which none runs first: the family is read once, and a stop on the way loses nothing."""

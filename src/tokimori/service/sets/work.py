@@ -204,11 +204,12 @@ class SetWork(ResourceWork, frozen=True, kw_only=True):
     async def _remove(self, job_id: JobId, terms: ApplyTerms) -> None:
         """Delete a job, unless it was edited or adopted by another set since the plan."""
         with suppress(NotFound):
-            definition = (await self.shared.store.get_job(job_id)).definition
-            if set_of(definition) != terms.set or (not terms.take_over and _is_edited(definition)):
-                message = f"job {job_id}: somebody has changed it meanwhile: apply the set again"
-                raise Conflict(message, field="jobs", value=job_id)
-            await self.writer.delete(job_id)
+            job = await self.shared.store.get_job(job_id)
+            if set_of(job.definition) == terms.set and (terms.take_over or not _is_edited(job.definition)):
+                with suppress(Conflict):
+                    return await self.writer.delete_as_read(job)
+            message = f"job {job_id}: somebody has changed it meanwhile: apply the set again"
+            raise Conflict(message, field="jobs", value=job_id)
 
 
 def work_on(shared: Shared, caller: Caller) -> SetWork:

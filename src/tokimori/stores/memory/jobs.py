@@ -21,7 +21,7 @@ from tokimori.stores.memory.lines import cancel, go_on, names_of, rejoin, serve
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.rows import tombstone_of
 from tokimori.stores.rules.edits import edges_by_job, not_there_yet, was_replaced
-from tokimori.stores.rules.errors import is_parent, no_job
+from tokimori.stores.rules.errors import is_parent, job_changed, no_job
 from tokimori.stores.rules.lines import Freed, lane_for, lane_of_forced, priority_before
 from tokimori.stores.rules.new_runs import Cursor, is_readable, may_apply, planned_runs, was_applied
 from tokimori.stores.rules.settling import JOB_DELETED
@@ -105,8 +105,10 @@ def _rewind(tables: Tables, job: Job) -> None:
             tables.put(row, replace(row.run, state=move(row.run.state, RunMove.PUT_OFF)))
 
 
-def delete_job(tables: Tables, job_id: JobId, now: Moment) -> None:
+def delete_job(tables: Tables, job_id: JobId, now: Moment, known: Job | None = None) -> None:
     job = tables.job(job_id)
+    if known is not None and job.stamp != known.stamp:
+        raise job_changed(job_id)
     if any(edge.declared_by == edge.child for edge in tables.edges.get(job_id, ())):
         raise is_parent(job_id)
     tables.change_edges({job_id: (), **edges_by_job(job)}, {})

@@ -38,7 +38,7 @@ from tokimori.stores.rows import (
     skip_row,
 )
 from tokimori.stores.rules.edits import edges_by_job, was_replaced
-from tokimori.stores.rules.errors import is_parent, no_job, taken
+from tokimori.stores.rules.errors import is_parent, job_changed, no_job, taken
 from tokimori.stores.rules.lines import Freed, lane_of_forced, priority_before
 from tokimori.stores.rules.new_runs import Cursor, may_apply, planned_runs, was_applied
 from tokimori.stores.rules.settling import JOB_DELETED
@@ -125,17 +125,19 @@ def _rewind(job: Job) -> Iterator[str]:
     yield sql(put_off, job.incarnation, job.updated)
 
 
-async def delete_job(transaction: Transaction, job_id: JobId, now: Moment) -> Incarnation:
+async def delete_job(transaction: Transaction, job_id: JobId, now: Moment, known: Job | None = None) -> Incarnation:
     """Lock the family first, then the gate, then the runs."""
     is_needed = await has_children(transaction, job_id)
-    read = "SELECT incarnation, version, definition, created FROM tokimori_jobs WHERE id = %s FOR UPDATE"
+    read = "SELECT incarnation, version, state, definition, created FROM tokimori_jobs WHERE id = %s FOR UPDATE"
     (found,) = await transaction.ask(sql(read, job_id))
     if not found.rows:
         raise no_job(job_id)
+    ((incarnation, version, state, definition, created),) = found.rows
+    if known is not None and f"{incarnation} {version} {state}" != known.stamp:
+        raise job_changed(job_id)
     if is_needed:
         raise is_parent(job_id)
     await change_edges(transaction, {job_id: ()}, {})
-    ((incarnation, version, definition, created),) = found.rows
     runs = "SELECT 1 FROM tokimori_runs WHERE incarnation = %s AND state = 'running' LIMIT 1"
     *_, running = await transaction.ask(
         moves.begin(incarnation, None, JOB_DELETED, now),

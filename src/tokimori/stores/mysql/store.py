@@ -104,8 +104,8 @@ class MysqlStore(ServerStore[Sessions], TableReader):
         await self.move_runs(old.incarnation, range(MOST_STEPS))
         self.send_notice()
 
-    async def delete_job(self, job_id: JobId, now: Moment) -> None:
-        await self.move_runs(await self._delete_job(job_id, now), range(MOST_STEPS))
+    async def delete_job(self, job_id: JobId, now: Moment, known: Job | None = None) -> None:
+        await self.move_runs(await self._delete_job(job_id, now, known), range(MOST_STEPS))
         self.send_notice()
 
     add_jobs = with_notice(transacted(jobs.add_jobs))

@@ -36,7 +36,7 @@ from tokimori.stores.rows import (
     run_values,
 )
 from tokimori.stores.rules.edits import Edges, edges_by_job, not_there_yet, replace
-from tokimori.stores.rules.errors import FAMILY_CHANGED, existing, is_parent, no_job
+from tokimori.stores.rules.errors import FAMILY_CHANGED, NOT_DELETED, existing, no_job
 from tokimori.stores.rules.lines import MOST_STEPS, lane_of_forced, priority_before
 from tokimori.stores.rules.new_runs import Cursor, planned_runs, was_applied
 from tokimori.stores.rules.settling import JOB_DELETED
@@ -121,7 +121,6 @@ async def replace_job(
 ) -> None:
     skips_of_job = skips_json([(new.incarnation, skip) for skip in skips])
     terms = old.version, old.state, old.fired_through, *job_row(new), skips_of_job, lane_of_forced(old, new)
-
     was = priority_before(old, new)
 
     async def write(edges: Edges | None) -> str:
@@ -132,13 +131,13 @@ async def replace_job(
     await replace(old, new, family, read=lambda job_id: get_job(db, job_id), write=write, move=move)
 
 
-async def delete_job(db: PostgresConnections, job_id: JobId, now: Moment) -> None:
-    ((answer, incarnation),) = await db.rows("SELECT * FROM tokimori_delete_job($1, $2, $3)", job_id, JOB_DELETED, now)
-    if answer == "unknown":
-        raise no_job(job_id)
+async def delete_job(db: PostgresConnections, job_id: JobId, now: Moment, known: Job | None = None) -> None:
+    terms = job_id, JOB_DELETED, now, None if known is None else known.stamp
+    ((answer, incarnation),) = await db.rows("SELECT * FROM tokimori_delete_job($1, $2, $3, $4)", *terms)
     if answer == "parent":
         await get_job(db, job_id)  # the function looks for children first, and others may name a job that is gone
-        raise is_parent(job_id)
+    if answer in NOT_DELETED:
+        raise NOT_DELETED[answer](job_id)
     if answer == "begun":
         await move_runs(db, incarnation, range(MOST_STEPS))
 

@@ -17,33 +17,24 @@ from tokimori.stores.redis.connections import RedisConnections
 from tokimori.stores.redis.hashes import due_of, job_hash, job_of, skip_pairs, skips_of
 from tokimori.stores.rows import tombstone_of
 from tokimori.stores.rules.edits import Edges, edges_by_job, replace
-from tokimori.stores.rules.errors import FAMILY_CHANGED, existing, is_parent, no_job, taken
+from tokimori.stores.rules.errors import FAMILY_CHANGED, NOT_DELETED, existing, no_job, taken
 from tokimori.stores.rules.lines import MOST_STEPS, lane_for, lane_of_forced, priority_before
 from tokimori.stores.rules.settling import JOB_DELETED
 
 
 async def add_jobs(db: RedisConnections, jobs: Sequence[Job], family: int | None = None) -> None:
-    answer, value = await db.run(
-        "add_jobs",
-        edges=_edges(edges_by_job(*jobs)),
-        family=family,
-        jobs=[
-            {
-                "id": job.id,
-                "inc": str(job.incarnation),
-                "state": job.state,
-                "next_due": job.next_due,
-                "tzdata": job.tzdata,
-                "queue": job.definition.queue,
-                "row": job_hash(job),
-            }
-            for job in jobs
-        ],
-    )
+    edges, terms = _edges(edges_by_job(*jobs)), list(map(_terms, jobs))
+    answer, value = await db.run("add_jobs", edges=edges, family=family, jobs=terms)
     if answer == "other family":
         raise FamilyChanged(FAMILY_CHANGED, field="parents")
     if answer == "taken":
         raise taken(value)
+
+
+def _terms(job: Job) -> dict[str, object]:
+    """Return a job as the scripts store it, and what they index it by."""
+    index = {"state": job.state, "next_due": job.next_due, "tzdata": job.tzdata, "queue": job.definition.queue}
+    return {"id": job.id, "inc": str(job.incarnation), "row": job_hash(job), **index}
 
 
 def _edges(edges: Edges) -> list[tuple[str, ...]]:
@@ -94,19 +85,13 @@ async def replace_job(
     async def write(edges: Edges | None) -> str:
         answer = await db.run(
             "replace_job",
-            id=old.id,
-            inc=str(old.incarnation),
             old_version=old.version,
             old_state=old.state,
             old_fired_through=old.fired_through,
-            state=new.state,
-            next_due=new.next_due,
-            tzdata=new.tzdata,
-            queue=new.definition.queue,
             lane=lane_for(new),
             forced_lane=lane_of_forced(old, new),
             priority_was=priority_before(old, new),
-            row=job_hash(new),
+            **_terms(new),
             put_off=new.updated if new.fired_through < old.fired_through else None,
             fired_through=new.fired_through,
             skips=skip_pairs(skips),
@@ -119,16 +104,13 @@ async def replace_job(
     await replace(old, new, family, read=lambda job_id: get_job(db, job_id), write=write, move=move)
 
 
-async def delete_job(db: RedisConnections, job_id: JobId, now: Moment) -> None:
-    match await db.run("delete_job", id=job_id, reason=JOB_DELETED, now=now):
-        case ["unknown"]:
-            raise no_job(job_id)
-        case ["parent"]:
-            raise is_parent(job_id)
-        case ["begun", incarnation]:
-            await move_runs(db, incarnation, range(MOST_STEPS))
-        case _:
-            pass
+async def delete_job(db: RedisConnections, job_id: JobId, now: Moment, known: Job | None = None) -> None:
+    stamp = None if known is None else known.stamp
+    answer, *incarnation = await db.run("delete_job", id=job_id, reason=JOB_DELETED, now=now, known=stamp)
+    if answer in NOT_DELETED:
+        raise NOT_DELETED[answer](job_id)
+    if answer == "begun":
+        await move_runs(db, incarnation[0], range(MOST_STEPS))
 
 
 async def move_runs(db: RedisConnections, incarnation: int | str, steps: Iterable[int]) -> None:

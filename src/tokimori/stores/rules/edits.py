@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import count
 
-from tokimori.errors import Conflict, FamilyChanged
+from tokimori.errors import FamilyChanged
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job, JobState, edges_of
-from tokimori.stores.rules.errors import FAMILY_CHANGED, taken
+from tokimori.stores.rules.errors import FAMILY_CHANGED, job_changed, taken
 from tokimori.stores.rules.lines import MOST_STEPS
 
 Edges = Mapping[JobId, tuple[Edge, ...]]
@@ -35,7 +35,7 @@ def was_replaced(stored: Job, old: Job, new: Job) -> bool:
     )
     read = (old.incarnation, old.version, old.state, old.fired_through)
     if not again and (stored.incarnation, stored.version, stored.state, stored.fired_through) != read:
-        raise Conflict(f"the job {old.id!r} was changed meanwhile: read it again", field="id", value=old.id)
+        raise job_changed(old.id)
     return again
 
 

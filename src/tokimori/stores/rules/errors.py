@@ -35,6 +35,11 @@ def taken(job_id: str) -> Conflict:
     return Conflict(f"there is a job {job_id!r} already", field="id", value=job_id)
 
 
+def job_changed(job_id: JobId) -> Conflict:
+    """Return the error for replacing or deleting another version of a job than the store has."""
+    return Conflict(f"the job {job_id!r} was changed meanwhile: read it again", field="id", value=job_id)
+
+
 def stopped(job_id: JobId, state: str) -> Refused:
     """Return the error for a request that a paused or parked job does not take."""
     return Refused(
@@ -58,6 +63,7 @@ def is_parent(job_id: str) -> Refused:
     return Refused(message, field="id", value=job_id, allowed=CHILDLESS)
 
 
+NOT_DELETED = {"unknown": no_job, "parent": is_parent, "other job": job_changed}
 FAMILY_CHANGED = "which jobs run after which was changed meanwhile: read it again"
 
 

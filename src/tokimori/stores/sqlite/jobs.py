@@ -30,7 +30,7 @@ from tokimori.stores.rows import (
     skip_row,
 )
 from tokimori.stores.rules.edits import edges_by_job, not_there_yet, was_replaced
-from tokimori.stores.rules.errors import existing, no_job
+from tokimori.stores.rules.errors import existing, job_changed, no_job
 from tokimori.stores.rules.lines import Freed, has_room, lane_of_forced, priority_before
 from tokimori.stores.rules.new_runs import Cursor, born, is_readable, may_apply, was_applied
 from tokimori.stores.rules.settling import JOB_DELETED
@@ -108,8 +108,10 @@ def park(db: sqlite3.Connection, incarnation: Incarnation, error: str | None, fr
             step(db, incarnation, freed)
 
 
-def delete_job(db: sqlite3.Connection, job_id: JobId, now: Moment) -> Incarnation:
+def delete_job(db: sqlite3.Connection, job_id: JobId, now: Moment, known: Job | None = None) -> Incarnation:
     job = get_job(db, job_id)
+    if known is not None and job.stamp != known.stamp:
+        raise job_changed(job_id)
     leave_family(db, job_id)
     begin_move(db, job.incarnation, None, JOB_DELETED, now)
     db.execute("DELETE FROM tokimori_jobs WHERE incarnation = ?", (job.incarnation,))

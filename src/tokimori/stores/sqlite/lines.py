@@ -100,9 +100,8 @@ SELECT {selected} FROM found WHERE value IS NOT NULL"""
 
 LANES = each("lane", "state = 'blocked' AND blocked_on = 'semaphore:' || ?1")
 _NAME = "substr(value, length('semaphore:') + 1) AS named"
-_FIRST = (
-    "AND blocked_on >= 'semaphore:'"  # of each step it is a second bound: SQLite would read all rows behind this one
-)
+# Not a bound of each step, where it is the second one: SQLite would read all rows behind it.
+_FIRST = "AND blocked_on >= 'semaphore:'"
 _NAMES = f"""
 SELECT named FROM ({each("blocked_on", "state = 'blocked'", _NAME, _FIRST)} LIMIT ?)
 WHERE ({_UNITS.replace("?", "named")}) > 0"""

@@ -181,8 +181,8 @@ class SqliteStore(Guarded, TableReader):
         await self._move_runs(old.incarnation, range(MOST_STEPS))
         self.send_notice()
 
-    async def delete_job(self, job_id: JobId, now: Moment) -> None:
-        await self._move_runs(await self._write(jobs.delete_job, job_id, now), range(MOST_STEPS))
+    async def delete_job(self, job_id: JobId, now: Moment, known: Job | None = None) -> None:
+        await self._move_runs(await self._write(jobs.delete_job, job_id, now, known), range(MOST_STEPS))
         self.send_notice()
 
     async def schema(self) -> SchemaStatus:

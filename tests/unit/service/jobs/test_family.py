@@ -160,11 +160,11 @@ async def test_a_child_that_came_while_its_parent_was_deleted_is_told_of(world: 
     await add(world, "a")
     kept, added = world.store.delete_job, list[bool]()
 
-    async def overtaken(job_id: JobId, now: Moment) -> None:
+    async def overtaken(job_id: JobId, now: Moment, known: Job | None = None) -> None:
         if not added:
             added.append(True)
             await add(world, "b", "a")
-        await kept(job_id, now)
+        await kept(job_id, now, known)
 
     world.store.delete_job = overtaken  # type: ignore[method-assign]
     with pytest.raises(Refused, match="it stays paused: `tokimori job resume a` enables it"):

@@ -212,20 +212,21 @@ async def test_an_edit_between_the_look_and_the_change_is_seen(world: World) -> 
     assert await schedule_in(world) == "0 3 * * *"
 
 
-def once_before_a_change(world: World, act: Callable[[], Awaitable[object]]) -> None:
-    """Somebody acts while the next edit of a job is on its way to the store."""
-    change, acts = world.store.replace_job, [act]
+def once_before_a_change(world: World, act: Callable[[], Awaitable[object]], call: str = "replace_job") -> None:
+    """Somebody acts while the next edit of a job, or another call, is on its way to the store."""
+    change, acts = getattr(world.store, call), [act]
 
     async def changed(*args: Any) -> None:
         while acts:
             await acts.pop()()
         await change(*args)
 
-    world.store.replace_job = changed  # type: ignore[assignment,method-assign]
+    setattr(world.store, call, changed)
 
 
+@pytest.mark.parametrize("call", ["replace_job", "delete_job"])
 @pytest.mark.parametrize("how", ["taken over", "edited", "deleted"])
-async def test_what_is_pruned_is_looked_at_again(world: World, how: str) -> None:
+async def test_what_is_pruned_is_looked_at_again(world: World, how: str, call: str) -> None:
     """A job that another set has got meanwhile, or somebody has edited, stays; one that is gone is gone."""
     await applied(world, {"nightly": NIGHTLY, "gone": {"noop": True}})
     acts: Mapping[str, Callable[[], Awaitable[object]]] = {
@@ -233,7 +234,7 @@ async def test_what_is_pruned_is_looked_at_again(world: World, how: str) -> None
         "edited": lambda: world.service.jobs.update("gone", priority=1),
         "deleted": lambda: world.service.jobs.delete("gone"),
     }
-    once_before_a_change(world, acts[how])
+    once_before_a_change(world, acts[how], call)
     later = {"nightly": {**NIGHTLY, "schedule": "0 4 * * *"}}
     if how == "deleted":
         assert (await applied(world, later, prune=True)).removed == ("gone",)

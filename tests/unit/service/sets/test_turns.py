@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.unit.service.world import World
 from tokimori.clock import DAY, SECOND, Moment
-from tokimori.errors import Conflict, NotFound
+from tokimori.errors import Conflict, NotFound, Refused
 from tokimori.service.documents import Documents
 from tokimori.service.schema import StoreOnDemand
 from tokimori.service.service import service_on
@@ -112,10 +112,10 @@ async def test_what_broke_off_is_half_applied_and_the_next_one_goes_on(world: Wo
     await world.service.sets.apply("prod", OLD)
 
     async def gone() -> None:
-        raise Conflict("the job is in use")
+        raise Refused("the job is in use")
 
     before_next(world.store, "delete_job", gone)
-    with pytest.raises(Conflict, match="in use"):
+    with pytest.raises(Refused, match="in use"):
         await world.service.sets.apply("prod", NEW, prune=True)
     (found,) = await world.service.sets.list()
     assert (found.name, found.state, found.version, found.by, found.jobs) == ("prod", "half_applied", 2, "ada", 5)

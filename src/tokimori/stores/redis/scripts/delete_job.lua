@@ -1,8 +1,13 @@
 -- Forget a job, and end its runs that have not started: {'deleted' or 'begun' when all or some of them have, its
--- incarnation}, {'unknown'}, or {'parent'} where others run after it.
+-- incarnation}, {'unknown'}, {'other job'} where it is not the one any more that the caller read, or {'parent'} where
+-- others run after it.
 local inc = call('HGET', P .. 'job_ids', ask.id)
 if not inc then
     return {'unknown'}
+end
+local stamp = table.concat({inc, unpack(call('HMGET', P .. 'job:' .. inc, 'version', 'state'))}, ' ')
+if ask.known and ask.known ~= stamp then
+    return {'other job'}
 end
 for _, edge in ipairs(call('SMEMBERS', P .. 'children:' .. ask.id)) do
     local child, declared_by = string.match(edge, '^%S+ (%S+) %S+ %S+ (%S+)$')
